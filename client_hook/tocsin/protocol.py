@@ -1,0 +1,250 @@
+"""Protocol version 1 between a training process and the server: messages, encode, decode.
+
+This is the one module that both sides import. It knows no socket and no clock.
+Messages are binary msgpack maps with a ``type`` key (docs/protocol.md). Columns are
+raw little-endian float64, so NaN, +Inf, -Inf and -0.0 are ordinary values, and a
+missing value is an absent index, never NaN.
+
+Errors raised: :class:`ProtocolError`, whose text says what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import Any, Union
+
+import msgspec
+
+VERSION = 1
+"""The newest protocol version this module speaks."""
+OLDEST_VERSION = 1
+"""The oldest one it still speaks."""
+
+PATH = "/api/v1/ingest"
+"""Path of the trainers' websocket on the server."""
+
+NONE_YET = -1
+"""``ack.seq`` and ``welcome.seq`` before anything is durable; the first record is number 0."""
+
+
+class ProtocolError(ValueError):
+    """A message that breaks the protocol: the subject, what was expected, what came."""
+
+    def __init__(self, code: str, subject: str, expected: str, got: str) -> None:
+        super().__init__(f"{subject}: expected {expected}, got {got}")
+        self.code = code
+        self.subject = subject
+        self.expected = expected
+        self.got = got
+
+
+class WriterId(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """One process of an attempt: (attempt key, rank, boot id, pid, process start)."""
+
+    attempt: str
+    rank: int
+    boot: str
+    pid: int
+    started_ns: int
+
+
+class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
+    """First message of a trainer on a connection.
+
+    ``time_ns`` is the trainer's wall clock when it was sent; every record's ``t`` is
+    that wall clock at attach plus the monotonic clock since, in nanoseconds.
+    ``run`` may be empty where the server must join ranks by ``rendezvous``.
+    """
+
+    version: int
+    token: str
+    project: str
+    name: str
+    run: str
+    writer: WriterId
+    world_size: int
+    host: str
+    time_ns: int
+    oldest_version: int = OLDEST_VERSION
+    launch: str = ""
+    restarts: int = 0
+    rendezvous: str = ""
+    versions: dict[str, str] = {}
+    optimizers: list[dict[str, Any]] = []
+    scalers: list[dict[str, Any]] = []
+    schedulers: list[dict[str, Any]] = []
+    planned_steps: int | None = None
+    config: Any = None
+    tags: list[str] = []
+    notes: str = ""
+    wants: list[str] = []
+    """What the trainer opted in to: ``"alerts"``, ``"checkpoint"``, ``"stop"``."""
+
+
+class Sparse(msgspec.Struct, frozen=True):
+    """Values of a column that not every record has: ``at`` u32le[k] rows, ``v`` f64le[k]."""
+
+    at: bytes
+    v: bytes
+
+
+Column = Union[bytes, Sparse]
+
+
+class Records(msgspec.Struct, tag="records", tag_field="type"):
+    """``n`` records of one writer, numbered ``seq`` .. ``seq + n - 1``.
+
+    ``step`` i64le[n]; ``t`` i64le[n], ns; ``cols`` name -> f64le[n] or :class:`Sparse`.
+    """
+
+    seq: int
+    n: int
+    step: bytes
+    t: bytes
+    cols: dict[str, Column]
+
+
+class Event(msgspec.Struct, tag="event", tag_field="type", omit_defaults=True):
+    """What is not a number per step. ``no`` numbers events and the finish of one writer, from 0."""
+
+    no: int
+    kind: str
+    t: int
+    step: int | None = None
+    data: dict[str, Any] = {}
+
+
+class Alive(msgspec.Struct, tag="alive", tag_field="type", omit_defaults=True):
+    """Sent every 5 s: the process lives, even if no step advances."""
+
+    t: int
+    step: int | None = None
+    queued: int = 0
+    dropped: int = 0
+    spooled_bytes: int = 0
+    phase: str = ""
+
+
+class Finish(msgspec.Struct, tag="finish", tag_field="type", omit_defaults=True):
+    """The end of this writer: ``finished`` or ``failed`` with the error. Numbered like an event."""
+
+    no: int
+    t: int
+    state: str = "finished"
+    records: int = 0
+    error: dict[str, Any] = {}
+    """``{"type", "message", "lines"}`` where the state is ``failed``."""
+
+
+ClientMessage = Union[Hello, Records, Event, Alive, Finish]
+
+
+class Welcome(msgspec.Struct, tag="welcome", tag_field="type", omit_defaults=True):
+    """Answer to hello: the agreed version, the run's id, and what is durable of this writer."""
+
+    version: int
+    run: str
+    attempt: int
+    seq: int
+    events: int
+    flush_ms: int = 200
+    limits: dict[str, int] = {}
+    """``frame_bytes``, ``series``, ``name_bytes``, ``records_per_s``, ``event_bytes``."""
+
+
+class Ack(msgspec.Struct, tag="ack", tag_field="type"):
+    """Everything up to record ``seq`` and event ``events`` is durable (or refused and counted)."""
+
+    seq: int
+    events: int
+    flush_ms: int
+
+
+class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=True):
+    """Data or a connection that was not taken: what was expected and what came.
+
+    ``scope``: connection, records, series, event. With ``retry`` false the trainer does
+    not send it again; with ``retry`` true it reconnects later.
+    """
+
+    scope: str
+    code: str
+    expected: str
+    got: str
+    seq: int | None = None
+    retry: bool = False
+
+
+class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
+    """An alert of this run, sent only to trainers that want alerts."""
+
+    id: str
+    rule: str
+    severity: str
+    state: str
+    summary: str
+    onset_step: int | None = None
+    fired_step: int | None = None
+    remedy: str = ""
+
+
+class Request(msgspec.Struct, tag="request", tag_field="type", omit_defaults=True):
+    """Asks the trainer for an action it opted in to: ``checkpoint`` or ``stop``."""
+
+    id: str
+    action: str
+    reason: str = ""
+
+
+ServerMessage = Union[Welcome, Ack, Refused, Alert, Request]
+
+_encoder = msgspec.msgpack.Encoder()
+_client_decoder = msgspec.msgpack.Decoder(ClientMessage)
+_server_decoder = msgspec.msgpack.Decoder(ServerMessage)
+
+
+def encode(message: ClientMessage | ServerMessage) -> bytes:
+    """One message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode_client(frame: bytes) -> ClientMessage:
+    """A message from a trainer. Raises :class:`ProtocolError` for anything else."""
+    try:
+        return _client_decoder.decode(frame)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise ProtocolError(
+            "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)
+        ) from error
+
+
+def decode_server(frame: bytes) -> ServerMessage:
+    """A message from the server. Raises :class:`ProtocolError` for anything else."""
+    try:
+        return _server_decoder.decode(frame)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise ProtocolError(
+            "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)
+        ) from error
+
+
+def agree(version: int, oldest: int) -> int:
+    """The version both sides speak. Raises :class:`ProtocolError` where there is none."""
+    chosen = min(version, VERSION)
+    if chosen < max(oldest, OLDEST_VERSION):
+        raise ProtocolError(
+            "protocol-version",
+            "protocol version",
+            f"{OLDEST_VERSION} to {VERSION}",
+            f"{oldest} to {version}",
+        )
+    return chosen
+
+
+def little_endian(typecode: str, values: Any) -> bytes:
+    """``values`` packed as little-endian ``array`` items: d f64, q i64, I u32."""
+    packed = array(typecode, values)
+    if sys.byteorder == "big":  # pragma: no cover - no such machine at hand
+        packed.byteswap()
+    return packed.tobytes()

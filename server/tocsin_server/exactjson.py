@@ -1,0 +1,71 @@
+"""The one JSON encoder of the server: NaN and infinities survive as strings, arrays as ``{dtype, bdata}``.
+
+JSON has no NaN. FastAPI turns one into null and ``send_json`` emits a bare ``NaN`` that a
+browser rejects, so every JSON surface (API, live socket, evidence, exports) goes through here:
+``"NaN"``, ``"Infinity"``, ``"-Infinity"``. numpy arrays are written in Plotly's typed form,
+``{"dtype": "f8", "bdata": base64}``, little-endian, exact to the bit.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+NAN, PINF, NINF = "NaN", "Infinity", "-Infinity"
+
+
+def number(value: float) -> float | str:
+    """``value``, or its name where JSON has no number for it."""
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return NAN
+    return PINF if value > 0 else NINF
+
+
+def parse_number(value: float | str) -> float:
+    """The reverse of :func:`number`. Raises ValueError for another string."""
+    if isinstance(value, str) and value not in (NAN, PINF, NINF):
+        raise ValueError(f"number: expected a number, {NAN!r}, {PINF!r} or {NINF!r}, got {value!r}")
+    return float(value)
+
+
+def packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
+    """A numpy array [n] as Plotly's typed array: f8 for floats, i4/i8 kept as f8 too."""
+    little = np.ascontiguousarray(values, dtype="<f8")
+    return {"dtype": "f8", "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
+
+
+def plain(value: Any) -> Any:
+    """``value`` with only what strict JSON can hold. Raises TypeError for what it cannot name."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, np.ndarray):
+        return packed(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"JSON value: expected data, got {type(value).__name__}")
+
+
+def dumps(value: Any) -> str:
+    """``value`` as strict JSON text (never a bare NaN)."""
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def loads(text: str | bytes) -> Any:
+    """JSON text as data. Non-finite values stay strings; use :func:`parse_number` where one is due."""
+    return json.loads(text)
