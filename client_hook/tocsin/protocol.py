@@ -200,8 +200,8 @@ class Request(msgspec.Struct, tag="request", tag_field="type", omit_defaults=Tru
 ServerMessage = Union[Welcome, Ack, Refused, Alert, Request]
 
 _encoder = msgspec.msgpack.Encoder()
-_client_decoder = msgspec.msgpack.Decoder(ClientMessage)
-_server_decoder = msgspec.msgpack.Decoder(ServerMessage)
+_client_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decoder(ClientMessage)
+_server_decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decoder(ServerMessage)
 
 
 def encode(message: ClientMessage | ServerMessage) -> bytes:

@@ -64,7 +64,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One series of a batch: values ``v`` f64[k] at rows ``at`` u32[k], or at every row where ``at`` is None."""
+    """One series of a batch: values ``v`` f64[k] at rows ``at`` u32[k], or at every row (None)."""
 
     v: F64
     at: U32 | None = None
@@ -72,7 +72,7 @@ class Column:
     def dense(self, n: int) -> list[float | None]:
         """The column as ``n`` Python values, None where the record has none. Missing is not NaN."""
         if self.at is None:
-            return self.v.tolist()
+            return [float(value) for value in self.v.tolist()]
         out: list[float | None] = [None] * n
         for row, value in zip(self.at.tolist(), self.v.tolist(), strict=True):
             out[row] = value
