@@ -1,0 +1,22 @@
+"""The one root of the errors this server raises on purpose; each says subject, expected, got."""
+
+from __future__ import annotations
+
+
+class TocsinError(Exception):
+    """Something a person can act on: the text is a sentence for them, no traceback needed."""
+
+
+class SettingError(TocsinError, ValueError):
+    """A setting that cannot be used."""
+
+    def __init__(self, name: str, expected: str, got: object, origin: str = "") -> None:
+        where = f" (from {origin})" if origin else ""
+        super().__init__(f"setting {name}{where}: expected {expected}, got {got!r}")
+        self.name = name
+        self.expected = expected
+        self.got = got
+
+
+class StartError(TocsinError):
+    """The server cannot start; the text says why and what to do."""

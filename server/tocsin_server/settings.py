@@ -1,0 +1,159 @@
+"""Settings: defaults, then ``tocsin.toml``, then ``TOCSIN_*`` in the environment, then flags.
+
+Every setting is a field of :class:`Settings`. An unknown key in the file is an error; unknown
+``TOCSIN_*`` variables are not, for the hook has some of its own on the same machine.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tocsin_server.errors import SettingError
+
+PREFIX = "TOCSIN_"
+DEFAULT_FILE = "tocsin.toml"
+MIB = 1 << 20
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """``$XDG_DATA_HOME/tocsin``, by default ``~/.local/share/tocsin``."""
+    base = environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "tocsin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this server runs. Bytes, seconds and counts as the names say."""
+
+    host: str = "127.0.0.1"
+    port: int = 8321
+    """0 takes a free one."""
+    data_dir: Path = Path(".")
+    database_url: str = ""
+    """Empty: SQLite in ``data_dir``."""
+    public_url: str = ""
+    """How browsers and trainers reach the server, where a proxy stands before it."""
+    allow_admin_link: bool = False
+    """Listen beyond loopback although nobody made tokens of their own yet."""
+    session_days: int = 30
+    login_attempts: int = 20
+    """Wrong tokens an address may try within a minute."""
+    limit_frame_bytes: int = 4 * MIB
+    limit_series: int = 512
+    limit_name_bytes: int = 256
+    limit_records_per_s: int = 20_000
+    limit_event_bytes: int = 64 << 10
+    limit_config_bytes: int = MIB
+    limit_body_bytes: int = MIB
+    """Largest body of an API request."""
+    shutdown_s: float = 10.0
+    """How long a stopping server waits for connections, then for the last commit."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name))
+
+    @property
+    def url(self) -> str:
+        """The database's address."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'tocsin.db'}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def _check(name: str, value: Any) -> None:
+    if name == "port" and not 0 <= value <= 65535:
+        raise SettingError(name, "a port from 0 to 65535", value)
+    if name.startswith(("limit_", "login_", "session_")) and value < 1:
+        raise SettingError(name, "at least 1", value)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings in force. ``flags`` that are None were not given.
+
+    Raises :class:`SettingError` for an unknown key in the file or a value that does not fit.
+    """
+    environ = os.environ if environ is None else environ
+    found: dict[str, Any] = {"data_dir": default_data_dir(environ)}
+    found |= _from_file(config or _config_in(environ), required=config is not None)
+    found |= _from_environment(environ)
+    found |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return replace(Settings(), **found)
+
+
+def _config_in(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get(PREFIX + "CONFIG") or DEFAULT_FILE)
+
+
+def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
+    if not path.is_file():
+        if required:
+            raise SettingError("config", "a readable TOML file", str(path))
+        return {}
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError("config", "a readable TOML file", f"{path}: {error}") from error
+    return {name: _fitting(name, value, str(path)) for name, value in table.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    found = {}
+    for field in fields(Settings):
+        key = PREFIX + field.name.upper()
+        if environ.get(key):
+            found[field.name] = _fitting(field.name, environ[key], key)
+    return found
+
+
+def _fitting(name: str, value: Any, origin: str) -> Any:
+    """``value`` in the type of the field; text (from the environment) is parsed."""
+    default = {field.name: field.default for field in fields(Settings)}.get(name)
+    if default is None:
+        names = ", ".join(field.name for field in fields(Settings))
+        raise SettingError(name, f"one of {names}", value, origin)
+    try:
+        return _as(type(default), value)
+    except (TypeError, ValueError) as error:
+        raise SettingError(name, str(error), value, origin) from error
+
+
+def _as(kind: type, value: Any) -> Any:
+    if kind is bool:
+        return _truth(value)
+    if kind is int and (isinstance(value, (bool, float)) or not str(value).lstrip("-").isdigit()):
+        raise ValueError("a whole number")
+    if kind is float:
+        return _number(value)
+    if kind is str and not isinstance(value, str):
+        raise ValueError("text")
+    if issubclass(kind, Path):
+        return Path(value).expanduser()
+    return kind(value)  # type: ignore[call-arg]
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _truth(value: Any) -> bool:
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if str(value).lower() not in words:
+        raise ValueError("true or false")
+    return words[str(value).lower()]
