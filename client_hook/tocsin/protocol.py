@@ -213,7 +213,7 @@ def decode_client(frame: bytes) -> ClientMessage:
     """A message from a trainer. Raises :class:`ProtocolError` for anything else."""
     try:
         return _client_decoder.decode(frame)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(
             "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)
         ) from error
@@ -223,7 +223,7 @@ def decode_server(frame: bytes) -> ServerMessage:
     """A message from the server. Raises :class:`ProtocolError` for anything else."""
     try:
         return _server_decoder.decode(frame)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(
             "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)
         ) from error

@@ -51,6 +51,26 @@ class Settings:
     limit_config_bytes: int = MIB
     limit_body_bytes: int = MIB
     """Largest body of an API request."""
+    commit_ms: int = 100
+    """Group commit: how long records wait for company before they become durable."""
+    backlog_bytes: int = 32 * MIB
+    """Accepted but not durable yet; above it the server stops reading from trainers."""
+    flush_ms: int = 200
+    """Flush interval asked of trainers, and under back-pressure at most ``flush_ms_max``."""
+    flush_ms_max: int = 5000
+    hello_timeout_s: float = 10.0
+    snapshot_records: int = 512
+    """Rule states are saved every so many records of a run, or every ``snapshot_s``."""
+    snapshot_s: float = 30.0
+    tick_ms: int = 250
+    """How often browsers hear of new records."""
+    beat_s: float = 5.0
+    viewer_bytes: int = 2 * MIB
+    """What may wait for one slow browser; above it deltas are dropped and it must ask again."""
+    live_kept_bytes: int = MIB
+    """Newest records of a run that are kept in memory for the live pages."""
+    fleet_runs: int = 2000
+    """Runs of the live fleet page; above it the oldest ended ones are left to the query."""
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
 
@@ -64,16 +84,38 @@ class Settings:
         return self.database_url or f"sqlite:///{self.data_dir / 'tocsin.db'}"
 
     @property
+    def websocket_bytes(self) -> int:
+        """Frames up to this size are read, so that one above the limit is answered with a sentence."""
+        return 4 * self.limit_frame_bytes
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
+_POSITIVE = (
+    "limit_",
+    "login_",
+    "session_",
+    "commit_",
+    "backlog_",
+    "flush_",
+    "hello_",
+    "snapshot_",
+    "tick_",
+    "beat_",
+    "viewer_",
+    "live_",
+    "fleet_",
+)
+
+
 def _check(name: str, value: Any) -> None:
     if name == "port" and not 0 <= value <= 65535:
         raise SettingError(name, "a port from 0 to 65535", value)
-    if name.startswith(("limit_", "login_", "session_")) and value < 1:
-        raise SettingError(name, "at least 1", value)
+    if name.startswith(_POSITIVE) and value <= 0:
+        raise SettingError(name, "more than 0", value)
 
 
 def load(
