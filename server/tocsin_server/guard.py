@@ -1,0 +1,146 @@
+"""The first thing a request meets: its host, its origin, who sent it, how big it is; and the request log.
+
+Plain ASGI, so that websockets and streamed answers pass through untouched. Everything under
+``/api/v1`` but :data:`OPEN` needs an identity here already, so that a forgotten check in a
+route cannot open it. Websockets check for themselves (the trainers' token is in their hello).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from urllib.parse import quote
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tocsin_server.access import Gate
+from tocsin_server.origins import host_is_ours
+from tocsin_server.responses import Problem, problem_response
+from tocsin_server.settings import Settings
+
+API = "/api/v1/"
+OPEN = frozenset({"/api/v1/health", "/api/v1/ready"})
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+log = logging.getLogger("tocsin.requests")
+
+NOBODY = Problem(
+    401,
+    subject="login",
+    expected="an Authorization: Bearer token or the session cookie that the login link sets",
+    headers={"www-authenticate": 'Bearer realm="tocsin"'},
+)
+
+
+class Guard:
+    """ASGI middleware; sets ``request.state.identity`` (an Identity or None)."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, gate: Gate) -> None:
+        self._app = app
+        self._settings = settings
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._request(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        identity = self._gate.session_of(connection)
+        scope.setdefault("state", {})["identity"] = identity
+        started = time.perf_counter()
+        status = 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        problem = self._objection(connection, scope["method"]) or _too_big(connection, self._settings)
+        try:
+            if problem is not None:
+                await problem_response(problem)(scope, receive, noting)
+            else:
+                await self._app(scope, _bounded(receive, self._settings.limit_body_bytes), noting)
+        finally:
+            log.info("%s", request_line(scope, status, time.perf_counter() - started))
+
+    def _objection(self, connection: HTTPConnection, method: str) -> Problem | None:
+        """What speaks against a request before any route sees it."""
+        if not self._host_is_ours(connection):
+            return _wrong_host(connection)
+        if method not in SAFE and not self._from_here(connection):
+            return _wrong_origin(connection)
+        path = connection.scope["path"]
+        if path.startswith(API) and path not in OPEN and connection.state.identity is None:
+            return NOBODY
+        return None
+
+    def _from_here(self, connection: HTTPConnection) -> bool:
+        """Bearer tokens are not sent by other sites' pages; a cookie is, so it needs an Origin of ours."""
+        if "authorization" in connection.headers or "cookie" not in connection.headers:
+            return self._gate.same_origin(connection)
+        return "origin" in connection.headers and self._gate.same_origin(connection)
+
+    def _host_is_ours(self, connection: HTTPConnection) -> bool:
+        return host_is_ours(
+            connection.headers.get("host", ""),
+            connection.url.scheme,
+            loopback=self._settings.loopback,
+            public_url=self._settings.public_url,
+        )
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        if self._host_is_ours(connection) and self._gate.same_origin(connection):
+            await self._app(scope, receive, send)
+            return
+        log.info("%s", request_line({**scope, "method": "WEBSOCKET"}, 403, 0.0))
+        await receive()
+        await send({"type": "websocket.close", "code": 4403, "reason": "Host and Origin do not agree"})
+
+
+def _wrong_host(connection: HTTPConnection) -> Problem:
+    expected = "localhost or 127.0.0.1 (or the setting public_url, where a proxy stands before the server)"
+    return Problem(421, subject="Host", expected=expected, got=connection.headers.get("host", ""))
+
+
+def _wrong_origin(connection: HTTPConnection) -> Problem:
+    expected = f"a page of this server ({connection.headers.get('host', '')})"
+    return Problem(403, subject="Origin", expected=expected, got=connection.headers.get("origin", ""))
+
+
+def _too_big(connection: HTTPConnection, settings: Settings) -> Problem | None:
+    length = connection.headers.get("content-length", "0")
+    if length.isdigit() and int(length) <= settings.limit_body_bytes:
+        return None
+    return Problem(413, subject="body", expected=f"at most {settings.limit_body_bytes} bytes", got=length)
+
+
+def _bounded(receive: Receive, limit: int) -> Receive:
+    """``receive``, raising a 413 once a body without Content-Length grows beyond ``limit`` bytes."""
+    received = 0
+
+    async def counting() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > limit:
+            raise Problem(413, subject="body", expected=f"at most {limit} bytes", got=f"{received} bytes")
+        return message
+
+    return counting
+
+
+def request_line(scope: Scope, status: int, seconds: float) -> str:
+    """One line of the request log. The query is left out: a login link carries its token there."""
+    client = scope.get("client") or ("-", 0)
+    path = quote(scope["path"], safe="/:@!$&'()*+,;=~-._")
+    query = "?…" if scope.get("query_string") else ""
+    return f"{client[0]} {scope['method']} {path}{query} {status} {seconds * 1000:.1f} ms"

@@ -1,0 +1,177 @@
+"""What a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
+
+Deep links (``/runs/<id>`` and the others) all answer ``index.html``; the page reads its address.
+Files of ``web/`` are revalidated at every load (``no-cache`` and an ETag), for an upgrade must
+not mix old and new modules. plotly.js carries its version in its address and never changes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tocsin_server.errors import StartError
+from tocsin_server.login import login_page
+from tocsin_server.plotlyjs import PlotlyJS
+
+DEEP_LINKS = ("/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/settings")
+DEEP_LINKS_LATER = ("/channels", "/routes", "/silences", "/deliveries")
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "style-src-elem 'self'",
+        "style-src-attr 'unsafe-inline'",  # plotly lays its drawings out by style attributes
+        "img-src 'self' data: blob:",  # plotly's PNG export draws an SVG from a blob
+        "font-src 'self'",
+        "connect-src 'self'",
+        "media-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
+REVALIDATED = {"cache-control": "no-cache"}
+# Written out: registries of the machine (Windows above all) may say something else.
+MEDIA_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+
+LOGIN_STYLE = b"""
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { margin: 0; background: light-dark(#f6f7f9, #14171c); color: light-dark(#1b1f26, #e6e9ee) }
+main { max-width: 34rem; margin: 12vh auto 0; padding: 0 1.5rem }
+label { display: block; margin-top: 1.5rem; font-weight: 600 }
+input { box-sizing: border-box; width: 100%; padding: .5rem; font: inherit }
+button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600 }
+.wrong { padding: .5rem .75rem; border-left: 4px solid #c62828; background: light-dark(#fdecea, #3a1d1d) }
+code { font-size: .92em }
+"""
+
+
+class SecurityHeaders:
+    """ASGI middleware: the security headers on every HTTP answer that does not set its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def adding(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = Headers(raw=message.get("headers", []))
+                missing = {name: text for name, text in SECURITY_HEADERS.items() if name not in present}
+                raw = [(name.encode(), text.encode()) for name, text in missing.items()]
+                message = {**message, "headers": [*message.get("headers", []), *raw]}
+            await send(message)
+
+        await self._app(scope, receive, adding if scope["type"] == "http" else send)
+
+
+class WebFiles(StaticFiles):
+    """``web/`` with our media types and revalidation."""
+
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        media_type = MEDIA_TYPES.get(Path(full_path).suffix)
+        if media_type and response.status_code != 304:
+            charset = "; charset=utf-8" if media_type.startswith("text/") else ""
+            response.headers["content-type"] = media_type + charset
+        response.headers.update(REVALIDATED)
+        return response
+
+
+def web_directory() -> Path:
+    """``web/`` beside this module (installed) or at the root of the checkout. Raises StartError."""
+    here = Path(__file__).resolve().parent
+    for place in (here / "web", here.parent.parent / "web"):
+        if (place / "index.html").is_file():
+            return place
+    raise StartError(f"web: expected the pages in {here / 'web'}, got no index.html")
+
+
+def page_routes(web: Path, plotly: PlotlyJS) -> APIRouter:
+    """The routes of all pages and their assets; to be included last, for it answers every other path."""
+    router = APIRouter(include_in_schema=False)
+    files = WebFiles(directory=web, check_dir=False)
+
+    async def page(request: Request) -> Response:
+        """``index.html`` for whoever is logged in, else the login page."""
+        if request.state.identity is None:
+            return login_page(then=str(request.url.path) + _query(request))
+        response = await files.get_response("index.html", request.scope)
+        response.headers["vary"] = "Cookie"
+        return response
+
+    async def file(request: Request) -> Response:
+        """One file of ``web/``. Raises a 404 for everything else."""
+        path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
+        return await files.get_response(path, request.scope)
+
+    for path in (*DEEP_LINKS, *DEEP_LINKS_LATER, "/index.html"):
+        router.routes.append(Route(path, page, methods=["GET"]))
+    router.routes.extend(_asset_routes(plotly))
+    router.routes.append(Route("/{path:path}", file, methods=["GET"]))
+    return router
+
+
+def _query(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""
+
+
+def _asset_routes(plotly: PlotlyJS) -> list[Route]:
+    """plotly.js and its style sheet by version, and the style of the login page."""
+
+    def script(request: Request) -> Response:
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(plotly.script, media_type="text/javascript", headers=IMMUTABLE)
+        headers = IMMUTABLE | {"content-encoding": "gzip", "vary": "Accept-Encoding"}
+        return Response(plotly.script_gzipped, media_type="text/javascript", headers=headers)
+
+    def style(request: Request) -> Response:
+        return Response(plotly.style, media_type="text/css", headers=IMMUTABLE)
+
+    def login_style(request: Request) -> Response:
+        return Response(LOGIN_STYLE, media_type="text/css", headers=REVALIDATED)
+
+    def missing(request: Request) -> Response:
+        raise HTTPException(404)
+
+    return [
+        Route(f"/assets/plotly-{plotly.version}.min.js", script),
+        Route(f"/assets/plotly-{plotly.version}.css", style),
+        Route("/assets/login.css", login_style),
+        Route("/assets/plotly-{rest:path}", missing),
+    ]
