@@ -164,7 +164,8 @@ class Ack(msgspec.Struct, tag="ack", tag_field="type"):
 class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=True):
     """Data or a connection that was not taken: what was expected and what came.
 
-    ``scope``: connection, records, series, event. With ``retry`` false the trainer does
+    ``scope``: connection, records, series, event; or notice, where everything was taken all the
+    same and the sentence only says what looked wrong. With ``retry`` false the trainer does
     not send it again; with ``retry`` true it reconnects later.
     """
 
