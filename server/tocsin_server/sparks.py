@@ -8,7 +8,9 @@ exactly, so no spike and no non-finite value is ever lost.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -113,13 +115,8 @@ class Spark:
             return
         keys = steps // self.width
         cuts = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), keys.size]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             self._put(int(keys[start]), bucket_of(values[start:stop]))
-
-    def take_bucket(self, low: int, high: int, bucket: Bucket) -> None:
-        """Takes a ready bucket over steps ``low`` .. ``high`` in, as a restart reads them from the store."""
-        self._widen(low, high)
-        self._put((low + high) // 2 // self.width, bucket)
 
     def _put(self, key: int, bucket: Bucket) -> None:
         found = self.buckets.get(key)
@@ -154,3 +151,23 @@ class Spark:
         cells = ",".join(bucket.json() if bucket else "null" for bucket in found)
         ends = exactjson.dumps([self.first, self.last])[1:-1].split(",")
         return f'{{"x0":{ends[0]},"x1":{ends[1]},"buckets":[{cells}]}}'
+
+    def saved(self) -> dict[str, Any]:
+        """Everything, as plain data that :meth:`restore` takes."""
+        kept = {
+            str(key): [b.low, b.high, b.total, b.count, b.nan, b.pinf, b.ninf]
+            for key, b in self.buckets.items()
+        }
+        return {"width": self.width, "first": self.first, "last": self.last, "buckets": kept}
+
+    @classmethod
+    def restore(cls, saved: Mapping[str, Any]) -> Spark:
+        """A spark as it was saved, also after a way through JSON."""
+        spark = cls()
+        spark.width, spark.first, spark.last = int(saved["width"]), saved["first"], saved["last"]
+        for key, (low, high, total, *counts) in saved["buckets"].items():
+            bucket = spark.buckets[int(key)] = Bucket()
+            bucket.low, bucket.high = exactjson.parse_number(low), exactjson.parse_number(high)
+            bucket.total = exactjson.parse_number(total)
+            bucket.count, bucket.nan, bucket.pinf, bucket.ninf = (int(count) for count in counts)
+        return spark
