@@ -1,0 +1,66 @@
+/** What docs/api.md says, as types. Non-finite numbers travel as strings. */
+type Wire = number | "NaN" | "Infinity" | "-Infinity";
+type Severity = "critical" | "warning" | "info";
+type Bucket = [number | null, number | null, number | null, number, number, number] | null;
+interface Spark { x0: number; x1: number; buckets: Bucket[] }
+interface Reason { rule: string; severity: Severity; summary: string; onset_step: number | null; alert: string }
+interface RunRow {
+  id: string; project: string; name: string;
+  state: "running" | "stalled" | "lost" | "finished" | "failed";
+  health: "critical" | "warning" | "ok" | "ended";
+  attempt: number; attempts: number; tags: string[]; host: string | null; archived: boolean;
+  created_ms: number; last_seen_ms: number | null; ended_ms: number | null; error: unknown;
+  last_step: number | null; planned_steps: number | null; steps_per_s: number | null;
+  last: Record<string, Wire | null>;
+  sparks: Record<string, Spark>;
+  skipped: number; nonfinite: number;
+  alerts: number; severities: Record<Severity, number>;
+  reason: Reason | null;
+  trainer: { queued: number; dropped: number; spooled_bytes: number; phase: string } | null;
+}
+interface SeriesFact { name: string; n: number; first_step: number | null; last_step: number | null; last: Wire | null }
+interface RunDetail extends RunRow {
+  config: unknown; notes: string | null; facts: Record<string, unknown> | null;
+  series: SeriesFact[];
+  attempts_list: { attempt: number; started_ms: number | null; first_step: number | null; last_step: number | null }[];
+  writers: { writer: string; attempt: number; rank: number; host: string | null; pid: number | null; records: number; events: number; connected: boolean }[];
+}
+interface Packed { dtype: string; bdata: string }
+interface WireLayer {
+  attempt: number; rank: number; exact?: boolean;
+  x: Packed; x1?: Packed; t?: Packed; first?: Packed; last?: Packed;
+  min?: Packed; max?: Packed; mean?: Packed; n?: Packed; nan?: Packed; pinf?: Packed; ninf?: Packed;
+}
+interface SeriesAnswer {
+  run: string; x: string; level: number; cursor: number;
+  first_step: number | null; last_step: number | null;
+  series: Record<string, WireLayer[]>;
+}
+interface Evidence { name: string; value: Wire | string; unit: string; step: number | null }
+interface Diagnosis {
+  cause: string; evidence: Evidence[]; alternatives: string[];
+  remedies: { text: string; code: string }[]; disproof: string;
+  story: [number, string, string][];
+}
+interface Alert {
+  id: string; run_id: string; run_name: string; project: string; rule: string; subject: string;
+  severity: Severity; state: "pending" | "firing" | "recovering" | "resolved";
+  onset_step: number | null; onset_ms: number | null; fired_step: number | null; fired_ms: number | null;
+  resolved_step: number | null; resolved_ms: number | null; late: boolean;
+  summary: string; labels: Record<string, string>; diagnosis: Diagnosis | null;
+}
+interface RunEvent { id: number | string; kind: string; step: number | null; time_ms: number; attempt: number; rank: number; data: Record<string, unknown> }
+interface Session { name: string; scope: string; ingest_url: string; version: string; plotly: string }
+interface RunDelta { type: "run"; id: number; cursor: number; row?: RunRow; series: Record<string, WireLayer[]>; events?: RunEvent[] }
+
+/** One layer of a series in memory: parallel arrays, one item a bucket; an exact record is a bucket of one. */
+interface Layer {
+  attempt: number; rank: number;
+  x: number[]; x1: number[]; min: number[]; max: number[]; mean: number[]; last: number[];
+  n: number[]; nan: number[]; pinf: number[]; ninf: number[]; t: number[];
+}
+/** A step window; null: as far as there are steps. */
+interface StepWindow { from: number | null; to: number | null }
+interface AxisPlan { log: boolean; range: [number, number]; ticks: number[]; labels: string[] }
+interface Mark { x: number; kind: MarkKind; count: number }
+type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";

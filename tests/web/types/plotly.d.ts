@@ -1,0 +1,17 @@
+/** The few functions of plotly.js that web/lib/plot.js uses. */
+interface PlotAxis {
+  _offset: number;
+  _length: number;
+  range: [number, number];
+  l2p(value: number): number;
+  p2l(pixel: number): number;
+}
+interface PlotDiv extends HTMLElement {
+  _fullLayout?: { xaxis: PlotAxis };
+  on(event: string, listener: (detail: any) => unknown): void;
+}
+interface PlotlyStatic {
+  react(div: HTMLElement, data: object[], layout: object, config: object): Promise<PlotDiv>;
+  purge(div: HTMLElement): void;
+  toImage(div: HTMLElement, options: object): Promise<string>;
+}

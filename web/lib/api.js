@@ -1,0 +1,96 @@
+/** Queries to /api/v1. The socket only says sooner what these say in full. */
+
+/** What the server said about a request that failed: subject, expected, got (RFC 9457). */
+export class ApiError extends Error {
+  /** @param {number} status 0: no answer at all @param {{ title?: string, detail?: string, subject?: unknown, expected?: unknown, got?: unknown }} problem */
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `The server answered ${status}.`);
+    this.name = "ApiError";
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+/** Query text of the parameters that are given. @param {Record<string, string | number | null | undefined>} params */
+export function query(params) {
+  const pairs = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([key, value]) => [key, String(value)]))}` : "";
+}
+
+/** @param {Response} response */
+async function problem(response) {
+  try {
+    const body = await response.json();
+    return body && typeof body === "object" ? body : {};
+  } catch {
+    return { title: `${response.status} ${response.statusText}`.trim() };
+  }
+}
+
+export class Api {
+  /** @param {(input: string, init?: RequestInit) => Promise<Response>} fetch @param {string} base */
+  constructor(fetch, base = "/api/v1") {
+    this.fetch = fetch;
+    this.base = base;
+  }
+
+  /** @param {string} path @param {RequestInit} [init] @returns {Promise<any>} Raises ApiError; AbortError passes. */
+  async ask(path, init) {
+    let response;
+    try {
+      response = await this.fetch(this.base + path, { headers: { accept: "application/json" }, ...init });
+    } catch (error) {
+      if (/** @type {Error} */ (error).name === "AbortError") throw error;
+      throw new ApiError(0, { title: "No answer", detail: "The server does not answer." });
+    }
+    if (!response.ok) throw new ApiError(response.status, await problem(response));
+    return response.status === 204 ? null : response.json();
+  }
+
+  /** @returns {Promise<Session>} */
+  session() {
+    return this.ask("/session");
+  }
+
+  /** @returns {Promise<{ items: RunRow[], now_ms: number }>} */
+  runs() {
+    return this.ask("/runs");
+  }
+
+  /** @param {string} id @returns {Promise<RunDetail>} */
+  run(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}`);
+  }
+
+  /** @param {string} id @param {string[]} names @param {StepWindow & { buckets?: number }} window @param {AbortSignal} [signal] @returns {Promise<SeriesAnswer>} */
+  series(id, names, { from, to, buckets }, signal) {
+    const asked = query({ names: names.join(","), from: floor(from), to: ceil(to), buckets });
+    return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
+  }
+
+  /** @param {string} id @returns {Promise<{ items: RunEvent[], next: unknown }>} */
+  events(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 500 })}`);
+  }
+
+  /** @param {{ run?: string, state?: string }} [filter] @returns {Promise<{ items: Alert[] }>} */
+  alerts(filter = {}) {
+    return this.ask(`/alerts${query(filter)}`);
+  }
+
+  /** @returns {Promise<{ id: string, token: string }>} */
+  makeIngestToken() {
+    const body = JSON.stringify({ name: "first trainer", scope: "ingest", project: null });
+    return this.ask("/tokens", { method: "POST", body, headers: { "content-type": "application/json", accept: "application/json" } });
+  }
+
+  /** Address of every record as CSV, never sampled. @param {string} id */
+  csv(id) {
+    return `${this.base}/runs/${encodeURIComponent(id)}/records${query({ format: "csv" })}`;
+  }
+}
+
+/** @param {number | null} v */
+const floor = (v) => (v === null ? null : Math.floor(v));
+/** @param {number | null} v */
+const ceil = (v) => (v === null ? null : Math.ceil(v));

@@ -1,0 +1,22 @@
+/** Numbers as the API writes them: non-finite ones as words, arrays as little-endian float64 in base64. */
+
+/** @type {Record<string, number>} */
+const WORDS = { NaN: NaN, Infinity: Infinity, "-Infinity": -Infinity };
+
+/** A number of the API, or null where there is none. Missing is not NaN. @param {unknown} value */
+export function number(value) {
+  if (typeof value === "number") return value;
+  return typeof value === "string" && value in WORDS ? WORDS[value] : null;
+}
+
+/** Float64 values of a packed array, exact to the bit. @param {Packed} packed @returns {Float64Array} */
+export function unpack(packed) {
+  if (packed.dtype !== "f8") throw new TypeError(`array: expected dtype "f8", got "${packed.dtype}"`);
+  const text = atob(packed.bdata);
+  if (text.length % 8) throw new RangeError(`array: expected a multiple of 8 bytes, got ${text.length}`);
+  const view = new DataView(new ArrayBuffer(text.length));
+  for (let i = 0; i < text.length; i++) view.setUint8(i, text.charCodeAt(i));
+  const values = new Float64Array(text.length / 8);
+  for (let i = 0; i < values.length; i++) values[i] = view.getFloat64(i * 8, true);
+  return values;
+}

@@ -1,0 +1,106 @@
+/** Numbers and times for people: narrow spaces, a true minus, powers of two, words for the non-finite, – for the missing. */
+
+const NARROW = "\u202f";
+const MINUS = "\u2212";
+const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+/** @param {number | null | undefined} n "18 412", or – */
+export function int(n) {
+  if (n === null || n === undefined || Number.isNaN(n)) return "–";
+  const digits = String(Math.round(Math.abs(n))).replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
+  return n < 0 && digits !== "0" ? MINUS + digits : digits;
+}
+
+/** The word for what is not finite, "" for the rest. @param {number} v */
+export function word(v) {
+  if (Number.isNaN(v)) return "NaN";
+  if (Number.isFinite(v)) return "";
+  return v > 0 ? "+Inf" : `${MINUS}Inf`;
+}
+
+/** `digits` significant figures; 1.3e-4 below 1e-3 and from 1e5. @param {number | null | undefined} v */
+export function num(v, digits = 4) {
+  if (v === null || v === undefined) return "–";
+  if (!Number.isFinite(v)) return word(v);
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  const sign = v < 0 ? MINUS : "";
+  if (size < 1e-3 || size >= 1e5) return sign + exponent(size, digits);
+  return sign + (Number.isInteger(size) ? int(size) : size.toPrecision(digits));
+}
+
+/** @param {number} size @param {number} digits */
+function exponent(size, digits) {
+  const [mantissa, power] = size.toExponential(Math.max(0, digits - 2)).split("e");
+  const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
+  return `${short}e${Number(power)}`;
+}
+
+/** @param {number} n a whole number, raised: ⁻¹² */
+export const raised = (n) => (n < 0 ? "⁻" : "") + [...String(Math.abs(n))].map((d) => SUPERSCRIPT[Number(d)]).join("");
+
+/** 65 536 reads 2¹⁶; what is no power of two reads as a number. @param {number | null | undefined} v */
+export function pow2(v) {
+  if (v === null || v === undefined || !(v > 0) || !Number.isFinite(v)) return num(v);
+  const power = Math.log2(v);
+  return Number.isInteger(power) ? `2${raised(power)}` : num(v);
+}
+
+/** A loss scale in full: "2⁹ 512". @param {number | null | undefined} v @returns {[string, string]} power and number */
+export function scale(v) {
+  const power = pow2(v);
+  const plain = v !== null && v !== undefined && Number.isFinite(v) && Math.abs(v) < 1e9 ? int(v) : num(v);
+  return power.startsWith("2") && power !== plain && power !== num(v) ? [power, plain] : [num(v), ""];
+}
+
+/** A length of time for people: 8.2 s, 4 min, 1 h 8 min, 3 d. @param {number} s seconds */
+export function span(s) {
+  if (!Number.isFinite(s)) return "–";
+  if (s < 10) return `${Math.max(0, s).toFixed(1)} s`;
+  if (s < 90) return `${Math.round(s)} s`;
+  const minutes = Math.round(s / 60);
+  if (minutes < 90) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 36) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.round(hours / 24)} d`;
+}
+
+/** @param {number | null | undefined} at_ms @param {number} now_ms */
+export function ago(at_ms, now_ms) {
+  if (at_ms === null || at_ms === undefined || !at_ms) return "–";
+  const seconds = (now_ms - at_ms) / 1000;
+  return seconds < 3 ? "now" : `${span(Math.round(seconds))} ago`;
+}
+
+/** Exact time with its zone, for titles. @param {number | null | undefined} ms @param {string} [zone] */
+export function moment(ms, zone) {
+  if (!ms) return "";
+  const options = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZoneName: "short" });
+  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone }).format(ms);
+}
+
+/** @param {number | null | undefined} ms @param {string} [zone] clock time, 03:12:44 */
+export function clock(ms, zone) {
+  if (!ms) return "–";
+  return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZone: zone }).format(ms);
+}
+
+/** "scaler-collapse" reads "Scaler collapse". @param {string} id */
+export function ruleTitle(id) {
+  const text = id.replaceAll("-", " ").replace(/\b(lr|gpu)\b/g, (w) => w.toUpperCase()).replace(/^nonfinite/, "non-finite");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** @param {number} n @param {string} one @param {string} [many] "1 alert", "2 alerts" */
+export const counted = (n, one, many = `${one}s`) => `${int(n)} ${n === 1 ? one : many}`;
+
+/** Bytes for people. @param {number} n */
+export function bytes(n) {
+  const units = ["B", "kB", "MB", "GB"];
+  let power = 0;
+  while (n >= 1000 && power < units.length - 1) { n /= 1000; power++; }
+  return `${power ? n.toPrecision(3) : n} ${units[power]}`;
+}
+
+/** Summaries of the server write 2^16 for powers of two; people read 2¹⁶. @param {string} text */
+export const powers = (text) => text.replace(/\b2\^(-?\d+)/g, (_, n) => `2${raised(Number(n))}`);

@@ -1,0 +1,162 @@
+/** The live socket: subscriptions with cursors, reconnect with back-off, and the truth about being offline. */
+
+/** Without a frame for so long the page says that it is offline (the server beats every 5 s). */
+export const SILENCE_MS = 12_000;
+const FIRST_RETRY_MS = 250;
+const LONGEST_RETRY_MS = 8_000;
+const WATCH_MS = 1_000;
+
+/** Wait before try number `tries` (0 first), doubled each time, spread by a fifth so that browsers do not return as one. @param {number} tries @param {number} random 0 to 1 */
+export const backoff = (tries, random) => Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries) * (0.8 + 0.4 * random);
+
+/**
+ * @typedef {{ view: string, run?: string, names?: string[] }} View
+ * @typedef {{ message: (frame: any) => void, cursor?: () => number | null, reconnected?: () => void }} Handlers
+ * @typedef {{ online: boolean, heard_ms: number | null, retry_ms: number | null, lag_ms: number | null, refused: boolean }} LiveState
+ * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown, cancel: (timer: any) => void, random: () => number }} World what it needs of the outside, so that tests can give it another
+ */
+
+export class Live {
+  /** @type {Map<number, { view: View, handlers: Handlers }>} */
+  #subscriptions = new Map();
+  /** @type {WebSocket | null} */
+  #socket = null;
+  /** @type {Set<(frame: any) => void>} */
+  #alertListeners = new Set();
+  /** @type {Set<(state: LiveState) => void>} */
+  #stateListeners = new Set();
+  #next = 1;
+  #tries = 0;
+  #opened = 0;
+  #closed = false;
+  /** @type {unknown} */
+  #retry = null;
+
+  /** @param {World} world */
+  constructor(world) {
+    this.world = world;
+    /** @type {LiveState} */
+    this.state = { online: false, heard_ms: null, retry_ms: null, lag_ms: null, refused: false };
+  }
+
+  start() {
+    this.#connect();
+    this.#watch();
+  }
+
+  /** Ends for good. */
+  stop() {
+    this.#closed = true;
+    this.world.cancel(this.#retry);
+    this.#socket?.close();
+  }
+
+  /** @param {View} view @param {Handlers} handlers @returns {() => void} ends the subscription */
+  subscribe(view, handlers) {
+    const id = this.#next++;
+    this.#subscriptions.set(id, { view, handlers });
+    this.#ask(id);
+    return () => {
+      if (this.#subscriptions.delete(id)) this.#send({ type: "unsubscribe", id });
+    };
+  }
+
+  /** @param {(alert: Alert) => void} listener */
+  onAlert(listener) {
+    this.#alertListeners.add(listener);
+  }
+
+  /** @param {(state: LiveState) => void} listener told at once and on each change @returns {() => void} */
+  onState(listener) {
+    this.#stateListeners.add(listener);
+    listener(this.state);
+    return () => this.#stateListeners.delete(listener);
+  }
+
+  /** Tries now instead of at the end of the wait: the network came back, or a person asked. */
+  hurry() {
+    if (this.#socket || this.#closed) return;
+    this.world.cancel(this.#retry);
+    this.#connect();
+  }
+
+  #connect() {
+    if (this.#closed) return;
+    const socket = this.world.open();
+    this.#socket = socket;
+    socket.onopen = () => this.#greet(socket);
+    socket.onmessage = (event) => this.#hear(socket, event.data);
+    socket.onclose = (event) => this.#lose(socket, event.code);
+  }
+
+  /** @param {WebSocket} socket */
+  #greet(socket) {
+    if (socket !== this.#socket) return;
+    this.#tries = 0;
+    this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, refused: false });
+    const again = this.#opened++ > 0;
+    for (const [id, { handlers }] of this.#subscriptions) {
+      this.#ask(id);
+      if (again) handlers.reconnected?.();
+    }
+  }
+
+  /** @param {WebSocket} socket @param {string} text */
+  #hear(socket, text) {
+    if (socket !== this.#socket) return;
+    const frame = JSON.parse(text);
+    this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}) });
+    if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
+    else this.#subscriptions.get(frame.id)?.handlers.message(frame);
+  }
+
+  /** @param {WebSocket} socket @param {number} code 4401 and 1008: the server does not let this page in */
+  #lose(socket, code) {
+    if (socket !== this.#socket) return;
+    this.#socket = null;
+    if (this.#closed) return;
+    const wait = backoff(this.#tries++, this.world.random());
+    // A first quick retry is not worth a word: only when it fails too is the page offline.
+    const quiet = this.#tries === 1 && this.state.online;
+    this.#say({ online: quiet, retry_ms: this.world.now() + wait, refused: code === 4401 || code === 1008 });
+    this.#retry = this.world.later(() => this.#connect(), wait);
+  }
+
+  /** A socket that is open but silent is dead: a sleeping laptop, a cut cable. */
+  #watch() {
+    if (this.#closed) return;
+    this.world.later(() => {
+      this.#checkSilence();
+      this.#watch();
+    }, WATCH_MS);
+  }
+
+  #checkSilence() {
+    const { heard_ms } = this.state;
+    if (!this.#socket || heard_ms === null || this.world.now() - heard_ms < SILENCE_MS) return;
+    const dead = this.#socket;
+    dead.onclose = null;
+    dead.close();
+    this.state = { ...this.state, online: false };
+    this.#lose(dead, 1006);
+  }
+
+  /** @param {number} id */
+  #ask(id) {
+    const subscription = this.#subscriptions.get(id);
+    if (!subscription) return;
+    const cursor = subscription.handlers.cursor?.();
+    this.#send({ type: "subscribe", id, ...subscription.view, ...(cursor === null || cursor === undefined ? {} : { cursor }) });
+  }
+
+  /** @param {object} frame */
+  #send(frame) {
+    if (this.#socket?.readyState === 1) this.#socket.send(JSON.stringify(frame));
+  }
+
+  /** @param {Partial<LiveState>} change */
+  #say(change) {
+    this.state = { ...this.state, ...change };
+    for (const listener of this.#stateListeners) listener(this.state);
+  }
+}
