@@ -1,0 +1,140 @@
+"""A session on a connection: moves messages between the two, and reconnects when it is time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from . import protocol
+from .backlog import Backlog
+from .connection import Address, ClosedError, Connection, LostError
+from .session import Phase, Session, Told
+from .spool import Spool
+from .target import Target
+
+PING_S = 5.0
+
+
+class Link:
+    """Owns the connection of one session. ``step`` never blocks but for ``resolve``."""
+
+    def __init__(
+        self,
+        session: Session,
+        target: Target,
+        *,
+        resolve: Callable[[Target], list[Address]],
+        pulse: Callable[[], protocol.Alive] | None = None,
+        told: Callable[[Told], None] = lambda message: None,
+    ) -> None:
+        self.session = session
+        self._target = target
+        self._resolve = resolve
+        self._pulse = pulse
+        self._told = told
+        self._ping_at = 0.0
+        self.connection: Connection | None = None
+
+    def step(self, now: float) -> None:
+        """Does what can be done now: dial, receive, send, give up."""
+        try:
+            if self.session.should_dial(now):
+                self._dial(now)
+            if self.connection is not None:
+                self._exchange(self.connection, now)
+        except ClosedError as gone:
+            self._take(gone.messages, now)
+            self._lose(now, gone)
+        except LostError as gone:
+            self._lose(now, gone)
+        except protocol.ProtocolError as error:
+            self._lose(now, LostError(f"message of the server: {error}"))
+        if self.session.stopped:
+            self.close()
+
+    def wake_at(self, now: float) -> float:
+        """When ``step`` wants to be called again, at the latest."""
+        if self.connection is None:
+            return self.session.wake_at(now)
+        return min(self.session.wake_at(now), self.connection.deadline)
+
+    def close(self) -> None:
+        """Ends the connection; the session may dial again."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def forget(self) -> None:
+        """In a forked child: no traffic, descriptor closed."""
+        if self.connection is not None:
+            self.connection.forget()
+            self.connection = None
+
+    def _dial(self, now: float) -> None:
+        self.session.dialled(now)
+        addresses = self._resolve(self._target)
+        self.connection = Connection(self._target, addresses, now)
+
+    def _exchange(self, connection: Connection, now: float) -> None:
+        messages, heard = connection.pump(now)
+        if connection.open and self.session.phase is Phase.DIALLING:
+            connection.send(self.session.opened(now))
+        if heard:
+            self.session.heard(now)
+        self._take(messages, now)
+        for message in self.session.due(now, self._pulse() if self._pulse else None):
+            connection.send(message)
+        if connection.open and now >= self._ping_at:
+            self._ping_at = now + PING_S
+            connection.ping()
+        reason = self.session.overdue(now)
+        if reason is not None:
+            raise LostError(reason)
+
+    def _take(self, messages: list[bytes], now: float) -> None:
+        for message in messages:
+            told = self.session.received(message, now)
+            if told is not None:
+                self._told(told)
+
+    def _lose(self, now: float, gone: LostError) -> None:
+        self.close()
+        self.session.lost(now, str(gone), gone.code)
+
+
+class Delivery:
+    """The spool of a dead process on its way to the server, as its own writer, with a fresh token."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        target: Target,
+        token: str,
+        *,
+        random: Callable[[], float],
+        resolve: Callable[[Target], list[Address]],
+    ) -> None:
+        self.spool = spool
+        self._token = token
+        self.backlog = Backlog(spool)
+        self.session = Session(self.backlog, self._hello, random=random)
+        self.link = Link(self.session, target, resolve=resolve)
+
+    @property
+    def delivered(self) -> bool:
+        """All of it is acknowledged."""
+        return self.backlog.empty
+
+    def end(self) -> None:
+        """Closes the connection; the spool goes if all is delivered, else it stays for the next one."""
+        self.link.close()
+        if self.delivered:
+            self.spool.delete()
+        else:
+            self.spool.close()
+
+    def _hello(self) -> protocol.Hello:
+        """The hello of the dead writer; its clock is this machine's, so the time is that of sending."""
+        hello = self.spool.header.hello
+        hello.token, hello.time_ns = self._token, time.time_ns()
+        return hello

@@ -1,0 +1,391 @@
+"""The hook's only thread and its only way out: drains the outbox, spools, sends, listens.
+
+Started by the first record, so that imported modules, DataLoader workers and spawned
+processes stay silent. It never raises into training, and ``close`` never takes longer
+than its limit plus one second, whatever the server, the name service or the disk do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import selectors
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import protocol
+from .backlog import Backlog, Shelf
+from .connection import Address, LostError, resolve
+from .frames import frame_of
+from .link import Delivery, Link
+from .outbox import BATCH_RECORDS, Outbox
+from .protocol import Hello
+from .session import Phase, Session, Told
+from .spool import FORMAT, Header, Spool, orphans
+from .target import Target, parse_target
+
+POLL_S = 0.2
+ADOPT_S = 30.0
+"""How often other processes' spools are looked for."""
+GRACE_S = 0.3
+ERROR_LIMIT = 20
+"""After so many internal errors the sender ends itself."""
+LOG = logging.getLogger("tocsin")
+
+
+@dataclass
+class SenderStats:
+    """How delivery stands; counts are of records unless they say otherwise."""
+
+    queued: int = 0
+    dropped: int = 0
+    spooled_bytes: int = 0
+    acked_seq: int = -1
+    connected: bool = False
+    last_error: str | None = None
+    spool_error: str | None = None
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+class NoShelf:
+    """Where no spool is wanted: memory has to do."""
+
+    start = end = 0
+
+    def append(self, frame: Any) -> bool:
+        """Nothing is kept."""
+        return False
+
+    def read(self, cursor: Any) -> None:
+        """There is nothing."""
+
+    def release(self, seq: int, events: int) -> None:
+        """There is nothing."""
+
+
+class Sender:
+    """Delivers one run's outbox. ``hello`` is asked again for every connection."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        hello: Callable[[], Hello],
+        *,
+        url: str,
+        spool_dir: Path | None,
+        exit_timeout: float = 3.0,
+        on_message: Callable[[Told], None] | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._hello = hello
+        self._target = parse_target(url)
+        self._spool_dir = spool_dir
+        self._exit_timeout = exit_timeout
+        self._on_message = on_message
+        self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
+        shelf: Shelf = self._spool if self._spool is not None else NoShelf()
+        self._backlog = Backlog(shelf)
+        self._session = Session(self._backlog, hello, random=random.random)
+        self._link = Link(
+            self._session, self._target, resolve=self._resolve, pulse=self._pulse, told=self._tell
+        )
+        self._delivery: Delivery | None = None
+        self._declined: set[Path] = set()
+        self._lock = threading.Lock()  # held while outbox, backlog and spool are touched; never by put
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._bell: tuple[socket.socket, socket.socket] | None = None
+        self._pid = os.getpid()
+        self._over = self._finishing = False
+        self._ending: tuple[str, dict[str, Any]] | None = None
+        self._deadline = float("inf")
+        self._drain_at = self._adopt_at = 0.0
+        self._errors = 0
+        self._said: set[str] = set()
+
+    @property
+    def stats(self) -> SenderStats:
+        """A snapshot; any thread may ask."""
+        spool, session = self._spool, self._session
+        return SenderStats(
+            queued=len(self._outbox),
+            dropped=self._outbox.dropped + self._backlog.dropped + session.set_aside,
+            spooled_bytes=spool.bytes if spool is not None else 0,
+            acked_seq=self._backlog.seq,
+            connected=session.phase is Phase.STREAMING and not self._over,
+            last_error=session.last_error,
+            spool_error=spool.error if spool is not None else None,
+            refused=dict(session.refused),
+        )
+
+    def start(self) -> None:
+        """Starts the thread; again, after ``close``, or in a fork it does nothing."""
+        if self._thread is None and not self._over and self._ending is None:
+            with self._starting:
+                self._start()
+
+    def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
+        """Sends what waits and the finish, and returns after ``exit_timeout`` (+ 1 s) at the latest."""
+        if self._over or self._ending is not None or os.getpid() != self._pid:
+            return
+        self._deadline = time.monotonic() + self._exit_timeout
+        self._ending = (state, error or {})
+        thread = self._thread
+        if thread is None:
+            self._run_here()
+        else:
+            self._ring()
+            thread.join(self._exit_timeout + GRACE_S)
+            if thread.is_alive():
+                self._rescue()
+        self._outbox.silence()
+
+    def forget(self) -> None:
+        """In a forked child: takes nothing, sends nothing, closes what was inherited."""
+        self._over = True
+        self._outbox.silence()
+        self._link.forget()
+        if self._delivery is not None:
+            self._delivery.link.forget()
+            self._delivery.spool.close()
+        if self._spool is not None:
+            self._spool.close()
+        self._close_bell()
+
+    # --- the thread
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        try:
+            self._bell = _bell()
+            _LIVE.add(self)
+            thread = threading.Thread(target=self._run, name="tocsin-sender", daemon=True)
+            thread.start()
+        except (RuntimeError, OSError) as error:
+            self._say("start", "tocsin: the sender could not start: %s", error)
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        while not self._over:
+            try:
+                with self._lock:
+                    timeout = self._turn(time.monotonic())
+                if not self._over:
+                    self._wait(timeout)
+            except Exception as error:
+                self._fail(error)
+        self._close_bell()
+
+    def _run_here(self) -> None:
+        """A run that ends before its first record: the events it has are delivered by the caller."""
+        if len(self._outbox):
+            self._run()
+        self._over = True
+
+    def _turn(self, now: float) -> float:
+        """One round; returns for how long to wait, seconds."""
+        self._drain(now)
+        self._link.step(now)
+        self._report()
+        self._adopt(now)
+        if self._ending is not None and self._may_end(now):
+            self._end()
+            return 0.0
+        wake = min(self._link.wake_at(now), self._deadline, now + POLL_S)
+        return max(0.0, wake - now)
+
+    def _drain(self, now: float) -> None:
+        if self._ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
+            return
+        self._drain_at = now + self._session.flush_s
+        while (event := self._outbox.drain_event()) is not None:
+            self._backlog.add(frame_of(event))
+        while (records := self._outbox.drain()) is not None:
+            self._backlog.add(frame_of(records))
+        if self._ending is not None and not self._finishing:
+            self._finishing = True
+            state, error = self._ending
+            finish = self._outbox.finish(time.time_ns(), state, self._backlog.records, error)
+            self._backlog.add(frame_of(finish), always=True)
+            self._session.hurry(now)
+
+    def _may_end(self, now: float) -> bool:
+        return self._backlog.empty or self._session.stopped or now >= self._deadline
+
+    def _end(self) -> None:
+        self._over = True
+        self._link.close()
+        if self._delivery is not None:
+            self._delivery.end()
+        delivered = self._backlog.empty
+        if self._spool is not None:
+            self._spool.delete() if delivered else self._spool.close()
+        if not delivered:
+            self._say("left", "tocsin: %s", self._farewell())
+
+    def _farewell(self) -> str:
+        reason = self._session.last_error or "the server did not acknowledge in time"
+        if self._spool is None or self._spool.path is None or self._spool.error is not None:
+            return f"the end of this run was not delivered ({reason}), and there is no spool to keep it"
+        return (
+            f"the end of this run was not delivered ({reason}); it waits in {self._spool.path}, "
+            "and the next run or `tocsin sync` brings it in"
+        )
+
+    def _wait(self, timeout: float) -> None:
+        with _Selector() as selector:
+            if self._bell is not None:
+                selector.register(self._bell[0], selectors.EVENT_READ)
+            for link in (self._link, self._delivery.link if self._delivery else None):
+                connection = link.connection if link else None
+                if connection is not None and connection.waits_on is not None:
+                    write = selectors.EVENT_WRITE if connection.wants_write else 0
+                    selector.register(connection.waits_on, selectors.EVENT_READ | write)
+            if not selector.get_map():
+                time.sleep(timeout)
+                return
+            ready = selector.select(timeout)
+        if self._bell is not None and any(key.fileobj is self._bell[0] for key, _ in ready):
+            self._bell[0].recv(64)
+
+    def _adopt(self, now: float) -> None:
+        """Delivers what dead processes left, one spool at a time, while the server listens."""
+        if self._delivery is not None:
+            self._delivery.link.step(now)
+            if self._delivery.session.stopped:
+                self._declined.add(self._delivery.spool.path or Path())
+            if self._delivery.session.stopped or self._delivery.delivered:
+                self._delivery.end()
+                self._delivery = None
+                self._adopt_at = now
+        elif self._spool_dir and now >= self._adopt_at and self._session.phase is Phase.STREAMING:
+            self._adopt_at = now + ADOPT_S
+            self._delivery = self._orphan(self._spool_dir) if self._ending is None else None
+
+    def _orphan(self, root: Path) -> Delivery | None:
+        for path in orphans(root):
+            if path in self._declined or (self._spool and path == self._spool.path):
+                continue
+            spool = Spool.adopt(path)
+            if spool is None:
+                continue
+            if spool.header.url == self._target.base:
+                token = self._hello().token
+                return Delivery(spool, self._target, token, random=random.random, resolve=self._resolve)
+            spool.close()
+        return None
+
+    def _resolve(self, target: Target) -> list[Address]:
+        """Asks the name service without holding the lock: it may take long, ``close`` may not."""
+        self._lock.release()
+        try:
+            addresses = resolve(target)
+        finally:
+            self._lock.acquire()
+        if self._over:
+            raise LostError("the run has ended")
+        return addresses
+
+    # --- what is said, and to whom
+
+    def _header(self) -> Header:
+        return Header(FORMAT, self._target.base, self._hello())
+
+    def _pulse(self) -> protocol.Alive:
+        stats = self.stats
+        return protocol.Alive(
+            time.time_ns(), self._outbox.last_step, stats.queued, stats.dropped, stats.spooled_bytes
+        )
+
+    def _tell(self, message: Told) -> None:
+        if self._on_message is None:
+            return
+        try:
+            self._on_message(message)
+        except Exception as error:
+            self._say("on_message", "tocsin: a handler of alerts failed: %r", error)
+
+    def _report(self) -> None:
+        """One warning for each kind of trouble, not one for each time."""
+        session = self._session
+        for code in session.refused:
+            self._say(code, "tocsin: %s", session.last_error)
+        if session.stopped:
+            self._say("stopped", "tocsin: sending ends for this run: %s", session.last_error)
+        elif session.last_error is not None:
+            self._say("away", "tocsin: training goes on, records are kept: %s", session.last_error)
+        if self._spool is not None and self._spool.error is not None:
+            self._say("spool", "tocsin: records are kept in memory only: %s", self._spool.error)
+
+    def _say(self, key: str, text: str, *values: Any) -> None:
+        if key not in self._said:
+            self._said.add(key)
+            LOG.warning(text, *values)
+
+    # --- when something goes wrong
+
+    def _fail(self, error: Exception) -> None:
+        self._errors += 1
+        self._say(f"internal {type(error)}", "tocsin: internal error in the sender: %r", error)
+        self._link.close()
+        self._session.lost(time.monotonic(), f"internal error: {error!r}")
+        if self._errors >= ERROR_LIMIT or time.monotonic() >= self._deadline:
+            self._over = True
+            self._outbox.silence()
+        time.sleep(0.05)
+
+    def _ring(self) -> None:
+        try:
+            if self._bell is not None:
+                self._bell[1].send(b"!")
+        except OSError:
+            pass
+
+    def _close_bell(self) -> None:
+        bell, self._bell = self._bell, None
+        for end in bell or ():
+            end.close()
+
+    def _rescue(self) -> None:
+        """The thread hangs (in the name service): what waits is spooled by the caller."""
+        if not self._lock.acquire(timeout=GRACE_S):
+            return
+        try:
+            if not self._over:
+                self._drain(time.monotonic())
+                self._end()
+        except Exception as error:
+            self._say("rescue", "tocsin: the end of this run was not kept: %r", error)
+        finally:
+            self._lock.release()
+
+
+_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Poll has no descriptor that a fork would inherit, and no limit at 1024 like select."""
+
+_LIVE: weakref.WeakSet[Sender] = weakref.WeakSet()
+
+
+def _bell() -> tuple[socket.socket, socket.socket]:
+    ends = socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+def _forget_all() -> None:
+    for sender in list(_LIVE):
+        sender.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

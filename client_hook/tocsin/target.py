@@ -1,0 +1,49 @@
+"""Where the server is: the one reading of ``TOCSIN_URL``. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from websockets.uri import WebSocketURI, parse_uri
+
+from .protocol import PATH
+
+_SECURE = {"http": False, "ws": False, "https": True, "wss": True}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server: ``base`` is its address without credentials, for people and for spool headers."""
+
+    host: str
+    port: int
+    secure: bool
+    base: str
+    prefix: str
+
+    @property
+    def websocket(self) -> WebSocketURI:
+        """The trainers' websocket."""
+        scheme = "wss" if self.secure else "ws"
+        return parse_uri(f"{scheme}://{_bracketed(self.host)}:{self.port}{self.prefix}{PATH}")
+
+
+def parse_target(url: str) -> Target:
+    """Reads ``http://host:port[/prefix]`` (https, ws and wss too). Raises ValueError with a sentence."""
+    parts = urlsplit(url.strip())
+    if parts.scheme not in _SECURE or not parts.hostname:
+        raise ValueError(f"server address: expected something like http://host:8765, got {url!r}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"port of the server address: expected 1 to 65535, got {url!r}") from None
+    secure = _SECURE[parts.scheme]
+    port = port or (443 if secure else 80)
+    prefix = parts.path.rstrip("/").removesuffix(PATH)
+    base = f"{'https' if secure else 'http'}://{_bracketed(parts.hostname)}:{port}{prefix}"
+    return Target(parts.hostname, port, secure, base, prefix)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
