@@ -168,6 +168,8 @@ class Finding:
     summary: str
     diagnosis: Diagnosis
     labels: Mapping[str, str] = field(default_factory=dict)
+    onset_ns: int | None = None
+    """Time of the onset; None: that of the first word about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +208,17 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step in an alert's life, unique on (run, fingerprint, episode, state, severity)."""
+    """One step in an alert's life, unique on (run, fingerprint, episode, state, severity) where ``first``.
+
+    With ``first`` False the same state and severity were told of this episode before: new evidence,
+    or firing once more after recovering. It updates the alert's row and is neither a line of its
+    history nor a notification.
+    """
 
     alert: Alert
     previous: AlertState | None
     at_ns: int
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
