@@ -1,0 +1,18 @@
+"""Alembic's entry: runs the revisions on the connection that ``tocsin_server.store.database`` opened."""
+
+from alembic import context
+
+from tocsin_server.store.tables import metadata
+
+connection = context.config.attributes.get("connection")
+if connection is None:
+    raise RuntimeError("migrations: expected `tocsin-server migrate`, got a bare alembic command")
+
+context.configure(
+    connection=connection,
+    target_metadata=metadata,
+    render_as_batch=connection.dialect.name == "sqlite",
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

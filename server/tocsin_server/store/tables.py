@@ -1,0 +1,375 @@
+"""The schema: one SQLAlchemy Core metadata for SQLite and Postgres.
+
+Every table on the data path leads its primary key with the run, so that the rows of one run
+live together and can be distributed by run. They are ordinary rowid tables on SQLite: an
+append to a WITHOUT ROWID table dirties one page a run, which measured six times slower.
+Times are Unix nanoseconds on the server's clock. docs/storage.md explains the layouts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+from tocsin_server import exactjson
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+STEP, TIME, SEQ, ARRIVAL = 0, 1, 2, 3
+"""Column numbers that every chunk has (SEQ only where record numbers have gaps)."""
+FIRST_SERIES = 16
+"""Number of the first named series of a run; those below are kept for what every record has."""
+
+
+class ExactDouble(TypeDecorator[float]):
+    """A float64 scalar whose NaN survives SQLite, which would store NULL: there it is the text 'NaN'.
+
+    Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
+    """
+
+    impl = Double
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
+        """Passes by the float type's own processor, which would turn the text back into a float."""
+        on_sqlite = dialect.name == "sqlite"
+        return lambda value: "NaN" if on_sqlite and value is not None and math.isnan(value) else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> float | None:
+        return None if value is None else float(value)
+
+
+class Words(TypeDecorator[str]):
+    """Text from outside. Postgres has no NUL in text: it becomes U+FFFD, on both databases alike."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value.replace("\x00", "\ufffd") if value is not None else None
+
+
+class ExactJson(TypeDecorator[Any]):
+    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``)."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else exactjson.dumps(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else exactjson.loads(value)
+
+
+def _number(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable, server_default=default)
+
+
+def _small(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, Integer, nullable=nullable, server_default=default)
+
+
+def _text(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:
+    return Column(name, Words, nullable=nullable, server_default=default)
+
+
+def _json(name: str, default: str | None = None) -> Column[Any]:
+    return Column(name, ExactJson, nullable=default is None, server_default=default)
+
+
+def _run() -> Column[str]:
+    return Column("run_id", Words, nullable=False)
+
+
+project = Table(
+    "project",
+    metadata,
+    Column("name", Words, primary_key=True),
+    _number("created_ns"),
+    _json("settings", "{}"),
+)
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _text("project"),
+    _text("name"),
+    _text("state", default="running"),
+    _number("created_ns"),
+    _number("last_seen_ns"),
+    _number("ended_ns", nullable=True),
+    _number("last_step", nullable=True),
+    _number("planned_steps", nullable=True),
+    _small("world_size", default="1"),
+    _text("host"),
+    _text("notes"),
+    _json("tags", "[]"),
+    _json("config"),
+    _json("facts", "{}"),
+    _json("error"),
+    _json("board"),
+    Column("archived", Boolean(create_constraint=False), nullable=False, server_default="0"),
+    Index(None, "project", "name"),
+    Index(None, "state"),
+)
+
+attempt = Table(
+    "attempt",
+    metadata,
+    _run(),
+    _small("attempt_no"),
+    _text("key"),
+    _text("launch"),
+    _small("restarts", default="0"),
+    _text("rendezvous"),
+    _small("world_size", default="1"),
+    _number("started_ns"),
+    PrimaryKeyConstraint("run_id", "attempt_no"),
+    UniqueConstraint("run_id", "key"),
+    Index(None, "rendezvous", "started_ns"),
+)
+
+writer = Table(
+    "writer",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("attempt_no"),
+    _small("rank"),
+    _text("key"),
+    _text("host"),
+    _text("boot"),
+    _number("pid", default="0"),
+    _number("process_ns", default="0"),
+    _number("hello_ns"),
+    _number("clock_offset_ns", default="0"),
+    _number("dealt_seq", default="-1"),
+    _number("sealed_seq", default="-1"),
+    _number("sealed_arrival", default="-1"),
+    _number("sealed_records", default="0"),
+    _number("first_step", nullable=True),
+    _number("last_step", nullable=True),
+    _number("chunks", default="0"),
+    PrimaryKeyConstraint("run_id", "writer_no"),
+    UniqueConstraint("run_id", "key"),
+)
+
+metric = Table(
+    "metric",
+    metadata,
+    _run(),
+    _small("col_id"),
+    _text("name"),
+    PrimaryKeyConstraint("run_id", "col_id"),
+    UniqueConstraint("run_id", "name"),
+)
+
+series = Table(
+    "series",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("col_id"),
+    _number("n"),
+    _number("first_step"),
+    _number("last_step"),
+    Column("last_value", ExactDouble, nullable=False),
+    _number("nan", default="0"),
+    _number("pinf", default="0"),
+    _number("ninf", default="0"),
+    PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
+)
+"""What is sealed of each series of each writer: counts and ends, written with the chunk."""
+
+tail = Table(
+    "tail",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _number("seq"),
+    _small("n"),
+    _number("arrival"),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "writer_no", "seq"),
+    Index(None, "run_id", "arrival"),
+)
+
+chunk = Table(
+    "chunk",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("col_id"),
+    _small("no"),
+    _small("n"),
+    _small("codec"),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "writer_no", "col_id", "no"),
+)
+
+chunk_dir = Table(
+    "chunk_dir",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("no"),
+    _small("n"),
+    _number("seq0"),
+    _number("seq1"),
+    _number("step0"),
+    _number("step1"),
+    _number("t0"),
+    _number("t1"),
+    _number("arrival0"),
+    _number("arrival1"),
+    PrimaryKeyConstraint("run_id", "writer_no", "no"),
+)
+
+roll = Table(
+    "roll",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("col_id"),
+    _small("level"),
+    _small("no"),
+    _small("n"),
+    _small("codec"),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "writer_no", "col_id", "level", "no"),
+)
+
+event = Table(
+    "event",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _number("no"),
+    _number("arrival"),
+    _text("kind"),
+    _number("step", nullable=True),
+    _number("time_ns"),
+    _json("data", "{}"),
+    PrimaryKeyConstraint("run_id", "writer_no", "no"),
+    Index(None, "run_id", "arrival"),
+)
+
+alert = Table(
+    "alert",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _text("rule"),
+    _text("subject"),
+    _text("severity"),
+    _text("state"),
+    _number("onset_step", nullable=True),
+    _number("onset_ns"),
+    _number("pending_ns", nullable=True),
+    _number("fired_step", nullable=True),
+    _number("fired_ns", nullable=True),
+    _number("resolved_step", nullable=True),
+    _number("resolved_ns", nullable=True),
+    _number("updated_ns"),
+    Column("late", Boolean(create_constraint=False), nullable=False),
+    _text("summary"),
+    _json("diagnosis", "{}"),
+    _json("labels", "{}"),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
+    Index(None, "state", "updated_ns"),
+)
+
+alert_transition = Table(
+    "alert_transition",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _text("state"),
+    _text("severity"),
+    _text("previous", nullable=True),
+    _number("at_ns"),
+    _number("step", nullable=True),
+    _text("summary"),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
+)
+
+rule_state = Table(
+    "rule_state",
+    metadata,
+    Column("run_id", Words, primary_key=True),
+    _number("arrival"),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The newest snapshot of each run's rules and the last arrival that it covers."""
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _text("name"),
+    _text("sha256"),
+    _text("scope"),
+    _text("project", nullable=True),
+    _number("created_ns"),
+    _number("used_ns", nullable=True),
+    _number("revoked_ns", nullable=True),
+    UniqueConstraint("sha256"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _number("at_ns"),
+    _text("actor"),
+    _text("action"),
+    _text("subject"),
+    _json("details", "{}"),
+    Index(None, "at_ns"),
+)
+
+setting = Table(
+    "setting",
+    metadata,
+    Column("name", Words, primary_key=True),
+    _json("value"),
+    _number("updated_ns"),
+)
+"""What is decided once for this installation, such as the key that signs sessions."""
+
+RUN_TABLES = (
+    attempt, writer, metric, series, tail, chunk, chunk_dir, roll, event,
+    alert, alert_transition, rule_state,
+)  # fmt: skip
+"""Every table whose rows belong to one run, by ``run_id``."""
+
+BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body)
+"""Columns that are compressed or small already: STORAGE EXTERNAL on Postgres."""

@@ -1,0 +1,236 @@
+"""The only thread that writes: it commits all that waits every 100 ms, and only then says so.
+
+Nothing is lost by a failing database: the group in hand is tried again for ever with back-off,
+``failing`` carries the database's own words, and no ``done`` is called meanwhile, so no
+trainer hears an ack. The queue has no bound of its own: ``backlog_bytes`` is compared with
+``limit_bytes`` by who feeds it (``Pipeline.ready_for_more``), which stops reading sockets.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    TimeoutError,
+)
+
+from tocsin_server.domain import Intake
+from tocsin_server.store.database import Database
+from tocsin_server.store.intake import Gatherer
+from tocsin_server.store.ledger import Ledger
+
+T = TypeVar("T")
+log = logging.getLogger("tocsin.store")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+"""Back-off while the database fails: doubled from the first to the longest."""
+HOPELESS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+"""What the database says of the rows themselves: the same rows will never pass."""
+
+
+class StoreWriter:
+    """Group commit on one thread. ``interval_s`` apart; idle, the first intake commits at once."""
+
+    def __init__(self, database: Database, *, interval_s: float = 0.1, limit_bytes: int = 32 << 20) -> None:
+        self.database = database
+        self.interval_s = interval_s
+        self.limit_bytes = limit_bytes
+        self.backlog_bytes = 0
+        self.last_commit_s = 0.0
+        self.failing: str | None = None
+        self.refused_intakes = 0
+        self.ledger = Ledger()
+        self._gatherer = Gatherer(self.ledger)
+        self._intakes: deque[Intake] = deque()
+        self._calls: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
+        self._held: list[Intake] = []
+        self._due = 0.0
+        self._pause_s = FIRST_PAUSE_S
+        self._stop_at: float | None = None
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._live, name="tocsin-store", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Commits what waits, within ``timeout_s``, and ends; what is left was never acked."""
+        with self._wake:
+            self._stop_at = time.monotonic() + timeout_s
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s + 1.0)
+        self._turn_away()
+
+    def submit(self, intake: Intake) -> None:
+        """Queues ``intake``; any thread, never blocks. After ``stop`` it is let go, not acked."""
+        with self._wake:
+            if self._stop_at is None:
+                self._intakes.append(intake)
+                self.backlog_bytes += weight(intake)
+                self._wake.notify()
+
+    def call(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Runs ``work`` in a transaction of its own, after all that was submitted before.
+
+        The future carries its result after the commit, or its exception after the rollback;
+        unlike intakes it is not tried again.
+        """
+        future: Future[T] = Future()
+        with self._wake:
+            if self._stop_at is not None:
+                future.set_exception(RuntimeError("store writer: expected it to run, got one that stopped"))
+            else:
+                self._calls.append((work, future))
+                self._wake.notify()
+        return future
+
+    def _live(self) -> None:
+        while self._wait():
+            group, calls = self._take()
+            if group:
+                self._commit_or_hold(group)
+            for work, future in calls:
+                self._answer(work, future)
+
+    def _wait(self) -> bool:
+        """Sleeps until there is something to do; False when it is time to end."""
+        with self._wake:
+            while True:
+                now = time.monotonic()
+                waiting = bool(self._intakes or self._held)
+                if self._stop_at is not None and (not waiting or now >= self._stop_at):
+                    return bool(self._calls)
+                if self._calls or (waiting and now >= self._due):
+                    return True
+                self._wake.wait(self._due - now if waiting else None)
+
+    def _take(self) -> tuple[list[Intake], list[tuple[Callable[[Connection], Any], Future[Any]]]]:
+        with self._wake:
+            calls = list(self._calls)
+            self._calls.clear()
+            if self._held and time.monotonic() < self._due:
+                return [], calls  # failing: calls may try, the group waits out its back-off
+            group = self._held + list(self._intakes)
+            self._intakes.clear()
+            self._held = []
+            return group, calls
+
+    def _commit_or_hold(self, group: list[Intake]) -> None:
+        begun = time.monotonic()
+        try:
+            self._commit(group)
+        except Exception as error:  # noqa: BLE001 - judged below; this thread must not die
+            self.ledger.clear()
+            if _may_pass(error):
+                self._hold(group, error)
+            else:
+                self._commit_each(group, error)
+            return
+        self.last_commit_s = time.monotonic() - begun
+        self._due = begun + self.interval_s
+        self._durable(group)
+
+    def _commit(self, group: list[Intake]) -> None:
+        with self.database.engine.begin() as connection:
+            self._gatherer.apply(connection, group)
+
+    def _commit_each(self, group: list[Intake], error: Exception) -> None:
+        """One of the group cannot be stored at all: it must not hold up the others."""
+        if len(group) == 1:
+            self.refused_intakes += 1
+            log.error("intake of run %s cannot be stored, it is left out: %s", group[0].run_id, error)
+            self._lighten(group)
+            return
+        for place, intake in enumerate(group):
+            self._commit_or_hold([intake])
+            if self._held:
+                self._held += group[place + 1 :]
+                return
+
+    def _hold(self, group: list[Intake], error: Exception) -> None:
+        if self.failing is None:
+            log.error("database fails, nothing is acked until it works again: %s", words(error))
+        self.failing = words(error)
+        self._held = group
+        self._due = time.monotonic() + self._pause_s
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+
+    def _durable(self, group: list[Intake]) -> None:
+        if self.failing is not None:
+            log.warning("database works again")
+        self.failing = None
+        self._pause_s = FIRST_PAUSE_S
+        self._lighten(group)
+        for intake in group:
+            if intake.done is not None:
+                _say(intake.done)
+
+    def _lighten(self, group: list[Intake]) -> None:
+        with self._wake:
+            self.backlog_bytes -= sum(weight(intake) for intake in group)
+
+    def _answer(self, work: Callable[[Connection], T], future: Future[T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            with self.database.engine.begin() as connection:
+                result = work(connection)
+        except BaseException as error:  # noqa: BLE001 - it belongs to who asked
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def _turn_away(self) -> None:
+        with self._wake:
+            calls = list(self._calls)
+            self._calls.clear()
+        for _work, future in calls:
+            future.cancel()
+
+
+def weight(intake: Intake) -> int:
+    """About how many bytes of memory an intake holds while it waits."""
+    total = 512
+    if intake.batch is not None:
+        batch = intake.batch
+        total += batch.step.nbytes + batch.time_ns.nbytes
+        total += sum(
+            column.v.nbytes + (0 if column.at is None else column.at.nbytes)
+            for column in batch.columns.values()
+        )
+    if intake.snapshot is not None:
+        total += len(intake.snapshot.body)
+    return total
+
+
+def words(error: BaseException) -> str:
+    """The database's own words, without SQLAlchemy's statement and parameters."""
+    return str(error.orig if isinstance(error, DBAPIError) and error.orig else error).strip()
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same group may succeed later: disk full, locked, restarted, connection lost."""
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or not isinstance(error, HOPELESS)
+    return isinstance(error, (TimeoutError, OSError, MemoryError))
+
+
+def _say(done: Callable[[], None]) -> None:
+    try:
+        done()
+    except Exception:
+        log.exception("a done callback raised after its commit")

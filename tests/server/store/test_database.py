@@ -1,0 +1,87 @@
+"""Opening and migrating: the applied migrations equal the schema on both databases."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import insert, select, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from tocsin_server.store.database import Database, database_url
+from tocsin_server.store.tables import BODIES, RUN_TABLES, metadata, run, series
+
+
+def test_migrations_equal_the_schema(database: Database) -> None:
+    """A freshly migrated database has exactly the tables that the code declares."""
+    with database.engine.connect() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, metadata) == []
+
+
+def test_servers_that_start_together_migrate_once(url: URL) -> None:
+    """Migrations at the same time in three processes all succeed."""
+    program = "import sys; from tocsin_server.store.database import migrate; migrate(sys.argv[1])"
+    address = url.render_as_string(hide_password=False)
+    servers = [subprocess.Popen([sys.executable, "-c", program, address]) for _ in range(3)]
+    assert [server.wait(60) for server in servers] == [0, 0, 0]
+
+
+def test_readers_cannot_write(database: Database) -> None:
+    """The reading engine is refused by the database itself."""
+    with pytest.raises(DBAPIError, match=r"read-?only"), database.reader.begin() as connection:
+        connection.execute(insert(run).values(id="x", project="p", name="n", created_ns=0, last_seen_ns=0))
+
+
+def test_sqlite_is_durable_and_concurrent(database: Database) -> None:
+    """The writing connection of SQLite is in WAL mode with synchronous FULL (2)."""
+    if database.dialect != "sqlite":
+        pytest.skip("Postgres has its own log")
+    with database.engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+
+def test_bodies_are_not_compressed_twice(database: Database) -> None:
+    """On Postgres every body column is STORAGE EXTERNAL."""
+    if database.dialect != "postgresql":
+        pytest.skip("SQLite compresses nothing")
+    query = "SELECT attstorage FROM pg_attribute WHERE attname='body' AND attrelid = to_regclass(:name)"
+    with database.reader.connect() as connection:
+        kinds = [connection.execute(text(query), {"name": body.table.name}).scalar() for body in BODIES]
+    assert [k.decode() if isinstance(k, bytes) else k for k in kinds] == ["e"] * len(BODIES)
+
+
+def test_every_key_of_the_data_path_begins_with_the_run() -> None:
+    """Rows of one run live together and can be distributed by run."""
+    for table in RUN_TABLES:
+        assert next(iter(table.primary_key)).name == "run_id", table.name
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 5e-324, 1.7e308])
+def test_scalars_keep_non_finite_values(database: Database, value: float) -> None:
+    """A float column gives back what it was given, NaN included."""
+    row = {"run_id": "r", "writer_no": 0, "col_id": 16, "n": 1, "first_step": 0, "last_step": 0}
+    with database.engine.begin() as connection:
+        connection.execute(insert(series), row | {"last_value": value})
+    with database.reader.connect() as connection:
+        found = connection.execute(select(series.c.last_value)).scalar_one()
+    assert found == value or (math.isnan(found) and math.isnan(value))
+
+
+@pytest.mark.parametrize("bad", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:"])
+def test_other_databases_are_refused_with_a_sentence(bad: str) -> None:
+    """What we cannot keep a month of steps in is refused before anything is written."""
+    with pytest.raises(ValueError, match="database URL: expected"):
+        database_url(bad)
+
+
+def test_heroku_style_urls_work() -> None:
+    """postgres:// and postgresql:// mean the psycopg driver."""
+    assert database_url("postgres://u@h/d").drivername == "postgresql+psycopg"

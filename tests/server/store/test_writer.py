@@ -1,0 +1,113 @@
+"""The writer commits in groups, applies each record once and says so only after the commit."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.server.store.conftest import batch
+from tocsin_server.domain import Intake, RunEvent
+from tocsin_server.store.database import Database
+from tocsin_server.store.tables import event, run, tail, writer
+from tocsin_server.store.writer import StoreWriter
+
+
+def stored(database: Database, *columns: Any) -> list[Any]:
+    """Rows of the given columns, in key order."""
+    with database.reader.connect() as connection:
+        return list(connection.execute(select(*columns).order_by(columns[0])))
+
+
+def test_done_is_called_after_the_commit(database: Database, store: StoreWriter, admit: Any) -> None:
+    """When `done` is called, another connection already sees the batch."""
+    who = admit().writer
+    seen: list[int] = []
+    ended = threading.Event()
+
+    def done() -> None:
+        seen.append(len(stored(database, tail.c.seq)))
+        ended.set()
+
+    store.submit(Intake("r1", batch=batch(who, 0, [0, 1], loss=[1.0, 2.0]), done=done))
+    assert ended.wait(30)
+    assert seen == [1]
+
+
+def test_a_resend_is_applied_once(database: Database, admit: Any, put: Any) -> None:
+    """A batch sent again, whole or overlapping, adds only the records that are new."""
+    who = admit().writer
+    put(batch(who, 0, [0, 1], loss=[1, 2]))
+    put(batch(who, 0, [0, 1], loss=[1, 2]), batch(who, 1, [1, 2, 3], loss=[2, 3, 4]))
+    assert stored(database, tail.c.seq, tail.c.n) == [(0, 2), (2, 2)]
+
+
+def test_a_reconnect_hears_what_is_durable(admit: Any, put: Any) -> None:
+    """The same process saying hello again is the same writer, with its last numbers and series."""
+    who = admit().writer
+    put(batch(who, 0, [0, 1, 2], loss=[1, 2, 3], lr=([1], [0.1])))
+    again = admit()
+    assert (again.writer, again.run_is_new, again.last_seq) == (who, False, 2)
+    assert set(again.series) == {"loss", "lr"}
+
+
+def test_refused_records_count_as_dealt_with(database: Database, store: StoreWriter, admit: Any) -> None:
+    """Numbers refused by ingest are durable, so that the trainer does not send them again."""
+    who = admit().writer
+    store.submit(Intake("r1", refused_to_seq=(who, 9)))
+    assert admit().last_seq == 9
+    assert stored(database, writer.c.dealt_seq) == [(9,)]
+
+
+def test_events_are_numbered_by_writer(database: Database, store: StoreWriter, admit: Any) -> None:
+    """An event sent twice is there once; NaN in its data survives."""
+    who = admit().writer
+    told = RunEvent(who, 1, 0, "scaler", 5, 3, {"from": float("inf"), "to": float("nan")})
+    store.submit(Intake("r1", event=told))
+    store.submit(Intake("r1", event=told))
+    assert admit().last_event == 0
+    assert stored(database, event.c.data) == [({"from": "Infinity", "to": "NaN"},)]
+
+
+def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, admit: Any) -> None:
+    """State, end and error of a run are ordinary columns."""
+    admit()
+    store.submit(Intake("r1", changes={"state": "failed", "ended_ns": 7, "error": {"type": "OOM"}}))
+    store.call(lambda connection: None).result(30)
+    assert stored(database, run.c.state, run.c.ended_ns, run.c.error) == [("failed", 7, {"type": "OOM"})]
+
+
+def test_an_impossible_intake_does_not_hold_up_the_others(
+    database: Database, store: StoreWriter, admit: Any, put: Any
+) -> None:
+    """What can never be stored is left out and counted, unacked; its neighbours are stored."""
+    who = admit().writer
+    said: list[str] = []
+    store.submit(Intake("r1", changes={"colour": "red"}, done=lambda: said.append("red")))
+    put(batch(who, 0, [0], loss=[1.0]))
+    assert (store.refused_intakes, said) == (1, [])
+    assert stored(database, tail.c.seq) == [(0,)]
+    assert store.backlog_bytes == 0
+
+
+def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
+    """An exception of the work is the future's, and the thread goes on."""
+    with pytest.raises(ZeroDivisionError):
+        store.call(lambda connection: 1 // 0).result(30)
+    assert (
+        store.call(lambda connection: connection.execute(select(func.count(run.c.id))).scalar()).result(30)
+        == 0
+    )
+
+
+def test_stop_commits_what_waits(database: Database, admit: Any, store: StoreWriter) -> None:
+    """Everything submitted before stop is durable after it, and a later call is turned away."""
+    who = admit().writer
+    for seq in range(50):
+        store.submit(Intake("r1", batch=batch(who, seq, [seq], loss=[0.5])))
+    store.stop(30.0)
+    assert len(stored(database, tail.c.seq)) == 50
+    with pytest.raises(RuntimeError, match="stopped"):
+        store.call(lambda connection: None).result(1)
