@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from typing import Any, Union
+from typing import Annotated, Any, Union
 
 import msgspec
 
@@ -26,6 +26,10 @@ PATH = "/api/v1/ingest"
 
 NONE_YET = -1
 """``ack.seq`` and ``welcome.seq`` before anything is durable; the first record is number 0."""
+
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Every whole number on the wire; msgpack alone would let unsigned ones through that no database takes."""
 
 
 class ProtocolError(ValueError):
@@ -43,10 +47,10 @@ class WriterId(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     """One process of an attempt: (attempt key, rank, boot id, pid, process start)."""
 
     attempt: str
-    rank: int
+    rank: Int64
     boot: str
-    pid: int
-    started_ns: int
+    pid: Int64
+    started_ns: Int64
 
 
 class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
@@ -57,24 +61,24 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
     ``run`` may be empty where the server must join ranks by ``rendezvous``.
     """
 
-    version: int
+    version: Int64
     token: str
     project: str
     name: str
     run: str
     writer: WriterId
-    world_size: int
+    world_size: Int64
     host: str
-    time_ns: int
-    oldest_version: int = OLDEST_VERSION
+    time_ns: Int64
+    oldest_version: Int64 = OLDEST_VERSION
     launch: str = ""
-    restarts: int = 0
+    restarts: Int64 = 0
     rendezvous: str = ""
     versions: dict[str, str] = {}
     optimizers: list[dict[str, Any]] = []
     scalers: list[dict[str, Any]] = []
     schedulers: list[dict[str, Any]] = []
-    planned_steps: int | None = None
+    planned_steps: Int64 | None = None
     config: Any = None
     tags: list[str] = []
     notes: str = ""
@@ -98,8 +102,8 @@ class Records(msgspec.Struct, tag="records", tag_field="type"):
     ``step`` i64le[n]; ``t`` i64le[n], ns; ``cols`` name -> f64le[n] or :class:`Sparse`.
     """
 
-    seq: int
-    n: int
+    seq: Int64
+    n: Int64
     step: bytes
     t: bytes
     cols: dict[str, Column]
@@ -108,31 +112,31 @@ class Records(msgspec.Struct, tag="records", tag_field="type"):
 class Event(msgspec.Struct, tag="event", tag_field="type", omit_defaults=True):
     """What is not a number per step. ``no`` numbers events and the finish of one writer, from 0."""
 
-    no: int
+    no: Int64
     kind: str
-    t: int
-    step: int | None = None
+    t: Int64
+    step: Int64 | None = None
     data: dict[str, Any] = {}
 
 
 class Alive(msgspec.Struct, tag="alive", tag_field="type", omit_defaults=True):
     """Sent every 5 s: the process lives, even if no step advances."""
 
-    t: int
-    step: int | None = None
-    queued: int = 0
-    dropped: int = 0
-    spooled_bytes: int = 0
+    t: Int64
+    step: Int64 | None = None
+    queued: Int64 = 0
+    dropped: Int64 = 0
+    spooled_bytes: Int64 = 0
     phase: str = ""
 
 
 class Finish(msgspec.Struct, tag="finish", tag_field="type", omit_defaults=True):
     """The end of this writer: ``finished`` or ``failed`` with the error. Numbered like an event."""
 
-    no: int
-    t: int
+    no: Int64
+    t: Int64
     state: str = "finished"
-    records: int = 0
+    records: Int64 = 0
     error: dict[str, Any] = {}
     """``{"type", "message", "lines"}`` where the state is ``failed``."""
 
@@ -143,22 +147,22 @@ ClientMessage = Union[Hello, Records, Event, Alive, Finish]
 class Welcome(msgspec.Struct, tag="welcome", tag_field="type", omit_defaults=True):
     """Answer to hello: the agreed version, the run's id, and what is durable of this writer."""
 
-    version: int
+    version: Int64
     run: str
-    attempt: int
-    seq: int
-    events: int
-    flush_ms: int = 200
-    limits: dict[str, int] = {}
+    attempt: Int64
+    seq: Int64
+    events: Int64
+    flush_ms: Int64 = 200
+    limits: dict[str, Int64] = {}
     """``frame_bytes``, ``series``, ``name_bytes``, ``records_per_s``, ``event_bytes``."""
 
 
 class Ack(msgspec.Struct, tag="ack", tag_field="type"):
     """Everything up to record ``seq`` and event ``events`` is durable (or refused and counted)."""
 
-    seq: int
-    events: int
-    flush_ms: int
+    seq: Int64
+    events: Int64
+    flush_ms: Int64
 
 
 class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=True):
@@ -173,7 +177,7 @@ class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=Tru
     code: str
     expected: str
     got: str
-    seq: int | None = None
+    seq: Int64 | None = None
     retry: bool = False
 
 
@@ -185,8 +189,8 @@ class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
     severity: str
     state: str
     summary: str
-    onset_step: int | None = None
-    fired_step: int | None = None
+    onset_step: Int64 | None = None
+    fired_step: Int64 | None = None
     remedy: str = ""
 
 
