@@ -68,7 +68,8 @@ class Gatherer:
         for transition in intake.transitions:
             row = _alert_row(transition.alert)
             rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
-            rows.transitions.append(_transition_row(transition))
+            if transition.first:
+                rows.transitions.append(_transition_row(transition))
         if intake.snapshot is not None:
             state = intake.snapshot
             rows.snapshots[state.run_id] = {

@@ -1,0 +1,43 @@
+"""Stored tokens: digests only, in order of their making. Functions of a Connection."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from tocsin_server.access import Scope, Token
+from tocsin_server.store.tables import token
+
+
+def add_token(connection: Connection, made: Token) -> None:
+    """Stores a new token. Raises IntegrityError where its id or digest exists already."""
+    connection.execute(
+        token.insert(),
+        {
+            "id": made.id,
+            "name": made.name,
+            "sha256": made.digest,
+            "scope": made.scope,
+            "project": made.project,
+            "created_ns": made.created_ns,
+        },
+    )
+
+
+def tokens(connection: Connection) -> list[Token]:
+    """Every token that was ever made, oldest first."""
+    rows = connection.execute(select(token).order_by(token.c.created_ns, token.c.id))
+    return [
+        Token(
+            row.id, row.name, Scope(row.scope), row.project or "", row.sha256, row.created_ns, row.revoked_ns
+        )
+        for row in rows
+    ]
+
+
+def revoke_token(connection: Connection, token_id: str, now_ns: int) -> bool:
+    """Revokes a token for good; False where there is no such token. Revoking twice keeps the first time."""
+    known = connection.execute(select(token.c.id).where(token.c.id == token_id)).first()
+    connection.execute(
+        token.update().where(token.c.id == token_id, token.c.revoked_ns.is_(None)).values(revoked_ns=now_ns)
+    )
+    return known is not None
