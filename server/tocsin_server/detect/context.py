@@ -1,0 +1,127 @@
+"""What is known of a run besides its numbers: scalers, optimizers, schedules, planned length.
+
+Built from the plain data of ``hello`` and refined by events; rules read it and never write it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerFacts:
+    """Settings of a loss scaler; the defaults are those of ``torch.amp.GradScaler``."""
+
+    enabled: bool = True
+    init_scale: float = 65536.0
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    growth_interval: int = 2000
+    """Clean updates before the scale grows."""
+    min_scale: float = 0.0
+    """The floor; 0 where the scaler has none (torch)."""
+
+    @property
+    def healthy_rate(self) -> float:
+        """Overflows an update at which backoff and growth balance: the rate p* of a healthy scaler.
+
+        p* = ln(1 + ln(growth) / ln(1 / backoff)) / growth_interval, 3.5e-4 at the defaults.
+        """
+        ratio = math.log(self.growth_factor) / math.log(1.0 / self.backoff_factor)
+        return math.log1p(ratio) / self.growth_interval
+
+    @classmethod
+    def from_plain(cls, facts: Mapping[str, Any]) -> ScalerFacts:
+        """Settings as a hello tells them; a value that cannot be a setting counts as not told."""
+        default = cls()
+        growth = _positive(facts.get("growth_factor"), default.growth_factor)
+        backoff = _positive(facts.get("backoff_factor"), default.backoff_factor)
+        return cls(
+            enabled=bool(facts.get("enabled", True)),
+            init_scale=_positive(facts.get("init_scale"), default.init_scale),
+            growth_factor=growth if growth > 1.0 else default.growth_factor,
+            backoff_factor=backoff if backoff < 1.0 else default.backoff_factor,
+            growth_interval=max(1, int(_positive(facts.get("growth_interval"), default.growth_interval))),
+            min_scale=_positive(facts.get("min_scale"), default.min_scale),
+        )
+
+
+def _positive(value: Any, default: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return float(value) if math.isfinite(value) and value > 0 else default
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Immutable facts of a run that rules may read. Unknown is None or empty."""
+
+    run_id: str = ""
+    project: str = ""
+    world_size: int = 1
+    planned_steps: int | None = None
+    scalers: Sequence[Mapping[str, Any]] = ()
+    optimizers: Sequence[Mapping[str, Any]] = ()
+    schedulers: Sequence[Mapping[str, Any]] = ()
+    norm_sources: Mapping[str, str] = field(default_factory=dict)
+    """By optimizer suffix: where the grad norm is taken (clip, own, local)."""
+    expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Changes that the script declared (``run.expect``): what, at which steps."""
+
+    @property
+    def has_scaler(self) -> bool | None:
+        """False where every scaler told is disabled or none was told of; None where nothing was told."""
+        if not self.scalers:
+            return None
+        return any(ScalerFacts.from_plain(facts).enabled for facts in self.scalers)
+
+    def scaler(self, suffix: str) -> ScalerFacts | None:
+        """Settings of the scaler of the optimizer ``suffix`` (``""``: the primary), None where untold."""
+        for facts in self.scalers:
+            if suffix and suffix in (facts.get("name"), facts.get("optimizer")):
+                return ScalerFacts.from_plain(facts)
+        return ScalerFacts.from_plain(self.scalers[0]) if self.scalers else None
+
+    def learn(self, kind: str, data: Mapping[str, Any]) -> RunContext:
+        """The context after an event of ``kind``; other events leave it as it is."""
+        if kind == "attached":
+            return replace(self, **_told(data))
+        if kind == "grad-norm-source":
+            suffix = str(data.get("optimizer") or "")
+            return replace(self, norm_sources={**self.norm_sources, suffix: str(data.get("source", ""))})
+        if kind == "expect":
+            steps = tuple(int(step) for step in data.get("steps", ()) if isinstance(step, (int, float)))
+            what = str(data.get("what", ""))
+            return replace(self, expected={**self.expected, what: self.expected.get(what, ()) + steps})
+        return self
+
+    def learned(self) -> dict[str, Any]:
+        """What events may have added, as plain data for a snapshot."""
+        return {name: getattr(self, name) for name in _LEARNED}
+
+    def relearn(self, learned: Mapping[str, Any]) -> RunContext:
+        """The context with what a snapshot says events had added."""
+        expected = {what: tuple(steps) for what, steps in learned.get("expected", {}).items()}
+        return replace(
+            self,
+            scalers=tuple(learned.get("scalers") or self.scalers),
+            optimizers=tuple(learned.get("optimizers") or self.optimizers),
+            norm_sources=dict(learned.get("norm_sources", {})),
+            expected=expected,
+        )
+
+
+_LEARNED = ("scalers", "optimizers", "norm_sources", "expected")
+
+
+def _told(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of facts in an ``attached`` event; a bare name counts as ``{"name": name}``."""
+    told: dict[str, Any] = {}
+    for key in ("optimizers", "scalers"):
+        items = data.get(key)
+        if isinstance(items, (list, tuple)) and any(isinstance(item, Mapping) for item in items):
+            told[key] = tuple(item for item in items if isinstance(item, Mapping))
+    return told

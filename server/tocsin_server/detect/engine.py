@@ -1,0 +1,270 @@
+"""The engine: records of one run in, findings out. Pure: no clock but the records', no I/O.
+
+Its state is a function of the records and events in their order of arrival; however they are cut
+into batches, and wherever it was saved and restored in between, the findings are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.diagnosis import Case, explain
+from tocsin_server.detect.registry import catalogue
+from tocsin_server.detect.rule import FIRING, PENDING, RECOVERING, RESOLVED, Rule, RuleSettings, Verdict
+from tocsin_server.detect.stream import SavedStream, Stream
+from tocsin_server.detect.subject import Subject, severity_of
+from tocsin_server.detect.view import split
+from tocsin_server.domain import AlertState, Finding, RecordBatch, RunEvent, Writer
+
+__all__ = ["Engine", "SnapshotError", "catalogue"]
+
+VERSION = 1
+"""Of the snapshot's layout."""
+
+Spoken = tuple[int, int, int, Stream, Rule[Any, Any], Verdict]
+"""Batch row, order within the row, number within the stream, and who said what."""
+
+
+class SnapshotError(ValueError):
+    """A snapshot that this version cannot read: begin anew and judge what is stored."""
+
+
+class _Source(msgspec.Struct):
+    """A writer in a snapshot."""
+
+    attempt: int
+    rank: int
+    rivals_from: int | None
+    streams: dict[str, SavedStream]
+
+
+class _Snapshot(msgspec.Struct):
+    version: int
+    learned: dict[str, Any]
+    writers: dict[int, _Source]
+    subjects: list[Subject]
+
+
+class _Writer:
+    """The streams of one writer, and from which record on it pursues several losses."""
+
+    def __init__(self, attempt: int, rank: int) -> None:
+        self.attempt = attempt
+        self.rank = rank
+        self.streams: dict[str, Stream] = {}
+        self.rivals_from: int | None = None
+        self.heirlooms: dict[str, dict[str, Any]] = {}
+
+
+class Engine:
+    """Judges one run. ``settings`` maps rule identifiers to settings other than the defaults."""
+
+    def __init__(self, run: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
+        self.context = run
+        self._settings = dict(settings or {})
+        self._writers: dict[int, _Writer] = {}
+        self._subjects: dict[tuple[str, str], Subject] = {}
+
+    def observe(self, batch: RecordBatch) -> list[Finding]:
+        """What the rules have to say of these records that they have not said before."""
+        if batch.n == 0:
+            return []
+        writer = self._writer(batch.writer)
+        spoken: list[Spoken] = []
+        for order, (suffix, view) in enumerate(split(batch).items()):
+            stream = writer.streams.get(suffix) or self._stream(writer, suffix)
+            for number, rule, verdict in stream.judge(view):
+                spoken.append((verdict.row, order, number, stream, rule, verdict))
+            if suffix and writer.rivals_from is None and view.loss is not None:
+                self._meet_rival(writer, stream, view.loss, view.rows, batch.seq)
+        if not spoken:
+            return []
+        spoken.sort(key=lambda item: item[:2])
+        return [finding for item in spoken for finding in self._hear(batch, writer, item)]
+
+    def observe_event(self, event: RunEvent) -> list[Finding]:
+        """Takes what an event tells of the run. No rule judges events alone, so far."""
+        context = self.context.learn(event.kind, event.data)
+        if context is not self.context:
+            self.context = context
+            for writer in self._writers.values():
+                for stream in writer.streams.values():
+                    stream.learn(context)
+        return []
+
+    # Writers
+
+    def _writer(self, writer: Writer) -> _Writer:
+        known = self._writers.get(writer.writer_no)
+        if known is not None:
+            return known
+        made = _Writer(writer.attempt_no, writer.rank)
+        earlier = {no for no, other in self._writers.items() if _succeeds(made, other)}
+        self._hand_on(earlier, writer.writer_no, made)
+        for no in [no for no, other in self._writers.items() if other.attempt < made.attempt - 1]:
+            del self._writers[no]
+        self._writers[writer.writer_no] = made
+        return made
+
+    def _hand_on(self, earlier: set[int], heir: int, made: _Writer) -> None:
+        """Open episodes of the attempt before go on with the first writer of the new one."""
+        for (rule_id, name), subject in self._subjects.items():
+            owner = subject.hand_on(heir, earlier)
+            if owner is None:
+                continue
+            for stream in self._writers[owner].streams.values():
+                for rule in stream.rules:
+                    if rule.info.id == rule_id and rule.subject == name:
+                        made.heirlooms.setdefault(stream.suffix, {})[rule_id] = rule.let_go()
+        for no in earlier:
+            for stream in self._writers[no].streams.values():
+                for rule in stream.rules:
+                    rule.let_go()
+
+    def _stream(self, writer: _Writer, suffix: str) -> Stream:
+        stream = Stream(suffix, self.context, self._settings)
+        stream.heirloom = writer.heirlooms.pop(suffix, {})
+        writer.streams[suffix] = stream
+        return stream
+
+    def _meet_rival(self, writer: _Writer, stream: Stream, loss: Any, rows: Any, seq: int) -> None:
+        """Notes from where on another optimizer pursues a loss of its own, as in a GAN.
+
+        Two optimizers that share one objective report the same loss at the same step.
+        """
+        if stream.suffix.isdigit() or "" not in writer.streams:
+            return
+        row = next((row for row, value in enumerate(loss) if value is not None), None)
+        if row is None:
+            return
+        primary = writer.streams[""].history
+        step = stream.history.steps[row - len(loss)]
+        same = [value for _, value in primary.between("loss", step, step + 1, upto=1 << 62)]
+        if not same or loss[row] not in same:
+            writer.rivals_from = seq + rows[row]
+
+    # Joining
+
+    def _hear(self, batch: RecordBatch, writer: _Writer, item: Spoken) -> Iterator[Finding]:
+        _, _, number, stream, rule, verdict = item
+        subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
+        if subject.said is None and self._withheld(batch, writer, rule, verdict):
+            return
+        joined = subject.hear(batch.writer.writer_no, verdict)
+        if joined is None:
+            return
+        yield self._finding(stream, number, subject, joined)
+        if joined.state == FIRING:
+            yield from self._retell(stream, number, joined, subject)
+
+    def _withheld(self, batch: RecordBatch, writer: _Writer, rule: Rule[Any, Any], verdict: Verdict) -> bool:
+        """Whether an episode may not begin here: inhibited, or the losses are those of adversaries."""
+        if verdict.state in (RECOVERING, RESOLVED):
+            return True
+        rivals = writer.rivals_from
+        if not rule.info.adversarial and rivals is not None and batch.seq + verdict.row >= rivals:
+            return True
+        return any(
+            subject.rule in rule.info.inhibited_by
+            and subject.said is not None
+            and subject.said.state == FIRING
+            for subject in self._subjects.values()
+        )
+
+    def _finding(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Finding:
+        case = Case(
+            rule=subject.rule,
+            subject=subject.name,
+            verdict=verdict,
+            others=self._others(subject, verdict),
+            history=stream.history,
+            upto=number,
+            context=self.context,
+        )
+        diagnosis = explain(case)
+        subject.cause = "" if verdict.state == RESOLVED else diagnosis.cause
+        return Finding(
+            rule=subject.rule,
+            severity=severity_of(verdict),
+            state=AlertState(verdict.state),
+            subject=subject.name,
+            onset_step=verdict.onset_step,
+            onset_ns=verdict.onset_ns,
+            step=verdict.step,
+            time_ns=verdict.time_ns,
+            summary=verdict.summary,
+            diagnosis=diagnosis,
+        )
+
+    def _others(self, subject: Subject, verdict: Verdict) -> list[tuple[str, str, Verdict]]:
+        """What other rules have open, the earliest onset first."""
+        others = [
+            (other.rule, other.name, other.said)
+            for other in self._subjects.values()
+            if other is not subject and other.said is not None and other.said.state != PENDING
+        ]
+        return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
+
+    def _retell(self, stream: Stream, number: int, latest: Verdict, besides: Subject) -> Iterator[Finding]:
+        """Findings whose cause reads differently now that another rule has spoken."""
+        for subject in list(self._subjects.values()):
+            if subject is besides or subject.said is None or subject.said.state == PENDING:
+                continue
+            before = subject.cause
+            said = msgspec.structs.replace(
+                subject.said, row=latest.row, step=latest.step, time_ns=latest.time_ns
+            )
+            finding = self._finding(stream, number, subject, said)
+            if finding.diagnosis.cause != before:
+                yield finding
+
+    # Snapshots
+
+    def snapshot(self) -> bytes:
+        """The whole state, to go on from after a restart of the server."""
+        writers = {
+            no: _Source(
+                attempt=writer.attempt,
+                rank=writer.rank,
+                rivals_from=writer.rivals_from,
+                streams={suffix: stream.save() for suffix, stream in writer.streams.items()},
+            )
+            for no, writer in self._writers.items()
+        }
+        body = _Snapshot(VERSION, self.context.learned(), writers, list(self._subjects.values()))
+        return msgspec.msgpack.encode(body)
+
+    @classmethod
+    def restore(
+        cls, run: RunContext, body: bytes, settings: Mapping[str, RuleSettings] | None = None
+    ) -> Engine:
+        """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
+        try:
+            saved = msgspec.msgpack.decode(body, type=_Snapshot)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise SnapshotError(
+                f"rule state: expected a snapshot of version {VERSION}, got {error}"
+            ) from error
+        if saved.version != VERSION:
+            raise SnapshotError(f"rule state: expected version {VERSION}, got {saved.version}")
+        engine = cls(run.relearn(saved.learned), settings)
+        for no, source in saved.writers.items():
+            engine._writers[no] = engine._load(source)
+        engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
+        return engine
+
+    def _load(self, source: _Source) -> _Writer:
+        writer = _Writer(source.attempt, source.rank)
+        writer.rivals_from = source.rivals_from
+        for suffix, saved in source.streams.items():
+            self._stream(writer, suffix).load(saved)
+        return writer
+
+
+def _succeeds(made: _Writer, other: _Writer) -> bool:
+    """Whether ``made`` is the restart of what ``other`` was part of."""
+    return other.attempt < made.attempt or (other.attempt == made.attempt and other.rank == made.rank)

@@ -1,0 +1,17 @@
+"""Whether a stretch of values is finite: the test every rule makes first, so it must be quick."""
+
+from __future__ import annotations
+
+import math
+
+
+def all_finite(values: list[float | None]) -> bool:
+    """Whether no value is NaN or infinite; missing ones do not count."""
+    try:
+        return math.isfinite(sum(values)) or _one_by_one(values)  # type: ignore[arg-type]
+    except TypeError:
+        return _one_by_one(values)
+
+
+def _one_by_one(values: list[float | None]) -> bool:
+    return all(value is None or math.isfinite(value) for value in values)

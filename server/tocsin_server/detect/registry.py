@@ -1,0 +1,33 @@
+"""Which rules there are: every module in ``rules/`` is one. Adding a rule is adding its file.
+
+A module defines ``RULE``, a subclass of :class:`Rule` that judges records, or ``INFO`` and a
+``judge`` function where only time can tell (``stalled``, ``trainer-lost``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import lru_cache
+from typing import Any
+
+from tocsin_server.detect import rules
+from tocsin_server.detect.rule import Rule, RuleInfo
+
+
+@lru_cache(maxsize=1)
+def _modules() -> tuple[Any, ...]:
+    names = sorted(module.name for module in pkgutil.iter_modules(rules.__path__))
+    return tuple(importlib.import_module(f"{rules.__name__}.{name}") for name in names)
+
+
+@lru_cache(maxsize=1)
+def record_rules() -> tuple[type[Rule[Any, Any]], ...]:
+    """The rules that judge records, in alphabetical order of their files."""
+    return tuple(module.RULE for module in _modules() if hasattr(module, "RULE"))
+
+
+def catalogue() -> list[RuleInfo]:
+    """All rules, by identifier."""
+    infos = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]
+    return sorted(infos, key=lambda info: info.id)

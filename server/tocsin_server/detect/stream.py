@@ -1,0 +1,173 @@
+"""A stream: the records of one writer about one optimizer, and the rules that judge it.
+
+Where steps go back (a rewind to a checkpoint) the stream begins anew: a seam, across which no
+statistic is carried. Open episodes are carried, so that one trouble stays one alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.history import History
+from tocsin_server.detect.registry import record_rules
+from tocsin_server.detect.rule import Episode, Rule, RuleSettings, Verdict
+from tocsin_server.detect.scaler import ScalerTrack
+from tocsin_server.detect.view import View
+
+
+class SavedRule(msgspec.Struct):
+    """State and episode of one rule in a snapshot."""
+
+    state: bytes
+    episode: Episode
+
+
+class SavedStream(msgspec.Struct):
+    """A stream in a snapshot."""
+
+    count: int
+    first_step: int
+    before: tuple[int, int] | None
+    bases: list[str]
+    track: ScalerTrack
+    history: History
+    rules: dict[str, SavedRule]
+
+
+class Stream:
+    """Judges the records of one writer about the optimizer ``suffix`` (``""``: the primary)."""
+
+    def __init__(self, suffix: str, context: RunContext, settings: Mapping[str, RuleSettings]) -> None:
+        self.suffix = suffix
+        self.context = context
+        self.settings = settings
+        self.count = 0
+        self.first_step = 0
+        self.before: tuple[int, int] | None = None
+        """Step and time of the newest record since the last seam."""
+        self.bases: set[str] = set()
+        self.track = ScalerTrack()
+        self.history = History()
+        self.rules: list[Rule[Any, Any]] = []
+        self.heirloom: dict[str, Episode] = {}
+        """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
+
+    def judge(self, view: View) -> list[tuple[int, Rule[Any, Any], Verdict]]:
+        """What the rules say of ``view``, each with the number of its record within the stream."""
+        if not self.bases.issuperset(view.bases):
+            self._meet(view)
+        spoken: list[tuple[int, Rule[Any, Any], Verdict]] = []
+        for part in self._parts(view):
+            self.history.take(part)
+            self.track.follow(part, self.context.scaler(self.suffix))
+            for rule in self.rules:
+                rule.observe(part)
+                if rule.said:
+                    offset = part.rows[0]
+                    spoken += [
+                        (part.first + _index(part, said.row, offset), rule, said) for said in rule.take()
+                    ]
+            self.count += part.n
+            self.before = (part.step[-1], part.time_ns[-1])
+        self.history.trim()
+        return spoken
+
+    def learn(self, context: RunContext) -> None:
+        """Takes newer facts of the run."""
+        self.context = context
+        for rule in self.rules:
+            rule.context = context
+
+    def _meet(self, view: View) -> None:
+        """Adds the rules for signals that appear for the first time."""
+        self.bases.update(view.bases)
+        have = {type(rule) for rule in self.rules}
+        kinds = [kind for kind in record_rules() if kind in have or kind.subjects(self.bases, self.suffix)]
+        known = {type(rule): rule for rule in self.rules}
+        self.rules = [known.get(kind) or self._make(kind) for kind in kinds]
+
+    def _make(self, kind: type[Rule[Any, Any]]) -> Rule[Any, Any]:
+        settings = self.settings.get(kind.info.id) or kind.settings_type()
+        rule = kind(settings, self.context, self.suffix)
+        episode = self.heirloom.pop(kind.info.id, None)
+        if episode is not None:
+            rule.episode = episode
+            rule.go_on(self.first_step)
+        return rule
+
+    def _parts(self, view: View) -> Iterator[View]:
+        """``view`` cut where steps go back; the stream begins anew at each cut."""
+        if self.count == 0:
+            self.first_step = view.step[0]
+            for rule in self.rules:
+                rule.go_on(self.first_step)
+        cuts = self._cuts(view)
+        if not cuts:
+            view.first, view.first_step, view.before = self.count, self.first_step, self.before
+            yield view
+            return
+        start = 0
+        for cut in [*cuts, view.n]:
+            if cut > start:
+                part = view.cut(start, cut, first=self.count, first_step=self.first_step)
+                part.before = self.before
+                yield part
+            if cut < view.n:
+                self._seam(view.step[cut])
+            start = cut
+
+    def _cuts(self, view: View) -> list[int]:
+        steps = view.step
+        last = self.before[0] if self.before else steps[0]
+        if steps[0] >= last and (len(steps) == 1 or steps == sorted(steps)):
+            return []
+        before = [last, *steps[:-1]]
+        return [row for row, step in enumerate(steps) if step < before[row]]
+
+    def _seam(self, step: int) -> None:
+        self.first_step, self.before = step, None
+        self.track = ScalerTrack()
+        self.history.forget()
+        for rule in self.rules:
+            rule.seam()
+            rule.go_on(step)
+
+    def save(self) -> SavedStream:
+        """All that the stream remembers."""
+        self.history.compact()
+        rules = {
+            rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode) for rule in self.rules
+        }
+        rules.update({rule: SavedRule(b"", episode) for rule, episode in self.heirloom.items()})
+        return SavedStream(
+            count=self.count,
+            first_step=self.first_step,
+            before=self.before,
+            bases=sorted(self.bases),
+            track=self.track,
+            history=self.history,
+            rules=rules,
+        )
+
+    def load(self, saved: SavedStream) -> None:
+        """Goes on from a snapshot. A rule whose saved state does not fit begins anew."""
+        self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
+        self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
+        kinds = [kind for kind in record_rules() if kind.subjects(self.bases, self.suffix)]
+        self.rules = [self._make(kind) for kind in kinds]
+        for rule in self.rules:
+            kept = saved.rules.pop(rule.info.id, None)
+            if kept is not None:
+                rule.load(kept.state, kept.episode)
+        self.heirloom = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+
+
+def _index(view: View, row: int, offset: int) -> int:
+    """Place within ``view`` of the batch row ``row``."""
+    if isinstance(view.rows, range):
+        return row - offset
+    return view.rows.index(row)

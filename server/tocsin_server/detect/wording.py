@@ -1,0 +1,37 @@
+"""How numbers are written in summaries: four significant figures, true minus, powers of two for scales."""
+
+from __future__ import annotations
+
+import math
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float) -> str:
+    """``value`` with four significant figures; NaN, +Inf and −Inf in words."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "−Inf"
+    size = abs(value)
+    if value == int(value) and size < 1e5:
+        text = str(int(value))
+    elif 1e-3 <= size < 1e5:
+        text = f"{value:.4g}"
+    else:
+        text = f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+    return text.replace("-", "−", 1) if value < 0 else text
+
+
+def scale(value: float) -> str:
+    """A loss scale as power of two where it is one: 2¹⁷; else as number."""
+    if value > 0 and math.isfinite(value):
+        mantissa, exponent = math.frexp(value)
+        if mantissa == 0.5:
+            return "2" + str(exponent - 1).translate(_SUPERSCRIPT)
+    return number(value)
+
+
+def count(n: int, noun: str) -> str:
+    """``1 step``, ``5 steps``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
