@@ -16,6 +16,8 @@ from starlette.requests import HTTPConnection
 
 SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognise a leaked token
 SECRET_BYTES = 32
+ADMIN_ID, TRAINER_ID = "admin", "trainer"
+"""The two tokens that lie in the data directory: of the login link, of the lines to paste."""
 
 
 class Scope(enum.StrEnum):
@@ -81,6 +83,9 @@ class Gate(Protocol):
 
     def still_valid(self, identity: Identity) -> bool:
         """False once the token behind an identity is revoked: a long-lived socket asks now and then."""
+
+    def refresh(self) -> None:
+        """Reads the tokens again: after one was made or revoked here."""
 
 
 def new_secret() -> str:

@@ -2,8 +2,9 @@
 
 A token is known by its digest. The table of digests is read into memory, again every second
 (app.py) and on every unknown token, so that a token made or revoked by another process counts
-at once or within two seconds. The admin token of the login link lies in
-``<data_dir>/admin-token`` (mode 0600), so that the link works over restarts.
+at once or within two seconds. Two tokens lie in the data directory instead (mode 0600): that
+of the login link (``admin-token``) and that of the lines to paste (``trainer-token``), so that
+both work over restarts.
 
 A browser session is a signed cookie: it names a token, carries its expiry, and its signature
 covers the token's digest, so revoking or renewing the token ends its sessions.
@@ -20,18 +21,17 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import HTTPConnection
 
-from tocsin_server.access import Identity, Scope, Token, digest_of, new_secret
+from tocsin_server.access import ADMIN_ID, TRAINER_ID, Identity, Scope, Token, digest_of, new_secret
 from tocsin_server.origins import origin_agrees
 from tocsin_server.settings import Settings
 
 COOKIE = "tocsin_session"
-ADMIN_FILE = "admin-token"
 KEY_FILE = "session-key"
-ADMIN_ID = "admin"
 LONGEST_SECRET = 512
 """Longer than any token: not even hashed."""
 LONGEST_COOKIE = 1024
@@ -48,34 +48,31 @@ class Sessions:
 
     def issue(self, token: Token, now_s: float) -> str:
         """A cookie for the bearer of ``token``, valid from now for the session's lifetime."""
-        expires = int(now_s) + self.lifetime_s
-        text = f"v1.{token.id}.{expires}.{self._sign(token, expires)}"
-        return base64.urlsafe_b64encode(text.encode()).decode("ascii").rstrip("=")
+        return self._cookie(token, int(now_s) + self.lifetime_s)
 
     def read(self, cookie: str, find: Callable[[str], Token | None], now_s: float) -> Token | None:
         """The token behind a cookie; None where it is forged, expired or its token is gone."""
-        parts = _unpacked(cookie)
-        if parts is None:
+        claim = _claim(cookie)
+        token = find(claim[0]) if claim else None
+        if claim is None or token is None or claim[1] <= now_s:
             return None
-        token_id, expires, signature = parts
-        token = find(token_id)
-        if token is None or expires <= now_s:
-            return None
-        return token if hmac.compare_digest(signature, self._sign(token, expires)) else None
+        return token if hmac.compare_digest(cookie, self._cookie(token, claim[1])) else None
 
-    def _sign(self, token: Token, expires: int) -> str:
-        text = f"v1.{token.id}.{expires}.{token.digest}"
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+    def _cookie(self, token: Token, expires: int) -> str:
+        text = f"v1.{token.id}.{expires}"
+        signed = f"{text}.{token.digest}".encode()
+        signature = hmac.new(self._key, signed, hashlib.sha256).hexdigest()
+        return base64.urlsafe_b64encode(f"{text}.{signature}".encode()).decode("ascii").rstrip("=")
 
 
-def _unpacked(cookie: str) -> tuple[str, int, str] | None:
-    """(token id, expiry, signature) as claimed by a cookie, or None for what was never ours."""
+def _claim(cookie: str) -> tuple[str, int] | None:
+    """(token id, expiry) as a cookie claims, or None for what was never ours."""
     if len(cookie) > LONGEST_COOKIE or not cookie.isascii():
         return None
     try:
         text = base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4)).decode("ascii")
-        version, token_id, expires, signature = text.split(".")
-        return (token_id, int(expires), signature) if version == "v1" else None
+        _version, token_id, expires, _signature = text.split(".")
+        return token_id, int(expires)
     except (binascii.Error, ValueError):
         return None
 
@@ -104,7 +101,7 @@ class Auth:
         """Reads the tokens again. Where the database fails, the known ones stay in force."""
         try:
             found = [token for token in self._load() if token.revoked_ns is None]
-            found.append(admin_token(self._settings.data_dir))
+            found += file_tokens(self._settings)
         except Exception as error:  # noqa: BLE001 - a database that is away must not lock its users out
             self._report(error)
             return
@@ -171,21 +168,40 @@ def bearer(header: str) -> str:
     return value.strip() if scheme.lower() == "bearer" else ""
 
 
-def admin_secret(data_dir: Path) -> str:
-    """The login link's token, made at the first call and kept in ``<data_dir>/admin-token``."""
-    return secret_file(data_dir / ADMIN_FILE, new_secret)
+@dataclass(frozen=True, slots=True)
+class FileToken:
+    """A token whose secret is kept in the data directory, because ``serve`` prints it at every start."""
+
+    id: str
+    name: str
+    scope: Scope
+    file: str
+
+    def secret(self, data_dir: Path) -> str:
+        """Its secret, made at the first call. Raises OSError."""
+        return secret_file(data_dir / self.file, new_secret)
+
+    def renew(self, data_dir: Path) -> str:
+        """A new secret; the old one and the sessions by it end within two seconds."""
+        (data_dir / self.file).unlink(missing_ok=True)
+        return self.secret(data_dir)
+
+    def stored(self, data_dir: Path) -> Token:
+        """This token as those of the database are."""
+        digest = digest_of(self.secret(data_dir))
+        return Token(id=self.id, name=self.name, scope=self.scope, project="", digest=digest, created_ns=0)
 
 
-def admin_token(data_dir: Path) -> Token:
-    """The login link's token as a stored one (of which only the file holds the secret)."""
-    digest = digest_of(admin_secret(data_dir))
-    return Token(id=ADMIN_ID, name="login link", scope=Scope.ADMIN, project="", digest=digest, created_ns=0)
+ADMIN = FileToken(ADMIN_ID, "login link", Scope.ADMIN, "admin-token")
+TRAINER = FileToken(TRAINER_ID, "lines to paste", Scope.INGEST, "trainer-token")
+FILE_TOKENS = (ADMIN, TRAINER)
 
 
-def renew_admin_secret(data_dir: Path) -> str:
-    """Replaces the login link's token; the old link and its sessions end within two seconds."""
-    (data_dir / ADMIN_FILE).unlink(missing_ok=True)
-    return admin_secret(data_dir)
+def file_tokens(settings: Settings) -> list[Token]:
+    """The tokens of the data directory. Beyond loopback they count only where that was asked for."""
+    if not (settings.loopback or settings.allow_admin_link):
+        return []
+    return [token.stored(settings.data_dir) for token in FILE_TOKENS]
 
 
 def secret_file(path: Path, make: Callable[[], str]) -> str:

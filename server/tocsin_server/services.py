@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.requests import HTTPConnection
 
@@ -12,7 +12,6 @@ from tocsin_server.settings import Settings
 
 if TYPE_CHECKING:
     from tocsin_server.hub import Hub
-    from tocsin_server.live import LiveRoom
     from tocsin_server.pipeline import Pipeline
     from tocsin_server.store.database import Database
     from tocsin_server.store.reader import StoreReader
@@ -30,7 +29,8 @@ class Services:
     pipeline: Pipeline
     hub: Hub
     gate: Gate
-    live: LiveRoom
+    live: Any
+    """The LiveRoom of live.py, which this row must not import."""
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -1,0 +1,64 @@
+"""``GET /runs/{id}/events``: what is not a number per step."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+
+from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.query import known_run
+from tocsin_server.domain import RunEvent
+from tocsin_server.responses import ExactJSON
+from tocsin_server.services import services_of
+
+router = APIRouter(tags=["events"], responses=PROBLEMS)
+
+
+class EventRow(TypedDict):
+    """One event; ``data`` is as the trainer sent it."""
+
+    id: str
+    kind: str
+    step: int | None
+    time_ms: float
+    attempt: int
+    rank: int
+    data: dict[str, Any]
+
+
+class EventAnswer(TypedDict):
+    """Events in order of arrival; ``next`` is the cursor for ``after``, null at the end."""
+
+    items: list[EventRow]
+    next: str | None
+
+
+@router.get("/runs/{run_id:path}/events", response_model=EventAnswer)
+def events(
+    request: Request,
+    run_id: str,
+    _identity: Reader,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> ExactJSON:
+    """Events of a run in order of arrival."""
+    reader = services_of(request).reader
+    page = reader.events(run_id, after=after, limit=limit)
+    if not page.items:
+        known_run(reader, run_id)
+    return ExactJSON({"items": [event_row(event) for event in page.items], "next": page.next})
+
+
+def event_row(event: RunEvent) -> dict[str, Any]:
+    """An event as the API shows it."""
+    return {
+        "id": f"{event.writer.writer_no}.{event.no}",
+        "kind": event.kind,
+        "step": event.step,
+        "time_ms": event.time_ns / 1e6,
+        "attempt": event.writer.attempt_no,
+        "rank": event.writer.rank,
+        "data": event.data,
+    }

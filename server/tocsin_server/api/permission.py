@@ -1,0 +1,44 @@
+"""What a route asks of whoever calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from tocsin_server.access import Identity, Scope
+from tocsin_server.responses import Problem
+
+
+def allow(scope: Scope) -> Callable[[Request], Identity]:
+    """A dependency: the caller's identity; 401 without one, 403 where its scope lacks ``scope``."""
+
+    def check(request: Request) -> Identity:
+        identity: Identity | None = request.state.identity
+        if identity is None:
+            raise Problem(401, subject="login", expected="a token or a session", got="")
+        if not identity.may(scope):
+            raise Problem(403, subject="scope", expected=f"a token of scope {scope}", got=str(identity.scope))
+        return identity
+
+    return check
+
+
+Reader = Annotated[Identity, Depends(allow(Scope.READ))]
+Admin = Annotated[Identity, Depends(allow(Scope.ADMIN))]
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": text,
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status, text in {
+        401: "No token and no session.",
+        403: "The token's scope does not allow this.",
+        404: "There is no such thing.",
+        422: "A parameter or the body does not fit.",
+    }.items()
+}
+"""For the ``responses`` of every router: the one error shape."""

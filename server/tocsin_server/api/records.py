@@ -1,0 +1,84 @@
+"""``GET /runs/{id}/records``: every record of a run, never sampled, as JSON pages, JSON lines or CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypedDict
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.query import First, Last, Names, known_run, names_of
+from tocsin_server.api.shapes import Number
+from tocsin_server.export import Format, every_page, items, series_names, text_of
+from tocsin_server.responses import ExactJSON
+from tocsin_server.services import services_of
+
+router = APIRouter(tags=["records"], responses=PROBLEMS)
+
+MOST = 10_000
+MEDIA_TYPES = {Format.JSONL: "application/x-ndjson", Format.CSV: "text/csv; charset=utf-8"}
+
+
+class Record(TypedDict):
+    """What one writer said of one step."""
+
+    seq: int
+    writer: int
+    attempt: int
+    rank: int
+    step: int
+    time_ms: float
+    time_ns: int
+    values: dict[str, Number]
+
+
+class RecordAnswer(TypedDict):
+    """A page of records; ``next`` is the cursor for ``after``, null at the end."""
+
+    items: list[Record]
+    next: str | None
+
+
+@router.get("/runs/{run_id:path}/records", response_model=RecordAnswer)
+def records(
+    request: Request,
+    run_id: str,
+    _identity: Reader,
+    names: Names = None,
+    start: First = None,
+    stop: Last = None,
+    format: Literal["json", "jsonl", "csv"] = "json",
+    after: str | None = None,
+    limit: Annotated[int | None, Query(ge=1, le=MOST, description="Of format json; 1000 by default.")] = None,
+) -> Response:
+    """Every record between two steps, in order of writer and number. CSV and JSONL are never cut."""
+    reader = services_of(request).reader
+    known_run(reader, run_id)
+    wanted = names_of(names)
+    if format == "json":
+        page = reader.records(
+            run_id, names=wanted, start=start, stop=stop, after=after, limit=limit or 1000
+        )
+        return ExactJSON({"items": list(items(page)), "next": page.next})
+    form = Format(format)
+    pages = every_page(reader, run_id, names=wanted, start=start, stop=stop)
+    headers = {
+        "content-disposition": f'attachment; filename="{file_name(run_id)}.{form}"',
+        "cache-control": "no-store",
+    }
+    text = text_of(pages, form, wanted if wanted is not None else series_names(reader, run_id))
+    return StreamingResponse(_encoded(text), media_type=MEDIA_TYPES[form], headers=headers)
+
+
+def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
+    for text in texts:
+        yield text.encode("utf-8", "replace")
+
+
+def file_name(run_id: str) -> str:
+    """A run's id as a file name that no header and no file system reads as anything else."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", run_id).strip(".")[:100] or "run"

@@ -1,0 +1,45 @@
+"""``GET /session``: who the page's reader is, and what the page needs to know of the server."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from tocsin_server import __version__
+from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.responses import ExactJSON
+from tocsin_server.services import services_of
+
+router = APIRouter(tags=["session"], responses=PROBLEMS)
+
+
+class SessionAnswer(TypedDict):
+    """Who is logged in, and this server's addresses and versions."""
+
+    name: str
+    scope: str
+    ingest_url: str
+    version: str
+    plotly: str
+
+
+@router.get("/session", response_model=SessionAnswer)
+def session(request: Request, identity: Reader) -> ExactJSON:
+    """Name and scope of the caller, the address trainers report to, and the versions in use."""
+    return ExactJSON(
+        {
+            "name": identity.name,
+            "scope": identity.scope,
+            "ingest_url": ingest_url(request),
+            "version": __version__,
+            "plotly": request.app.state.plotly_version,
+        }
+    )
+
+
+def ingest_url(request: Request) -> str:
+    """What a trainer passes as ``url=``: the public address, else the one this request came by."""
+    public = services_of(request).settings.public_url
+    return public.rstrip("/") if public else f"{request.url.scheme}://{request.headers.get('host', '')}"

@@ -1,0 +1,115 @@
+"""``/tokens``: who may report and who may look. A secret is shown once, when it is made."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated, TypedDict
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tocsin_server.access import ADMIN_ID, TRAINER_ID, Scope, Token, digest_of, new_secret
+from tocsin_server.api.permission import PROBLEMS, Admin
+from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.services import services_of
+from tocsin_server.store.tokens import add_token, revoke_token, tokens
+
+router = APIRouter(tags=["tokens"], responses=PROBLEMS)
+
+NAME_CHARACTERS = 200
+
+
+class NewToken(BaseModel):
+    """What a token shall be called and be for. ``project`` restricts an ingest token; null: any."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=NAME_CHARACTERS)]
+    scope: Scope
+    project: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS)] | None = None
+
+
+class TokenRow(TypedDict):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    scope: str
+    project: str | None
+    created_ms: float
+    revoked_ms: float | None
+
+
+class TokenList(TypedDict):
+    """Tokens in force and revoked ones, oldest first."""
+
+    items: list[TokenRow]
+
+
+class MadeToken(TokenRow):
+    """A new token; ``token`` is its secret, in this answer only."""
+
+    token: str
+
+
+def make_token(name: str, scope: Scope, project: str) -> tuple[Token, str]:
+    """A token to store and its secret. Raises Problem where the scope takes no project."""
+    if project and scope is not Scope.INGEST:
+        raise Problem(422, subject="project", expected=f"none for a token of scope {scope}", got=project)
+    secret = new_secret()
+    made = Token(
+        id=f"t_{secrets.token_hex(6)}",
+        name=name,
+        scope=scope,
+        project=project,
+        digest=digest_of(secret),
+        created_ns=time.time_ns(),
+    )
+    return made, secret
+
+
+def token_row(token: Token) -> dict[str, object]:
+    """A token as the API shows it."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scope": token.scope,
+        "project": token.project or None,
+        "created_ms": token.created_ns / 1e6,
+        "revoked_ms": None if token.revoked_ns is None else token.revoked_ns / 1e6,
+    }
+
+
+@router.get("/tokens", response_model=TokenList)
+def list_tokens(request: Request, _identity: Admin) -> ExactJSON:
+    """Every token that was ever made; the two of the data directory are not among them."""
+    with services_of(request).database.reader.connect() as connection:
+        return ExactJSON({"items": [token_row(token) for token in tokens(connection)]})
+
+
+@router.post("/tokens", response_model=MadeToken, status_code=201)
+def create_token(request: Request, wanted: NewToken, _identity: Admin) -> ExactJSON:
+    """Makes a token. Its secret is in this answer and nowhere else."""
+    services = services_of(request)
+    made, secret = make_token(wanted.name, wanted.scope, wanted.project or "")
+    services.writer.call(lambda connection: add_token(connection, made)).result()
+    services.gate.refresh()
+    return ExactJSON(token_row(made) | {"token": secret}, status_code=201)
+
+
+@router.delete("/tokens/{token_id}", status_code=204, response_class=Response)
+def delete_token(request: Request, token_id: str, _identity: Admin) -> Response:
+    """Revokes a token at once; connections by it end within seconds."""
+    if token_id in (ADMIN_ID, TRAINER_ID):
+        raise Problem(
+            422, subject="token", expected=f"`tocsin-server token revoke {token_id}`", got="the API"
+        )
+    services = services_of(request)
+    now_ns = time.time_ns()
+    if not services.writer.call(lambda connection: revoke_token(connection, token_id, now_ns)).result():
+        raise Problem(404, subject="token", expected="the id of a token", got=token_id)
+    services.gate.refresh()
+    return Response(status_code=204, headers={"cache-control": "no-store"})

@@ -1,0 +1,136 @@
+"""Puts the parts together: one FastAPI application, its parts started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+import anyio.to_thread
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+
+from tocsin_server import __version__, ingest, live, login, plotlyjs
+from tocsin_server.access import Token
+from tocsin_server.api import failures, routers
+from tocsin_server.auth import Auth
+from tocsin_server.guard import Guard
+from tocsin_server.hub import Hub
+from tocsin_server.live import LiveRoom
+from tocsin_server.login import Attempts
+from tocsin_server.pages import SecurityHeaders, page_routes, web_directory
+from tocsin_server.pipeline import Pipeline
+from tocsin_server.plotlyjs import PlotlyJS
+from tocsin_server.responses import ExactJSON
+from tocsin_server.services import Services
+from tocsin_server.settings import Settings
+from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tokens import tokens
+from tocsin_server.store.writer import StoreWriter
+from tocsin_server.watchdog import watch
+
+API = "/api/v1"
+GZIP_LEVEL = 4
+REFRESH_S = 1.0
+"""How often tokens are read again: a token revoked by another process counts within this and one more."""
+
+log = logging.getLogger("tocsin.app")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application, on a database brought to the newest schema. Its lifespan starts and stops the parts.
+
+    Raises StartError where the pages or plotly.js are missing, and what the database raises.
+    """
+    web, plotly = web_directory(), plotlyjs.installed()
+    migrate(settings.url)
+    database = open_database(settings.url)
+    services = assemble(settings, database)
+    app = FastAPI(
+        title="tocsin",
+        version=__version__,
+        description="The alarm bell for training runs. Non-finite numbers are the strings NaN, Infinity, "
+        "-Infinity; arrays are Plotly's typed form, float64.",
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=ExactJSON,
+        lifespan=_lifespan(services, plotly),
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(Guard, settings=settings, gate=services.gate),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL),
+            Middleware(failures.Crashes),
+        ],
+    )
+    app.state.services = services
+    app.state.attempts = Attempts(settings.login_attempts)
+    app.state.plotly_version = plotly.version
+    failures.install(app)
+    for router in routers:
+        app.include_router(router, prefix=API)
+    for router in (ingest.router, live.router, login.router, page_routes(web, plotly)):
+        app.include_router(router)
+    return app
+
+
+def assemble(settings: Settings, database: Database) -> Services:
+    """The parts of a server, not started yet."""
+    writer = StoreWriter(database, interval_s=settings.commit_ms / 1000, limit_bytes=settings.backlog_bytes)
+    reader = StoreReader(database)
+    hub = Hub()
+    pipeline = Pipeline(settings, writer, reader, hub)
+    gate = Auth(settings, lambda: stored_tokens(database))
+    room = LiveRoom(pipeline, hub, settings)
+    return Services(settings, database, writer, reader, pipeline, hub, gate, room)
+
+
+def stored_tokens(database: Database) -> Iterable[Token]:
+    """The tokens in the database, revoked ones too."""
+    with database.reader.connect() as connection:
+        return tokens(connection)
+
+
+def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        services.writer.start()
+        await services.pipeline.start()
+        services.live.start()
+        tasks = [
+            asyncio.create_task(watch(services.pipeline), name="watchdog"),
+            asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
+            asyncio.create_task(anyio.to_thread.run_sync(lambda: plotly.script_gzipped), name="plotly"),
+        ]
+        try:
+            yield
+        finally:
+            await _stop(services, tasks)
+
+    return lifespan
+
+
+async def _keep_tokens_fresh(services: Services) -> None:
+    while True:
+        await asyncio.sleep(REFRESH_S)
+        await anyio.to_thread.run_sync(services.gate.refresh)
+
+
+async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
+    """Stops the parts in the order of a step's way. None of them may hold the server up for ever."""
+    limit_s = services.settings.shutdown_s
+    for task in tasks:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for name, part in (("live", services.live), ("pipeline", services.pipeline)):
+        try:
+            await asyncio.wait_for(part.stop(), limit_s)
+        except Exception as error:  # noqa: BLE001 - the other parts must still be stopped
+            log.warning("%s did not stop in order: %r", name, error)
+    await anyio.to_thread.run_sync(services.writer.stop, limit_s)
+    services.database.close()

@@ -1,0 +1,250 @@
+"""The command line ``tocsin-server``: each command reads its settings, does one thing, says what it did."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from tocsin_server import __version__
+from tocsin_server.access import Scope, Token
+from tocsin_server.api.tokens import make_token
+from tocsin_server.auth import FILE_TOKENS
+from tocsin_server.errors import StartError, TocsinError
+from tocsin_server.export import Format, export_run
+from tocsin_server.responses import Problem
+from tocsin_server.settings import Settings, load
+from tocsin_server.store.database import migrate as migrate_database
+from tocsin_server.store.database import open_database
+from tocsin_server.store.tokens import add_token, revoke_token, tokens
+
+EXIT_UNUSABLE = 2
+"""Exit status where the command could not do its work: settings, database, port, unknown name."""
+
+app = typer.Typer(
+    name="tocsin-server",
+    help="The alarm bell for training runs: stores every step, judges it, says what is wrong.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+token_app = typer.Typer(help="Makes, lists and revokes tokens.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(token_app, name="token")
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. By default SQLite in the data directory.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Where database and secrets lie. By default ~/.local/share/tocsin."),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Settings file. By default ./tocsin.toml, if there is one.")
+]
+
+
+def main() -> None:
+    """Runs the command line. What a person can act on is one message and exit status 2, no traceback."""
+    try:
+        app()
+    except (TocsinError, Problem) as error:
+        _fail(str(error))
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        _fail(f"database: {str(cause).strip().splitlines()[0]}")
+    except OSError as error:
+        _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> None:
+    print(f"tocsin-server: {message}", file=sys.stderr)
+    raise SystemExit(EXIT_UNUSABLE)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Prints the version.")
+    ] = False,
+) -> None:
+    """Settings come from defaults, then tocsin.toml, then TOCSIN_* variables, then these options."""
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. By default 127.0.0.1: this machine only.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="By default 8321; 0 takes a free one.")] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="How browsers reach the server where a proxy stands before it.")
+    ] = None,
+    allow_admin_link: Annotated[
+        bool | None,
+        typer.Option("--allow-admin-link", help="Let the printed login link in from other machines too."),
+    ] = None,
+) -> None:
+    """Starts the server; prints its address, the login link and the lines for a training script.
+
+    Beyond loopback (--host 0.0.0.0) it starts only once there is a trainer's token and a person's
+    (see `tocsin-server token create`), or with --allow-admin-link.
+    """
+    from tocsin_server.serve import serve as run_server
+    from tocsin_server.serve import set_up_logging
+
+    settings = load(
+        {
+            "host": host,
+            "port": port,
+            "database_url": database_url,
+            "data_dir": data_dir,
+            "public_url": public_url,
+            "allow_admin_link": allow_admin_link,
+        },
+        config=config,
+    )
+    set_up_logging()
+    raise typer.Exit(run_server(settings, lambda text: print(text, flush=True)))
+
+
+@app.command()
+def demo(
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of each training. By default they go on.")
+    ] = None,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Opens the login link in a browser.")
+    ] = False,
+    host: Annotated[str | None, typer.Option(help="As for serve.")] = None,
+    port: Annotated[int | None, typer.Option(help="As for serve.")] = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Starts the server with real PyTorch trainings reporting to it; one goes into scaler collapse."""
+    from tocsin_server.demo.launch import run_demo
+
+    settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)
+    raise typer.Exit(run_demo(settings, steps=steps, open_browser=open_browser))
+
+
+@app.command()
+def migrate(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
+    """Brings the database to the newest schema. `serve` does it by itself."""
+    settings = _settings(database_url, data_dir, config)
+    migrate_database(settings.url)
+    typer.echo("The database has the newest schema.")
+
+
+@token_app.command("create")
+def token_create(
+    name: Annotated[str, typer.Argument(help="What to call it: who or what will use it.")],
+    scope: Annotated[
+        Scope, typer.Option(help="ingest: a trainer; read: look; write: acknowledge; admin: all.")
+    ] = Scope.READ,
+    project: Annotated[str, typer.Option(help="The only project an ingest token may report to.")] = "",
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Makes a token and prints it: the only time that it is shown. A running server knows it at once."""
+    made, secret = make_token(name, scope, project)
+    with _writing(_settings(database_url, data_dir, config)) as connection:
+        add_token(connection, made)
+    typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
+    typer.echo(secret)
+
+
+@token_app.command("list")
+def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
+    """Lists every token, revoked ones too, without their secrets."""
+    with _writing(_settings(database_url, data_dir, config)) as connection:
+        found = tokens(connection)
+    typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
+    for token in FILE_TOKENS:
+        typer.echo(f"{token.id:<16}{token.scope:<8}{'':<12}{'in file':<9}{'any':<20}{token.name}")
+    for line in map(_token_line, found):
+        typer.echo(line)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", help="As in `token list`; `admin` or `trainer` makes a new one.")
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Revokes a token; a running server refuses it within two seconds, and its sessions with it."""
+    settings = _settings(database_url, data_dir, config)
+    for token in FILE_TOKENS:
+        if token.id == token_id:
+            token.renew(settings.data_dir)
+            typer.echo(f"The old {token.name} is void; `tocsin-server serve` prints the new one.")
+            return
+    with _writing(settings) as connection:
+        if not revoke_token(connection, token_id, time.time_ns()):
+            raise StartError(f"token: expected an id from `tocsin-server token list`, got {token_id!r}")
+    typer.echo(f"Token {token_id} is revoked.")
+
+
+@app.command()
+def export(
+    run: Annotated[str, typer.Argument(help="The run's id, or its name where only one has it.")],
+    format: Annotated[Format, typer.Option(help="jsonl keeps every bit; csv is for spreadsheets.")] = Format.JSONL,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="By default standard output.")] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Writes every record of a run, never a sample; NaN and infinities as what they are."""
+    settings = _settings(database_url, data_dir, config)
+    database = open_database(settings.url)
+    try:
+        count = export_run(database, run, format, output)
+    finally:
+        database.close()
+    typer.echo(f"{count} records", err=True)
+
+
+def _settings(database_url: str | None, data_dir: Path | None, config: Path | None) -> Settings:
+    return load({"database_url": database_url, "data_dir": data_dir}, config=config)
+
+
+@contextmanager
+def _writing(settings: Settings) -> Iterator[Connection]:
+    """A transaction on the migrated database, beside a server that may be running on it."""
+    migrate_database(settings.url)
+    database = open_database(settings.url)
+    try:
+        with database.engine.begin() as connection:
+            yield connection
+    finally:
+        database.close()
+
+
+def _token_line(token: Token) -> str:
+    made = time.strftime("%Y-%m-%d", time.localtime(token.created_ns / 1e9))
+    state = "in force" if token.revoked_ns is None else "revoked"
+    return f"{token.id:<16}{token.scope:<8}{made:<12}{state:<9}{token.project or 'any':<20}{token.name}"

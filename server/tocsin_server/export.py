@@ -1,0 +1,163 @@
+"""Every record of a run as data, JSON lines or CSV; never a sample. For the API and the command line.
+
+JSON lines keep every bit: floats as Python writes them, NaN and infinities by name, the time in
+nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a value that a record does not have is empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from tocsin_server import exactjson
+from tocsin_server.errors import TocsinError
+from tocsin_server.store.answers import RecordPage
+from tocsin_server.store.database import Database
+from tocsin_server.store.reader import StoreReader
+
+PAGE = 4096
+"""Records read at a time: bounds the memory of an export of any length."""
+COORDINATES = ("writer", "attempt", "rank", "seq", "step", "time_ns")
+
+
+class Format(enum.StrEnum):
+    """What an export can be."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is
+    """No run, or more than one, goes by that name."""
+
+
+def every_page(
+    reader: StoreReader,
+    run_id: str,
+    *,
+    names: Sequence[str] | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+) -> Iterator[RecordPage]:
+    """All records of a run in pages, in order of (writer, seq)."""
+    after: str | None = None
+    while True:
+        page = reader.records(run_id, names=names, start=start, stop=stop, after=after, limit=PAGE)
+        if page.n:
+            yield page
+        if page.next is None:
+            return
+        after = page.next
+
+
+def items(page: RecordPage) -> Iterator[dict[str, Any]]:
+    """Each record of a page as docs/api.md shows it; ``values`` holds only what the record has."""
+    names = list(page.columns)
+    rows = zip(*(page.columns[name].dense(page.n) for name in names), strict=True) if names else [()] * page.n
+    for place, row in zip(_coordinates(page), rows, strict=True):
+        writer, attempt, rank, seq, step, time_ns = place
+        yield {
+            "seq": seq,
+            "writer": writer,
+            "attempt": attempt,
+            "rank": rank,
+            "step": step,
+            "time_ms": time_ns / 1e6,
+            "time_ns": time_ns,
+            "values": {name: value for name, value in zip(names, row, strict=True) if value is not None},
+        }
+
+
+def _coordinates(page: RecordPage) -> Iterator[tuple[int, ...]]:
+    columns = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def jsonl(pages: Iterable[RecordPage]) -> Iterator[str]:
+    """The records of ``pages`` as JSON lines, one string a page."""
+    for page in pages:
+        yield "".join(exactjson.dumps(item) + "\n" for item in items(page))
+
+
+def csv_text(pages: Iterable[RecordPage], names: Sequence[str]) -> Iterator[str]:
+    """The records of ``pages`` as CSV (RFC 4180), one string for the header, then one a page."""
+    yield _csv_rows([[*COORDINATES, *map(_heading, names)]])
+    for page in pages:
+        found = [page.columns[name].dense(page.n) if name in page.columns else None for name in names]
+        yield _csv_rows(
+            [*place, *(_cell(column[row]) if column else "" for column in found)]
+            for row, place in enumerate(_coordinates(page))
+        )
+
+
+def _heading(name: str) -> str:
+    """A series that is called like a coordinate gets a prefix, so that no heading stands twice."""
+    return f"value:{name}" if name in COORDINATES else name
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def export_run(database: Database, run: str, form: Format, output: Path | None) -> int:
+    """Writes every record of a run to ``output`` (None: standard output); how many there were.
+
+    Raises UnknownRun where no run, or more than one, goes by that id or name.
+    """
+    reader = StoreReader(database)
+    run_id = find_run(reader, run)
+    count = 0
+
+    def counted() -> Iterator[RecordPage]:
+        nonlocal count
+        for page in every_page(reader, run_id):
+            count += page.n
+            yield page
+
+    with _opened(output) as file:
+        for text in text_of(counted(), form, series_names(reader, run_id)):
+            file.write(text)
+    return count
+
+
+def text_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -> Iterator[str]:
+    """``pages`` as text in a format; ``names`` are the columns of a CSV."""
+    return jsonl(pages) if form is Format.JSONL else csv_text(pages, names)
+
+
+def series_names(reader: StoreReader, run_id: str) -> list[str]:
+    """The names of all series of a run, in alphabetical order."""
+    facts = reader.run(run_id)
+    return sorted(series.name for series in facts.series) if facts else []
+
+
+def find_run(reader: StoreReader, run: str) -> str:
+    """The id of the run that goes by this id or name. Raises UnknownRun."""
+    if reader.run(run) is not None:
+        return run
+    named = [facts.id for facts in reader.runs() if facts.name == run]
+    if len(named) == 1:
+        return named[0]
+    which = f"{len(named)} runs of that name: {', '.join(named)}" if named else "none"
+    raise UnknownRun(f"run: expected the id or the name of one run, got {run!r} ({which})")
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    with output.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        yield file
