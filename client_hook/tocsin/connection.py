@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from websockets.client import ClientProtocol
@@ -42,6 +43,12 @@ def resolve(target: Target) -> list[Address]:
     except (OSError, UnicodeError) as error:
         raise LostError(f"the name {target.host} is not known here: {error}") from error
     return [(family, address) for family, _, _, _, address in found]
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Reading the certificates of the system takes tens of milliseconds: once."""
+    return ssl.create_default_context()
 
 
 class Connection:
@@ -95,7 +102,7 @@ class Connection:
     def pump(self, now: float) -> tuple[list[bytes], bool]:
         """Messages that came in, and whether any byte came in."""
         if not self.open and now >= self._deadline:
-            self._next_address(now, LostError(f"{self._target.base}: no answer within {CONNECT_S:g} s"))
+            self._give_up(now)
         if not (self._connected or self._finish_connecting(now)):
             return [], False
         if self._shaking and not self._shake():
@@ -148,6 +155,12 @@ class Connection:
         self._drop()
         raise reason
 
+    def _give_up(self, now: float) -> None:
+        late = LostError(f"{self._target.base}: no answer within {CONNECT_S:g} s")
+        if self._connected:
+            raise late
+        self._next_address(now, late)
+
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
@@ -172,8 +185,7 @@ class Connection:
         return True
 
     def _wrap(self, sock: socket.socket) -> None:
-        context = ssl.create_default_context()
-        self._socket = context.wrap_socket(
+        self._socket = _tls().wrap_socket(
             sock, server_hostname=self._target.host, do_handshake_on_connect=False
         )
         self._shaking = True

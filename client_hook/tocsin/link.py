@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from . import protocol
-from .backlog import Backlog
 from .connection import Address, ClosedError, Connection, LostError
 from .session import Phase, Session, Told
-from .spool import Spool
 from .target import Target
 
 PING_S = 5.0
@@ -47,8 +44,6 @@ class Link:
             self._lose(now, gone)
         except LostError as gone:
             self._lose(now, gone)
-        except protocol.ProtocolError as error:
-            self._lose(now, LostError(f"message of the server: {error}"))
         if self.session.stopped:
             self.close()
 
@@ -100,41 +95,3 @@ class Link:
     def _lose(self, now: float, gone: LostError) -> None:
         self.close()
         self.session.lost(now, str(gone), gone.code)
-
-
-class Delivery:
-    """The spool of a dead process on its way to the server, as its own writer, with a fresh token."""
-
-    def __init__(
-        self,
-        spool: Spool,
-        target: Target,
-        token: str,
-        *,
-        random: Callable[[], float],
-        resolve: Callable[[Target], list[Address]],
-    ) -> None:
-        self.spool = spool
-        self._token = token
-        self.backlog = Backlog(spool)
-        self.session = Session(self.backlog, self._hello, random=random)
-        self.link = Link(self.session, target, resolve=resolve)
-
-    @property
-    def delivered(self) -> bool:
-        """All of it is acknowledged."""
-        return self.backlog.empty
-
-    def end(self) -> None:
-        """Closes the connection; the spool goes if all is delivered, else it stays for the next one."""
-        self.link.close()
-        if self.delivered:
-            self.spool.delete()
-        else:
-            self.spool.close()
-
-    def _hello(self) -> protocol.Hello:
-        """The hello of the dead writer; its clock is this machine's, so the time is that of sending."""
-        hello = self.spool.header.hello
-        hello.token, hello.time_ns = self._token, time.time_ns()
-        return hello

@@ -11,12 +11,12 @@ server can show that something is missing and where.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
 
 from .columns import columns_of
+from .plain import packed
 from .protocol import Event, Finish, Records, little_endian
 
 BATCH_RECORDS = 512
@@ -63,7 +63,7 @@ class Outbox:
         if len(self._events) >= self._event_limit:
             self.dropped += 1
             return
-        self._events.append((kind, t_ns, step, packed(data)))
+        self._events.append((kind, t_ns, step, packed(data, EVENT_BYTES)))
 
     def __len__(self) -> int:
         """Records and events that wait."""
@@ -116,23 +116,3 @@ class Outbox:
                 size += 8 * len(head)
             waiting.popleft()
         return items
-
-
-def packed(data: dict[str, Any]) -> bytes:
-    """``data`` as msgpack; what msgpack does not know becomes its ``repr``, cut at 200 characters."""
-    try:
-        body = _encoder.encode(data)
-    except Exception as error:
-        body = _encoder.encode({"left_out": f"could not be encoded: {error!r}"[:500]})
-    if len(body) <= EVENT_BYTES:
-        return body
-    return _encoder.encode({"left_out": f"expected at most {EVENT_BYTES} bytes, got {len(body)}"})
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, Sequence):
-        return list(value)
-    return repr(value)[:200]
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=_short)

@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from . import protocol
+from .adoption import Adopter
 from .backlog import Backlog, Shelf
 from .connection import Address, LostError, resolve
 from .frames import frame_of
-from .link import Delivery, Link
+from .link import Link
 from .outbox import BATCH_RECORDS, Outbox
+from .plain import sendable
 from .protocol import Hello
 from .session import Phase, Session, Told
-from .spool import FORMAT, Header, Spool, orphans
+from .spool import FORMAT, Header, Spool
 from .target import Target, parse_target
 
 POLL_S = 0.2
-ADOPT_S = 30.0
-"""How often other processes' spools are looked for."""
 GRACE_S = 0.3
 ERROR_LIMIT = 20
 """After so many internal errors the sender ends itself."""
@@ -84,7 +84,7 @@ class Sender:
         on_message: Callable[[Told], None] | None = None,
     ) -> None:
         self._outbox = outbox
-        self._hello = hello
+        self._hello = lambda: sendable(hello())
         self._target = parse_target(url)
         self._spool_dir = spool_dir
         self._exit_timeout = exit_timeout
@@ -92,12 +92,11 @@ class Sender:
         self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
         shelf: Shelf = self._spool if self._spool is not None else NoShelf()
         self._backlog = Backlog(shelf)
-        self._session = Session(self._backlog, hello, random=random.random)
+        self._session = Session(self._backlog, self._hello, random=random.random)
         self._link = Link(
             self._session, self._target, resolve=self._resolve, pulse=self._pulse, told=self._tell
         )
-        self._delivery: Delivery | None = None
-        self._declined: set[Path] = set()
+        self._adopter = self._adopter_of(spool_dir) if spool_dir is not None else None
         self._lock = threading.Lock()  # held while outbox, backlog and spool are touched; never by put
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -106,7 +105,7 @@ class Sender:
         self._over = self._finishing = False
         self._ending: tuple[str, dict[str, Any]] | None = None
         self._deadline = float("inf")
-        self._drain_at = self._adopt_at = 0.0
+        self._drain_at = 0.0
         self._errors = 0
         self._said: set[str] = set()
 
@@ -120,7 +119,7 @@ class Sender:
             spooled_bytes=spool.bytes if spool is not None else 0,
             acked_seq=self._backlog.seq,
             connected=session.phase is Phase.STREAMING and not self._over,
-            last_error=session.last_error,
+            last_error=session.last_error or session.refusal,
             spool_error=spool.error if spool is not None else None,
             refused=dict(session.refused),
         )
@@ -140,24 +139,28 @@ class Sender:
         thread = self._thread
         if thread is None:
             self._run_here()
+        elif thread is threading.current_thread():
+            return  # called by a handler of alerts: the thread ends by itself
         else:
             self._ring()
             thread.join(self._exit_timeout + GRACE_S)
             if thread.is_alive():
                 self._rescue()
-        self._outbox.silence()
 
     def forget(self) -> None:
         """In a forked child: takes nothing, sends nothing, closes what was inherited."""
         self._over = True
         self._outbox.silence()
         self._link.forget()
-        if self._delivery is not None:
-            self._delivery.link.forget()
-            self._delivery.spool.close()
+        if self._adopter is not None:
+            self._adopter.forget()
         if self._spool is not None:
             self._spool.close()
         self._close_bell()
+
+    def _adopter_of(self, spool_dir: Path) -> Adopter:
+        token = lambda: self._hello().token  # noqa: E731
+        return Adopter(spool_dir, self._target, token, random=random.random, resolve=self._resolve)
 
     # --- the thread
 
@@ -190,6 +193,7 @@ class Sender:
         if len(self._outbox):
             self._run()
         self._over = True
+        self._outbox.silence()
 
     def _turn(self, now: float) -> float:
         """One round; returns for how long to wait, seconds."""
@@ -223,9 +227,10 @@ class Sender:
 
     def _end(self) -> None:
         self._over = True
+        self._outbox.silence()
         self._link.close()
-        if self._delivery is not None:
-            self._delivery.end()
+        if self._adopter is not None:
+            self._adopter.end()
         delivered = self._backlog.empty
         if self._spool is not None:
             self._spool.delete() if delivered else self._spool.close()
@@ -233,7 +238,7 @@ class Sender:
             self._say("left", "tocsin: %s", self._farewell())
 
     def _farewell(self) -> str:
-        reason = self._session.last_error or "the server did not acknowledge in time"
+        reason = self._session.refusal or self._session.last_error or "the server did not acknowledge in time"
         if self._spool is None or self._spool.path is None or self._spool.error is not None:
             return f"the end of this run was not delivered ({reason}), and there is no spool to keep it"
         return (
@@ -245,8 +250,8 @@ class Sender:
         with _Selector() as selector:
             if self._bell is not None:
                 selector.register(self._bell[0], selectors.EVENT_READ)
-            for link in (self._link, self._delivery.link if self._delivery else None):
-                connection = link.connection if link else None
+            for link in self._links():
+                connection = link.connection
                 if connection is not None and connection.waits_on is not None:
                     write = selectors.EVENT_WRITE if connection.wants_write else 0
                     selector.register(connection.waits_on, selectors.EVENT_READ | write)
@@ -258,31 +263,14 @@ class Sender:
             self._bell[0].recv(64)
 
     def _adopt(self, now: float) -> None:
-        """Delivers what dead processes left, one spool at a time, while the server listens."""
-        if self._delivery is not None:
-            self._delivery.link.step(now)
-            if self._delivery.session.stopped:
-                self._declined.add(self._delivery.spool.path or Path())
-            if self._delivery.session.stopped or self._delivery.delivered:
-                self._delivery.end()
-                self._delivery = None
-                self._adopt_at = now
-        elif self._spool_dir and now >= self._adopt_at and self._session.phase is Phase.STREAMING:
-            self._adopt_at = now + ADOPT_S
-            self._delivery = self._orphan(self._spool_dir) if self._ending is None else None
+        """Delivers what dead processes left, while the server listens and the run goes on."""
+        listening = self._session.phase is Phase.STREAMING
+        if self._adopter is not None and listening and self._ending is None:
+            self._adopter.step(now)
 
-    def _orphan(self, root: Path) -> Delivery | None:
-        for path in orphans(root):
-            if path in self._declined or (self._spool and path == self._spool.path):
-                continue
-            spool = Spool.adopt(path)
-            if spool is None:
-                continue
-            if spool.header.url == self._target.base:
-                token = self._hello().token
-                return Delivery(spool, self._target, token, random=random.random, resolve=self._resolve)
-            spool.close()
-        return None
+    def _links(self) -> list[Link]:
+        delivery = self._adopter.delivery if self._adopter is not None else None
+        return [self._link, delivery.link] if delivery is not None else [self._link]
 
     def _resolve(self, target: Target) -> list[Address]:
         """Asks the name service without holding the lock: it may take long, ``close`` may not."""
@@ -318,9 +306,11 @@ class Sender:
         """One warning for each kind of trouble, not one for each time."""
         session = self._session
         for code in session.refused:
-            self._say(code, "tocsin: %s", session.last_error)
+            self._say(code, "tocsin: %s", session.refusal)
         if session.stopped:
-            self._say("stopped", "tocsin: sending ends for this run: %s", session.last_error)
+            self._say(
+                "stopped", "tocsin: sending ends for this run: %s", session.refusal or session.last_error
+            )
         elif session.last_error is not None:
             self._say("away", "tocsin: training goes on, records are kept: %s", session.last_error)
         if self._spool is not None and self._spool.error is not None:

@@ -70,6 +70,9 @@ class Session:
         self.phase = Phase.WAITING
         self.flush_s = 0.2
         self.last_error: str | None = None
+        """Why there is no connection, or None."""
+        self.refusal: str | None = None
+        """The newest refusal, as a sentence."""
         self.refused: Counter[str] = Counter()
         """How often the server refused something, by code."""
         self.set_aside = 0
@@ -109,9 +112,14 @@ class Session:
     def received(self, frame: bytes, now: float) -> Told | None:
         """One message of the server; returns what is for the training script.
 
-        Raises :class:`protocol.ProtocolError` for a frame that is none.
+        A frame that is none (of a newer server) is counted and left out.
         """
-        message = protocol.decode_server(frame)
+        try:
+            message = protocol.decode_server(frame)
+        except protocol.ProtocolError as error:
+            self.refused["malformed-from-server"] += 1
+            self.refusal = f"message of the server: {error}"
+            return None
         if isinstance(message, protocol.Ack):
             self._acked(message)
         elif isinstance(message, protocol.Welcome):
@@ -201,7 +209,7 @@ class Session:
 
     def _refused(self, message: protocol.Refused) -> None:
         self.refused[message.code] += 1
-        self.last_error = (
+        self.refusal = (
             f"{message.scope} refused ({message.code}): expected {message.expected}, got {message.got}"
         )
         if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:

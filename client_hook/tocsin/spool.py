@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from .frames import RECORDS, Frame
-from .protocol import Hello, WriterId
+from .protocol import Hello
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -75,9 +75,10 @@ def default_dir() -> Path:
     return base / f"tocsin-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('USERNAME', 'user')}"
 
 
-def writer_name(writer: WriterId) -> str:
-    """Directory name of a writer: readable, and unique by boot, process and start."""
-    key = zlib.crc32(repr(writer).encode())
+def writer_name(hello: Hello) -> str:
+    """Directory name of a writer of a run: readable, and unique by boot, process, start and run."""
+    writer = hello.writer
+    key = zlib.crc32(repr((hello.project, hello.name, hello.run, writer)).encode())
     return f"rank{writer.rank}-pid{writer.pid}-{writer.started_ns:x}-{key:08x}"
 
 
@@ -101,6 +102,8 @@ class Spool:
         self._retry_at = float("-inf")
         self._segments: dict[int, Segment] = {}
         self._next = 0
+        self.bytes = 0
+        """Bytes on disk."""
         self._lock_fd = self._write_fd = self._read_fd = -1
         self._reading = -1
         self.path: Path | None = None
@@ -124,6 +127,7 @@ class Spool:
         spool.path, spool._lock_fd = path, lock_fd
         for file in sorted(path.glob("*.seg")):
             spool._segments[int(file.stem)] = Segment(file, file.stat().st_size)
+        spool.bytes = sum(segment.size for segment in spool._segments.values())
         spool._next = max(spool._segments, default=-1) + 1
         return spool
 
@@ -131,11 +135,6 @@ class Spool:
     def header(self) -> Header:
         """Where this spool belongs."""
         return self._header()
-
-    @property
-    def bytes(self) -> int:
-        """Bytes on disk."""
-        return sum(segment.size for segment in self._segments.values())
 
     @property
     def start(self) -> Cursor:
@@ -154,8 +153,9 @@ class Spool:
             return False
         try:
             self._write(frame)
-        except OSError as error:
-            self.error = f"spool {self.path or self._root}: {error.strerror or error}"
+        except Exception as error:
+            reason = getattr(error, "strerror", None) or error
+            self.error = f"spool {self.path or self._root}: {reason}"
             self._retry_at = self._clock() + RETRY_S
             return False
         self.error = None
@@ -189,6 +189,7 @@ class Spool:
         if self.path is not None:
             shutil.rmtree(self.path, ignore_errors=True)
         self._segments.clear()
+        self.bytes = 0
         self.close()
 
     def close(self) -> None:
@@ -210,17 +211,26 @@ class Spool:
             while written < len(entry):
                 written += os.write(self._write_fd, entry[written:])
         except OSError:
-            os.ftruncate(self._write_fd, segment.size)
+            self._cut_back(segment)
             raise
         segment.size += len(entry)
+        self.bytes += len(entry)
         _note(segment, frame)
+
+    def _cut_back(self, segment: Segment) -> None:
+        """Removes the torn entry; a segment where that fails is not written to again."""
+        try:
+            os.ftruncate(self._write_fd, segment.size)
+        except OSError:
+            os.close(self._write_fd)
+            self._write_fd = -1
 
     def _create(self) -> None:
         """Makes the directory under a hidden name and shows it once it is locked and has its header."""
         header = self._header()
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         _must_be_ours(self._root)
-        path = self._root / writer_name(header.hello.writer)
+        path = self._root / writer_name(header.hello)
         hidden = path.with_name("." + path.name)
         shutil.rmtree(hidden, ignore_errors=True)
         hidden.mkdir(mode=0o700)
@@ -260,6 +270,7 @@ class Spool:
 
     def _drop(self, number: int) -> None:
         segment = self._segments.pop(number)
+        self.bytes -= segment.size
         if self._reading == number:
             os.close(self._read_fd)
             self._read_fd = self._reading = -1
