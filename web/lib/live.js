@@ -25,6 +25,10 @@ export class Live {
   #alertListeners = new Set();
   /** @type {Set<(state: LiveState) => void>} */
   #stateListeners = new Set();
+  /** @type {Set<(beat: any) => void>} */
+  #beatListeners = new Set();
+  /** @type {Set<() => void>} */
+  #reconnectListeners = new Set();
   #next = 1;
   #tries = 0;
   #opened = 0;
@@ -66,6 +70,17 @@ export class Live {
     this.#alertListeners.add(listener);
   }
 
+  /** @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number }) => void} listener */
+  onBeat(listener) {
+    this.#beatListeners.add(listener);
+  }
+
+  /** @param {() => void} listener told when the socket is back: what was missed must be asked for @returns {() => void} */
+  onReconnect(listener) {
+    this.#reconnectListeners.add(listener);
+    return () => this.#reconnectListeners.delete(listener);
+  }
+
   /** @param {(state: LiveState) => void} listener told at once and on each change @returns {() => void} */
   onState(listener) {
     this.#stateListeners.add(listener);
@@ -99,6 +114,7 @@ export class Live {
       this.#ask(id);
       if (again) handlers.reconnected?.();
     }
+    if (again) for (const listener of this.#reconnectListeners) listener();
   }
 
   /** @param {WebSocket} socket @param {string} text */
@@ -106,7 +122,8 @@ export class Live {
     if (socket !== this.#socket) return;
     const frame = JSON.parse(text);
     this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}) });
-    if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
+    if (frame.type === "beat") for (const listener of this.#beatListeners) listener(frame);
+    else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
     else this.#subscriptions.get(frame.id)?.handlers.message(frame);
   }
 

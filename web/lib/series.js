@@ -46,6 +46,8 @@ export class SeriesSet {
     this.first = null;
     /** @type {number | null} */
     this.last = null;
+    /** @type {StepWindow} records outside are none of its business */
+    this.bounds = { from: null, to: null };
   }
 
   /** Takes a whole answer in place of what it held. @param {SeriesAnswer} answer */
@@ -70,11 +72,16 @@ export class SeriesSet {
     const found = layers.findIndex((layer) => layer.attempt === wire.attempt && layer.rank === wire.rank);
     const layer = found < 0 ? emptyLayer(wire.attempt, wire.rank) : layers[found];
     const news = exactLayer(wire);
-    for (let i = 0; i < news.x.length; i++) insertRecord(layer, news.x[i], news.last[i], news.t[i]);
+    for (let i = 0; i < news.x.length; i++) if (this.#within(news.x[i])) insertRecord(layer, news.x[i], news.last[i], news.t[i]);
     if (found < 0) layers.push(layer);
     else layers[found] = compact(layer, this.limit);
     this.layers.set(name, layers.sort(order));
     if (news.x.length) this.#reach(news.x[0], news.x[news.x.length - 1]);
+  }
+
+  /** @param {number} step */
+  #within(step) {
+    return step >= (this.bounds.from ?? -Infinity) && step <= (this.bounds.to ?? Infinity);
   }
 
   /** @param {number} low @param {number} high */

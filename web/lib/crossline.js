@@ -1,0 +1,108 @@
+/** One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the panel heads. */
+
+import { say } from "./dom.js";
+import { int } from "./format.js";
+
+/** A click is no drag: it moved less than this. */
+const CLICK_PX = 4;
+/** A second click within this time is a double click, which resets the zoom and pins nothing. */
+const DOUBLE_CLICK_MS = 280;
+
+/** @typedef {{ range: () => [number, number], margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
+
+export class CrossLine {
+  /** @type {number | null} */
+  #pin = null;
+  /** @type {number | null} */
+  #hover = null;
+  #frame = 0;
+  #downX = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #click;
+
+  /** @param {HTMLElement} host @param {HTMLElement} line @param {HTMLElement} label @param {CrossSource} source */
+  constructor(host, line, label, source) {
+    this.host = host;
+    this.line = line;
+    this.label = label;
+    this.source = source;
+    host.addEventListener("pointermove", (event) => this.#move(event));
+    host.addEventListener("pointerleave", () => this.#hoverAt(null));
+    host.addEventListener("pointerdown", (event) => { this.#downX = event.clientX; if (event.pointerType !== "mouse") this.#move(event); });
+    host.addEventListener("pointerup", (event) => this.#up(event));
+    host.addEventListener("dblclick", () => clearTimeout(this.#click));
+    host.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** The step that heads tell of: under the pointer, else the pinned one. */
+  get step() {
+    return this.#hover ?? this.#pin;
+  }
+
+  /** @param {number | null} step */
+  pin(step) {
+    this.#pin = step;
+    this.#hover = null;
+    this.refresh();
+  }
+
+  /** Draws the line anew: the window or the data changed. */
+  refresh() {
+    const { step } = this, { left, right } = this.source.margins(), [a, b] = this.source.range();
+    const width = this.host.clientWidth - left - right;
+    const px = step === null ? NaN : left + ((step - a) / (b - a)) * width;
+    this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
+    if (!this.line.hidden) {
+      this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
+      this.line.classList.toggle("pinned", this.#hover === null);
+      say(this.label, `step ${int(step)}`);
+    }
+    this.source.told(step);
+  }
+
+  /** @param {PointerEvent} event @returns {number | null} */
+  #stepAt(event) {
+    const { left, right } = this.source.margins(), [a, b] = this.source.range(), box = this.host.getBoundingClientRect();
+    const width = box.width - left - right, px = event.clientX - box.left - left;
+    return px < 0 || px > width ? null : Math.round(a + (px / width) * (b - a));
+  }
+
+  /** @param {PointerEvent} event */
+  #move(event) {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = requestAnimationFrame(() => this.#hoverAt(this.#stepAt(event)));
+  }
+
+  /** @param {number | null} step */
+  #hoverAt(step) {
+    cancelAnimationFrame(this.#frame);
+    this.#hover = step;
+    this.refresh();
+  }
+
+  /** @param {PointerEvent} event a click pins the line, a click on the pinned step lets it go */
+  #up(event) {
+    const inPlot = /** @type {Element} */ (event.target).closest(".plot"), step = this.#stepAt(event);
+    if (!inPlot || event.button || Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
+    clearTimeout(this.#click);
+    this.#click = setTimeout(() => this.#set(step === this.#pin ? null : step), DOUBLE_CLICK_MS);
+  }
+
+  /** @param {number | null} step */
+  #set(step) {
+    this.#pin = step;
+    this.refresh();
+    this.source.pinned(step);
+  }
+
+  /** @param {KeyboardEvent} event arrows move the line by a 400th of the window, with Shift by one step */
+  #key(event) {
+    if (event.target !== this.host) return;
+    if (event.key === "Escape" && this.#pin !== null) return this.#set(null);
+    const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!way) return;
+    event.preventDefault();
+    const [a, b] = this.source.range(), stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
+    this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
+  }
+}

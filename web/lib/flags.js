@@ -1,0 +1,42 @@
+/** Which flags stand above the charts: those that matter most first, none over another. */
+
+/** @typedef {{ step: number, text: string, severity: Severity | "", weight: number, key: string }} Flag */
+
+const LETTER_PX = 6.2;
+const FRAME_PX = 26;
+
+/** @param {Flag} flag */
+const widthOf = (flag) => flag.text.length * LETTER_PX + FRAME_PX;
+
+/** @param {Flag[]} flags @param {(step: number) => number} toPx @param {number} left @param {number} right @param {number} most @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text stands left of its step */
+export function placeFlags(flags, toPx, left, right, most = 40) {
+  /** @type {{ flag: Flag, px: number, mirrored: boolean, from: number, to: number }[]} */
+  const placed = [];
+  for (const flag of [...flags].sort((a, b) => b.weight - a.weight || b.step - a.step)) {
+    const px = toPx(flag.step);
+    if (placed.length >= most || px < left || px > right) continue;
+    const mirrored = px + widthOf(flag) > right;
+    const [from, to] = mirrored ? [px - widthOf(flag), px] : [px, px + widthOf(flag)];
+    if (from < 0 || placed.some((other) => from < other.to + 4 && to > other.from - 4)) continue;
+    placed.push({ flag, px, mirrored, from, to });
+  }
+  return placed;
+}
+
+/** What an event says in a word or two; "" for events that are no flag. @param {RunEvent} event */
+export function eventText(event) {
+  if (event.kind === "checkpoint") return "checkpoint";
+  if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate") return String(event.data?.name ?? event.data?.phase ?? "eval").slice(0, 24);
+  if (event.kind === "expect") return `expected: ${String(event.data?.what ?? event.data?.kind ?? "change").slice(0, 24)}`;
+  return "";
+}
+
+/** @param {Alert[]} alerts @param {RunEvent[]} events @returns {Flag[]} */
+export function flagsOf(alerts, events) {
+  const heights = { critical: 30, warning: 20, info: 10 };
+  const rung = alerts.filter((alert) => alert.state !== "pending" && alert.onset_step !== null)
+    .map((alert) => ({ step: Number(alert.onset_step), text: alert.rule, severity: alert.severity, weight: heights[alert.severity] + (alert.state === "resolved" ? 0 : 5), key: alert.id }));
+  const told = events.filter((event) => event.step !== null && eventText(event))
+    .map((event) => ({ step: Number(event.step), text: eventText(event), severity: /** @type {const} */ (""), weight: 1, key: `event-${event.id}` }));
+  return [...rung, ...told];
+}

@@ -1,0 +1,17 @@
+/** Pieces of Python code by kind, enough to read a remedy: comment, string, keyword, the rest. */
+
+const PIECE = /(#[^\n]*)|("""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\b(import|from|as|def|return|for|in|if|else|elif|with|not|and|or|is|None|True|False|lambda|while|try|except|raise|class)\b/g;
+
+/** @param {string} code @returns {{ kind: "c" | "s" | "k" | "", text: string }[]} its texts joined are `code` */
+export function pieces(code) {
+  /** @type {{ kind: "c" | "s" | "k" | "", text: string }[]} */
+  const out = [];
+  let done = 0;
+  for (const found of code.matchAll(PIECE)) {
+    if (found.index > done) out.push({ kind: "", text: code.slice(done, found.index) });
+    out.push({ kind: found[1] ? "c" : found[2] ? "s" : "k", text: found[0] });
+    done = found.index + found[0].length;
+  }
+  if (done < code.length) out.push({ kind: "", text: code.slice(done) });
+  return out;
+}

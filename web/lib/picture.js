@@ -1,0 +1,124 @@
+/** From layers to what a chart draws: lines, envelope, marks and axis, in plain data. plot.js turns it into Plotly's terms. */
+
+import { linearAxis, log2Axis, logAxis, prefersLog, withRail } from "./axis.js";
+import { finite, thin } from "./buckets.js";
+import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
+import { stretches } from "./series.js";
+
+/**
+ * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
+ * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each value until the next
+ * @typedef {{ x: number[], y: number[], faint: boolean }} Line
+ * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
+ * @typedef {{ lines: Line[], envelope: Outline, marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean }} Picture
+ */
+
+/** A mark is nine pixels wide: closer ones become one. */
+const MARK_PX = 9;
+const SKIP_PX = 2;
+/** Shares of the panel kept free for the rails, where there is something on them. */
+const RAIL_TOP = 0.2;
+const RAIL_BOTTOM = 0.14;
+
+/** Least positive, least and greatest finite value of the buckets within the window. @param {Layer[]} layers @param {[number, number]} range */
+export function extent(layers, [from, to]) {
+  let low = Infinity, high = -Infinity, positive = Infinity;
+  for (const layer of layers) {
+    for (let i = 0; i < layer.x.length; i++) {
+      if (!finite(layer, i) || layer.x1[i] < from || layer.x[i] > to) continue;
+      low = Math.min(low, layer.min[i]);
+      high = Math.max(high, layer.max[i]);
+      for (const value of [layer.min[i], layer.mean[i], layer.max[i]]) if (value > 0) positive = Math.min(positive, value);
+    }
+  }
+  return { low, high, positive };
+}
+
+/** @param {Drawing} drawing @param {{ low: number, high: number, positive: number }} found @param {boolean} wasLog @returns {AxisPlan} */
+export function axisPlan(drawing, found, wasLog) {
+  const { low, high, positive } = found;
+  if (drawing.axis === "log2") return log2Axis(positive, high);
+  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog))) return logAxis(positive, high);
+  return linearAxis(low, high, { zero: drawing.zero });
+}
+
+/** @param {Layer} layer @param {boolean} steps @param {boolean} log @returns {{ x: number[], y: number[] }} */
+function lineOf(layer, steps, log) {
+  const x = [], y = [];
+  for (let i = 0; i < layer.x.length; i++) {
+    const value = steps ? layer.last[i] : layer.mean[i];
+    x.push(steps ? layer.x[i] : (layer.x[i] + layer.x1[i]) / 2);
+    y.push(Number.isFinite(value) && finite(layer, i) && !(log && value <= 0) ? value : NaN);
+  }
+  return { x, y };
+}
+
+/** The min-max band as closed polygons, one for each unbroken stretch; on a log axis what lies at or below zero ends at `floor`. @param {Layer} layer @param {number | null} floor @returns {Outline} */
+export function envelopeOf(layer, floor) {
+  /** @type {Outline} */
+  const out = { x: [], y: [] };
+  for (let start = 0; start < layer.x.length; start++) {
+    let stop = start;
+    while (stop < layer.x.length && drawable(layer, stop, floor)) stop++;
+    if (stop > start) polygon(out, layer, start, stop, floor);
+    start = stop;
+  }
+  return out;
+}
+
+/** @param {Layer} layer @param {number} i @param {number | null} floor */
+const drawable = (layer, i, floor) => finite(layer, i) > 0 && (floor === null || layer.max[i] > 0);
+
+/** @param {Outline} out @param {Layer} layer @param {number} start @param {number} stop @param {number | null} floor */
+function polygon(out, layer, start, stop, floor) {
+  let open = false;
+  for (let i = start; i < stop; i++) open ||= layer.max[i] > layer.min[i];
+  if (!open) return;
+  if (out.x.length) { out.x.push(NaN); out.y.push(NaN); }
+  const middle = (/** @type {number} */ i) => (layer.x[i] + layer.x1[i]) / 2;
+  for (let i = start; i < stop; i++) { out.x.push(middle(i)); out.y.push(layer.max[i]); }
+  for (let i = stop - 1; i >= start; i--) { out.x.push(middle(i)); out.y.push(floor === null ? layer.min[i] : Math.max(layer.min[i], floor)); }
+  out.x.push(middle(start));
+  out.y.push(layer.max[start]);
+}
+
+/** The stretches of `layers` that lie in the window, at one bucket a pixel. @param {Layer[]} layers @param {[number, number]} range @param {number} width */
+function inSight(layers, [a, b], width) {
+  return stretches(layers).map(({ layer, from, to, faint }) => ({ faint, layer: clip(thin(layer, a, b, Math.max(50, width)), from, to) }));
+}
+
+/** Buckets of `layer` that begin in [from, to). @param {Layer} layer @param {number} from @param {number} to @returns {Layer} */
+function clip(layer, from, to) {
+  const keep = (/** @type {number[]} */ column) => column.filter((_, i) => layer.x[i] >= from && (layer.x[i] < to || to === layer.x[layer.x.length - 1]));
+  if (!layer.x.length || (layer.x[0] >= from && layer.x[layer.x.length - 1] < to)) return layer;
+  return { attempt: layer.attempt, rank: layer.rank, x: keep(layer.x), x1: keep(layer.x1), min: keep(layer.min), max: keep(layer.max), mean: keep(layer.mean), last: keep(layer.last), n: keep(layer.n), nan: keep(layer.nan), pinf: keep(layer.pinf), ninf: keep(layer.ninf), t: keep(layer.t) };
+}
+
+/** @param {Drawing} drawing @param {Layer[]} layers @param {Layer[]} skipped the series `skipped`, where this panel shows it @param {[number, number]} range @param {number} width pixels @param {boolean} wasLog @returns {Picture} */
+export function picture(drawing, layers, skipped, range, width, wasLog) {
+  const parts = inSight(layers, range, width), apart = (range[1] - range[0]) / Math.max(1, width);
+  const found = extent(parts.map((part) => part.layer), range);
+  let plan = axisPlan(drawing, found, wasLog);
+  const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), apart * MARK_PX);
+  const skips = skippedSteps(skipped, range[0], range[1], apart * SKIP_PX);
+  const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
+  plan = withRail(plan, marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : 0, below ? RAIL_BOTTOM : 0);
+  const floor = plan.log ? 10 ** plan.range[0] : null, main = parts.find((part) => !part.faint);
+  return {
+    lines: parts.map((part) => ({ ...lineOf(part.layer, Boolean(drawing.steps), plan.log), faint: part.faint })),
+    envelope: joined(parts.filter((part) => !part.faint).map((part) => envelopeOf(part.layer, floor))),
+    marks, skips, plan, range, steps: Boolean(drawing.steps), empty: !main,
+  };
+}
+
+/** @param {Outline[]} outlines @returns {Outline} */
+function joined(outlines) {
+  /** @type {Outline} */
+  const out = { x: [], y: [] };
+  for (const one of outlines.filter((each) => each.x.length)) {
+    if (out.x.length) { out.x.push(NaN); out.y.push(NaN); }
+    out.x.push(...one.x);
+    out.y.push(...one.y);
+  }
+  return out;
+}

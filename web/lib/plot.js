@@ -1,0 +1,192 @@
+/** The only module that touches Plotly. It draws pictures (lib/picture.js), batched per animation frame, and only where a person can see them. */
+
+import { MARK_WORDS } from "./marks.js";
+
+/** @typedef {import("./picture.js").Picture} Picture @typedef {{ x: number, severity: Severity, rang: boolean }} Edge @typedef {{ picture: Picture, bands: { severity: Severity, from: number, to: number }[], edges: Edge[], xticks: boolean, colour?: string, nticks?: number }} Drawn */
+
+/** Rows of the rail, as shares of the panel's height, and the shape of each kind: shape carries the meaning. */
+const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: string }>} */ ({
+  nan: { row: 0.94, symbol: "circle-x-open", token: "--critical" },
+  pinf: { row: 0.85, symbol: "triangle-up-open", token: "--critical" },
+  ninf: { row: 0.85, symbol: "triangle-down-open", token: "--critical" },
+  zero: { row: 0.1, symbol: "circle-open", token: "--warning" },
+  negative: { row: 0.1, symbol: "diamond-open", token: "--warning" },
+});
+const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false, showTips: false };
+const CLEAR = "rgba(0,0,0,0)";
+
+/** @type {Promise<PlotlyStatic> | null} */
+let loading = null;
+
+/** plotly.js is large: asked for by the first page with a chart, never by one without. @param {string} version */
+export function loadPlotly(version) {
+  loading ??= new Promise((done, fail) => {
+    const style = document.createElement("link");
+    Object.assign(style, { rel: "stylesheet", id: "plotly.js-style-global", className: "no-inline-styles", href: `/assets/plotly-${version}.css` });
+    const script = document.createElement("script");
+    script.src = `/assets/plotly-${version}.min.js`;
+    script.onload = () => done(/** @type {any} */ (globalThis).Plotly);
+    script.onerror = () => { loading = null; script.remove(); fail(new Error("The charts' code (plotly.js) did not load. Reload the page; if that does not help, look at the server's log.")); };
+    document.head.append(style, script);
+  });
+  return loading;
+}
+
+/** @type {Map<string, string>} */
+const colours = new Map();
+addEventListener("themechange", () => colours.clear());
+
+/** Computed colour of a token in the theme now on. @param {string} name */
+export function colour(name) {
+  const known = colours.get(name);
+  if (known) return known;
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  colours.set(name, found);
+  return found;
+}
+
+/** @param {string} rgb @param {number} share */
+const alpha = (rgb, share) => `rgba(${(rgb.match(/[\d.]+/g) ?? []).slice(0, 3).join(",")},${share})`;
+
+/** Margins of every plot area, in pixels: the same for all, so that one cross line fits. */
+export function margins() {
+  const style = getComputedStyle(document.documentElement);
+  return { left: parseFloat(style.getPropertyValue("--chart-left")) || 54, right: parseFloat(style.getPropertyValue("--chart-right")) || 14 };
+}
+
+/** @param {Drawn} drawn */
+function layout({ picture, bands, edges, xticks, nticks }) {
+  const ink = colour("--ink-3"), { left, right } = margins();
+  const axis = { color: ink, gridcolor: colour("--grid"), gridwidth: 1, zeroline: false, showline: false, ticks: "", tickfont: { size: 11 }, automargin: false };
+  const { plan, range } = picture;
+  const touch = matchMedia("(pointer: coarse)").matches;
+  return {
+    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink }, paper_bgcolor: CLEAR, plot_bgcolor: CLEAR,
+    margin: { l: left, r: right, t: 6, b: xticks ? 24 : 6, pad: 0 },
+    showlegend: false, hovermode: false, dragmode: touch ? false : "zoom", separators: ".\u202f",
+    xaxis: { ...axis, range, autorange: false, showticklabels: xticks, nticks: nticks ?? 8, tickformat: range[1] - range[0] < 8 ? "" : ",d" },
+    yaxis: { ...axis, type: plan.log ? "log" : "linear", range: plan.range, autorange: false, fixedrange: true, tickmode: "array", tickvals: plan.ticks, ticktext: plan.labels },
+    yaxis2: { overlaying: "y", range: [0, 1], autorange: false, fixedrange: true, visible: false },
+    shapes: [...bands.map(tint), ...edges.map(edgeLine)],
+  };
+}
+
+/** @param {{ severity: Severity, from: number, to: number }} band */
+const tint = (band) => ({ type: "rect", xref: "x", yref: "paper", x0: band.from, x1: band.to, y0: 0, y1: 1, layer: "below", line: { width: 0 }, fillcolor: colour(`--${band.severity}-band`) });
+
+/** Where an alert began (solid: critical, dashed: the others) and, dotted, where it rang. @param {Edge} edge */
+function edgeLine({ x, severity, rang }) {
+  const dash = rang ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
+  return { type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { width: rang ? 1 : 1.5, color: colour(`--${severity}-fill`), dash } };
+}
+
+/** @param {Drawn} drawn */
+function traces({ picture, colour: name }) {
+  const ink = colour(name ?? "--run-1"), out = [];
+  if (picture.envelope.x.length) out.push({ type: "scatter", mode: "lines", x: picture.envelope.x, y: picture.envelope.y, fill: "toself", fillcolor: alpha(ink, 0.24), line: { width: 0, simplify: false }, hoverinfo: "skip" });
+  for (const line of picture.lines) {
+    const lone = line.y.filter(Number.isFinite).length < 2;
+    out.push({ type: "scatter", mode: lone ? "markers" : "lines", x: line.x, y: line.y, marker: { size: 5, color: ink }, opacity: line.faint ? 0.38 : 1, line: { width: line.faint ? 1 : 1.5, color: ink, shape: picture.steps ? "hv" : "linear", simplify: true }, connectgaps: false, hoverinfo: "skip" });
+  }
+  for (const kind of /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS))) {
+    const marks = picture.marks.filter((mark) => mark.kind === kind);
+    if (marks.length) out.push(rail(marks.map((mark) => mark.x), RAIL[kind].row, RAIL[kind].symbol, colour(RAIL[kind].token), 1.5));
+  }
+  if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", colour("--ink-2"), 1.2));
+  return out;
+}
+
+/** @param {number[]} x @param {number} row @param {string} symbol @param {string} ink @param {number} width */
+const rail = (x, row, symbol, ink, width) => ({ type: "scatter", mode: "markers", x, y: x.map(() => row), yaxis: "y2", marker: { symbol, size: 9, color: ink, line: { width, color: ink } }, hoverinfo: "skip", cliponaxis: false });
+
+/** Plots of one page: draws what changed, once a frame, when it is on screen and nobody is dragging in it. */
+export class Plots {
+  /** @type {Map<HTMLElement, () => Drawn | null>} */
+  #dirty = new Map();
+  /** @type {Map<HTMLElement, { seen: boolean, bound: boolean }>} */
+  #known = new Map();
+  #frame = 0;
+  #held = false;
+
+  /** @param {PlotlyStatic} plotly @param {(range: [number, number] | null) => void} zoomed null: back to all */
+  constructor(plotly, zoomed) {
+    this.plotly = plotly;
+    this.zoomed = zoomed;
+    this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
+    this.hold = () => { this.#held = true; };
+    this.release = () => { this.#held = false; this.#ask(); };
+    addEventListener("pointerup", this.release);
+    addEventListener("pointercancel", this.release);
+  }
+
+  /** Draws `div` by `draw` at the next frame in which it can be seen; the last call wins. @param {HTMLElement} div @param {() => Drawn | null} draw */
+  draw(div, draw) {
+    if (!this.#known.has(div)) {
+      this.#known.set(div, { seen: false, bound: false });
+      div.addEventListener("pointerdown", this.hold);
+      this.watcher.observe(div);
+    }
+    this.#dirty.set(div, draw);
+    this.#ask();
+  }
+
+  /** @param {HTMLElement} div */
+  drop(div) {
+    this.watcher.unobserve(div);
+    this.#dirty.delete(div);
+    if (this.#known.delete(div)) this.plotly.purge(div);
+  }
+
+  close() {
+    cancelAnimationFrame(this.#frame);
+    this.watcher.disconnect();
+    removeEventListener("pointerup", this.release);
+    removeEventListener("pointercancel", this.release);
+    for (const div of [...this.#known.keys()]) this.drop(div);
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  #sighted(entries) {
+    for (const entry of entries) {
+      const state = this.#known.get(/** @type {HTMLElement} */ (entry.target));
+      if (state) state.seen = entry.isIntersecting;
+    }
+    this.#ask();
+  }
+
+  #ask() {
+    if (!this.#frame && this.#dirty.size) this.#frame = requestAnimationFrame(() => this.#paint());
+  }
+
+  #paint() {
+    this.#frame = 0;
+    if (this.#held) return;
+    for (const [div, draw] of this.#dirty) {
+      if (!this.#known.get(div)?.seen || !div.clientWidth) continue;
+      this.#dirty.delete(div);
+      const drawn = draw();
+      if (drawn) void this.#react(div, drawn);
+    }
+  }
+
+  /** @param {HTMLElement} div @param {Drawn} drawn */
+  async #react(div, drawn) {
+    const size = { width: div.clientWidth, height: div.clientHeight };
+    const plot = await this.plotly.react(div, traces(drawn), { ...layout(drawn), ...size }, CONFIG);
+    const state = this.#known.get(div);
+    if (!state || state.bound) return;
+    state.bound = true;
+    plot.on("plotly_relayout", (change) => this.#relaid(change));
+    plot.on("plotly_doubleclick", () => this.zoomed(null));
+  }
+
+  /** @param {Record<string, any>} change */
+  #relaid(change) {
+    const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0], to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
+    if (typeof from === "number" && typeof to === "number" && to > from) this.zoomed([from, to]);
+  }
+}

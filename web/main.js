@@ -1,0 +1,132 @@
+/** Starts the page: one API client, one socket, one alert book; then the page that the address names. */
+
+import { AlertBook } from "./lib/alertbook.js";
+import { Api, ApiError } from "./lib/api.js";
+import { tabTitle, lamps } from "./lib/attention.js";
+import { ring, wakeOnGesture } from "./lib/bell.js";
+import { Clock } from "./lib/clock.js";
+import { Live } from "./lib/live.js";
+import { match } from "./lib/route.js";
+import { followSystem } from "./lib/theme.js";
+import { masterBar } from "./parts/master.js";
+import { offlineStrip } from "./parts/offline.js";
+import { toasts } from "./parts/toasts.js";
+import { loginNotice, notice } from "./parts/notice.js";
+
+/**
+ * What every page is given.
+ * @typedef {{ api: Api, live: Live, alerts: AlertBook, clock: Clock, session: Session, title: (text: string) => void }} App
+ * @typedef {{ close: () => void, moved?: () => boolean }} Page moved: the address changed; true: it took that in its stride
+ * @typedef {(app: App, main: HTMLElement, id: string) => Page} OpenPage
+ */
+
+/** Code of a page is asked for when its address is opened. @type {Record<string, () => Promise<OpenPage>>} */
+const PAGES = {
+  fleet: async () => (await import("./pages/fleet.js")).fleetPage,
+  run: async () => (await import("./pages/run.js")).runPage,
+  alerts: async () => (await import("./pages/alerts.js")).alertsPage,
+  missing: async () => (await import("./pages/missing.js")).missingPage,
+};
+
+/** @param {string} id */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** @returns {WebSocket} */
+function openSocket() {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  return new WebSocket(`${scheme}//${location.host}/api/v1/live`);
+}
+
+/** Shows the page of the address, and the next one when that changes. @param {App} app */
+function router(app) {
+  const main = byId("main");
+  /** @type {Page | null} */
+  let page = null;
+  let here = "", turn = 0;
+
+  async function show() {
+    const { page: name, id } = match(location.pathname), key = `${name} ${id}`;
+    if (key === here && page?.moved?.()) return;
+    here = key;
+    const mine = ++turn;
+    const open = await PAGES[name]();
+    if (mine !== turn) return;
+    page?.close();
+    main.replaceChildren();
+    scrollTo(0, 0);
+    page = open(app, main, id);
+    dispatchEvent(new CustomEvent("pagechange", { detail: name }));
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = linkOf(event);
+    if (!link) return;
+    event.preventDefault();
+    if (link.href !== location.href) history.pushState(null, "", link.href);
+    void show();
+  });
+  addEventListener("popstate", () => void show());
+  return show;
+}
+
+/** The link of this site that a plain click meant, if any. @param {MouseEvent} event */
+function linkOf(event) {
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
+  const link = /** @type {Element} */ (event.target).closest?.("a[href]");
+  if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
+  const ours = link.pathname === "/" || /^\/(runs|alerts)(\/|$)/.test(link.pathname);
+  return ours && !link.hash ? link : null;
+}
+
+/** The tab says the page and how many alerts fire. @param {AlertBook} alerts */
+function titles(alerts) {
+  let page = "";
+  const write = () => { document.title = tabTitle(page, lamps(alerts.all()).firing); };
+  alerts.onChange(write);
+  return (/** @type {string} */ text) => { page = text; write(); };
+}
+
+async function start() {
+  const api = new Api((input, init) => fetch(input, init));
+  const session = await signIn(api);
+  if (!session) return;
+  const live = new Live({ open: openSocket, now: Date.now, later: (run, ms) => setTimeout(run, ms), cancel: (timer) => clearTimeout(timer), random: Math.random });
+  const alerts = new AlertBook(api), clock = new Clock();
+  const app = { api, live, alerts, clock, session, title: titles(alerts) };
+  followSystem();
+  wakeOnGesture();
+  masterBar(byId("master"), byId("foot"), app);
+  offlineStrip(byId("floats"), live, clock);
+  toasts(byId("floats"), alerts);
+  alerts.onChange((rang) => { if (rang) ring(); });
+  await router(app)();
+  listen(app);
+}
+
+/** @param {App} app */
+function listen({ live, alerts, clock }) {
+  live.onAlert((alert) => alerts.take(alert));
+  live.onBeat((beat) => clock.hear(beat.now_ms));
+  const reload = () => void alerts.load().catch(() => {});
+  live.onReconnect(reload);
+  addEventListener("online", () => live.hurry());
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) live.hurry(); });
+  live.start();
+  reload();
+}
+
+/** Asks who this browser is until there is an answer; null: nobody, and the page says how to log in. @param {Api} api @returns {Promise<Session | null>} */
+async function signIn(api) {
+  for (;;) {
+    try {
+      return await api.session();
+    } catch (error) {
+      const refused = error instanceof ApiError && (error.status === 401 || error.status === 403);
+      byId("main").replaceChildren(refused ? loginNotice() : notice("The server does not answer", String(/** @type {Error} */ (error).message), "This page tries again every two seconds."));
+      if (refused) return null;
+      await new Promise((done) => setTimeout(done, 2000));
+    }
+  }
+}
+
+void start();

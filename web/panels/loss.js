@@ -1,0 +1,10 @@
+import { meanReadout } from "../lib/readout.js";
+
+/** The objective whose gradient is applied. Its axis turns logarithmic by itself where a linear one would hide more than it shows. */
+export const loss = {
+  name: "loss", title: "Loss", height: 188, colour: "--run-1", skips: false,
+  drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "auto" }),
+  read: meanReadout,
+  /** @param {{ log: boolean }} plan */
+  note: (plan) => (plan.log ? "log · mean over min–max" : "mean over min–max"),
+};

@@ -1,0 +1,91 @@
+/** The master bar: who you are, where you are, what rings. On every page. */
+
+import { lamps } from "../lib/attention.js";
+import { setSound, soundOn } from "../lib/bell.js";
+import { el, refill, say } from "../lib/dom.js";
+import { clock as clockTime, counted, moment } from "../lib/format.js";
+import { nextTheme, theme } from "../lib/theme.js";
+import { icon, wordmark } from "./icons.js";
+
+const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/alerts", "Alerts", "bell"]]);
+const LAMPS = /** @type {const} */ ([["critical", "critical", "critical"], ["warning", "warning", "warning"], ["stalled", "stalled", "plain"], ["lost", "lost", "plain"]]);
+const TOLL_MS = 2_800;
+
+/** @param {HTMLElement} host @param {HTMLElement} foot @param {import("../main.js").App} app */
+export function masterBar(host, foot, app) {
+  const time = el("span.clock.desk"), links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
+  const board = annunciator(app.alerts);
+  host.append(el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()), el("nav", { "aria-label": "Pages" }, ...links), board,
+    el("div.tools", {}, time, soundButton(), themeButton()));
+  const tick = () => { say(time, clockTime(app.clock.now())); time.title = moment(app.clock.now()); };
+  tick();
+  setInterval(tick, 1000);
+  addEventListener("pagechange", () => mark(links));
+  mark(links);
+  footer(foot, app);
+}
+
+/** @param {HTMLElement[]} links */
+function mark(links) {
+  for (const link of links) {
+    const path = link.getAttribute("href"), on = path === "/" ? location.pathname === "/" || location.pathname.startsWith("/runs") : location.pathname.startsWith(String(path));
+    if (on) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** @param {import("../lib/alertbook.js").AlertBook} alerts */
+function annunciator(alerts) {
+  const board = el("div.annunciator", { role: "status", "aria-label": "What needs you, over all projects" });
+  const lit = LAMPS.map(([key, text, style]) => {
+    const number = el("b", {}, "0"), lamp = el("a.lamp.calm", { href: "/alerts", "aria-label": `0 ${text}` }, icon(key), number, el("span.txt", {}, text));
+    board.append(lamp);
+    return { key, text, style, number, lamp };
+  });
+  alerts.onChange((rang) => {
+    const counts = lamps(alerts.all());
+    for (const { key, text, style, number, lamp } of lit) {
+      say(number, String(counts[key]));
+      lamp.setAttribute("aria-label", `${counts[key]} ${text}`);
+      lamp.classList.toggle(`lit-${style}`, counts[key] > 0);
+      lamp.classList.toggle("calm", counts[key] === 0);
+    }
+    if (rang) toll(lit[0].lamp);
+  });
+  return board;
+}
+
+/** Three slow pulses, then it stands still. @param {HTMLElement} lamp */
+function toll(lamp) {
+  lamp.classList.remove("new");
+  void lamp.offsetWidth; // restarts the animation
+  lamp.classList.add("new");
+  setTimeout(() => lamp.classList.remove("new"), TOLL_MS);
+}
+
+function themeButton() {
+  const node = el("button.btn.bare", { type: "button", onclick: () => { nextTheme(); write(); } });
+  const write = () => { refill(node, icon(theme())); node.setAttribute("aria-label", `Theme: ${theme()}. Change it.`); node.title = `Theme: ${theme()}`; };
+  write();
+  return node;
+}
+
+function soundButton() {
+  const node = el("button.btn.bare", { type: "button", onclick: () => { setSound(!soundOn()); write(); } });
+  const write = () => {
+    refill(node, icon(soundOn() ? "sound" : "mute"));
+    node.setAttribute("aria-pressed", String(soundOn()));
+    node.setAttribute("aria-label", "Sound for new critical alerts");
+    node.title = soundOn() ? "A new critical alert is heard. Click: silent." : "Silent. Click: a new critical alert is heard.";
+  };
+  write();
+  return node;
+}
+
+/** @param {HTMLElement} foot @param {import("../main.js").App} app */
+function footer(foot, app) {
+  const state = el("span");
+  foot.append(el("span.grow", {}, `tocsin ${app.session.version} · logged in as ${app.session.name}`), state);
+  app.live.onState(({ online, lag_ms }) => say(state, online ? `live${lag_ms === null ? "" : ` · ${(lag_ms / 1000).toFixed(2)} s behind`}` : "offline"));
+  app.alerts.onChange(() => { const { firing } = lamps(app.alerts.all()); foot.title = counted(firing, "alert fires", "alerts fire"); });
+}

@@ -1,0 +1,19 @@
+/** What, why, what to do: the form of every error and empty state. */
+
+import { el } from "../lib/dom.js";
+import { icon } from "./icons.js";
+
+/** @param {string} what @param {string} why @param {string | Node} todo @param {...(Node | null)} buttons */
+export function notice(what, why, todo, ...buttons) {
+  return el("section.card.pad.notice", { role: "alert" },
+    el("h2", {}, icon("info"), " ", what), why ? el("p.soft", {}, why) : null, el("p.soft", {}, todo),
+    buttons.length ? el("div.row.then", {}, ...buttons) : null);
+}
+
+export function loginNotice() {
+  return notice("This browser is not logged in", "The server shows runs only to browsers that came through its login link.",
+    el("span", {}, "Open the link that ", el("code", {}, "tocsin-server serve"), " printed when it started. For another one: ", el("code", {}, "tocsin-server token create"), "."));
+}
+
+/** @param {string} text @param {() => void} act @param {string} [shape] */
+export const button = (text, act, shape) => el("button.btn", { type: "button", onclick: act }, shape ? icon(shape) : null, text);
