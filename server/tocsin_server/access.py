@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection
 
 SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognise a leaked token
 SECRET_BYTES = 32
+NAME_CHARACTERS = 200
 ADMIN_ID, TRAINER_ID = "admin", "trainer"
 """The two tokens that lie in the data directory: of the login link, of the lines to paste."""
 
@@ -96,3 +97,17 @@ def new_secret() -> str:
 def digest_of(secret: str) -> str:
     """The sha256 of a secret, hexadecimal: the only form in which it is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_token(name: str, scope: Scope, project: str, now_ns: int) -> tuple[Token, str]:
+    """A token to store, and its secret, which is kept nowhere.
+
+    Raises ValueError where the name is empty or too long, or where the scope takes no project.
+    """
+    if not 0 < len(name) <= NAME_CHARACTERS:
+        raise ValueError(f"name: expected 1 to {NAME_CHARACTERS} characters, got {len(name)}")
+    if project and scope is not Scope.INGEST:
+        raise ValueError(f"project: expected none for a token of scope {scope}, got {project!r}")
+    secret = new_secret()
+    token_id = f"t_{secrets.token_hex(6)}"
+    return Token(token_id, name, scope, project, digest_of(secret), now_ns), secret

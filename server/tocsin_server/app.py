@@ -14,7 +14,19 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
-from tocsin_server.api import failures, routers
+from tocsin_server.api import (
+    alerts,
+    events,
+    failures,
+    health,
+    projects,
+    records,
+    rules,
+    runs,
+    series,
+    session,
+    tokens,
+)
 from tocsin_server.auth import Auth
 from tocsin_server.guard import Guard
 from tocsin_server.hub import Hub
@@ -26,13 +38,15 @@ from tocsin_server.plotlyjs import PlotlyJS
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
+from tocsin_server.store import tokens as token_store
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.tokens import tokens
 from tocsin_server.store.writer import StoreWriter
 from tocsin_server.watchdog import watch
 
 API = "/api/v1"
+# Those with a longer path first: a run's id may hold a slash, so `/runs/{id}` takes what is left over.
+RESOURCES = (series, records, events, runs, alerts, rules, projects, tokens, session, health)
 GZIP_LEVEL = 4
 REFRESH_S = 1.0
 """How often tokens are read again: a token revoked by another process counts within this and one more."""
@@ -71,8 +85,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.attempts = Attempts(settings.login_attempts)
     app.state.plotly_version = plotly.version
     failures.install(app)
-    for router in routers:
-        app.include_router(router, prefix=API)
+    for resource in RESOURCES:
+        app.include_router(resource.router, prefix=API)
     for router in (ingest.router, live.router, login.router, page_routes(web, plotly)):
         app.include_router(router)
     return app
@@ -92,7 +106,7 @@ def assemble(settings: Settings, database: Database) -> Services:
 def stored_tokens(database: Database) -> Iterable[Token]:
     """The tokens in the database, revoked ones too."""
     with database.reader.connect() as connection:
-        return tokens(connection)
+        return token_store.tokens(connection)
 
 
 def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private

@@ -14,12 +14,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server import __version__
-from tocsin_server.access import Scope, Token
-from tocsin_server.api.tokens import make_token
+from tocsin_server.access import Scope, Token, make_token
 from tocsin_server.auth import FILE_TOKENS
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.export import Format, export_run
-from tocsin_server.responses import Problem
 from tocsin_server.settings import Settings, load
 from tocsin_server.store.database import migrate as migrate_database
 from tocsin_server.store.database import open_database
@@ -43,7 +41,7 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         "--database-url",
-        help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. By default SQLite in the data directory.",
+        help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in --data-dir.",
     ),
 ]
 DataDir = Annotated[
@@ -59,7 +57,7 @@ def main() -> None:
     """Runs the command line. What a person can act on is one message and exit status 2, no traceback."""
     try:
         app()
-    except (TocsinError, Problem) as error:
+    except TocsinError as error:
         _fail(str(error))
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
@@ -168,7 +166,10 @@ def token_create(
     config: Config = None,
 ) -> None:
     """Makes a token and prints it: the only time that it is shown. A running server knows it at once."""
-    made, secret = make_token(name, scope, project)
+    try:
+        made, secret = make_token(name, scope, project, time.time_ns())
+    except ValueError as error:
+        raise TocsinError(str(error)) from error
     with _writing(_settings(database_url, data_dir, config)) as connection:
         add_token(connection, made)
     typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
@@ -212,7 +213,9 @@ def token_revoke(
 @app.command()
 def export(
     run: Annotated[str, typer.Argument(help="The run's id, or its name where only one has it.")],
-    format: Annotated[Format, typer.Option(help="jsonl keeps every bit; csv is for spreadsheets.")] = Format.JSONL,
+    format: Annotated[
+        Format, typer.Option(help="jsonl keeps every bit; csv is for spreadsheets.")
+    ] = Format.JSONL,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="By default standard output.")] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
@@ -239,6 +242,8 @@ def _writing(settings: Settings) -> Iterator[Connection]:
     database = open_database(settings.url)
     try:
         with database.engine.begin() as connection:
+            if database.dialect == "sqlite":  # only the server's own connection may checkpoint
+                connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
             yield connection
     finally:
         database.close()

@@ -19,7 +19,7 @@ Last = Annotated[int | None, Query(alias="to", description="Last step, included.
 
 
 def names_of(given: list[str] | None) -> list[str] | None:
-    """The series asked for, None for all. A name with a comma in it can be asked for by repeating ``names``."""
+    """The series asked for, None for all. A name with a comma in it is asked for by repeating ``names``."""
     if not given:
         return None
     found = given[0].split(",") if len(given) == 1 else given

@@ -60,9 +60,7 @@ def records(
     known_run(reader, run_id)
     wanted = names_of(names)
     if format == "json":
-        page = reader.records(
-            run_id, names=wanted, start=start, stop=stop, after=after, limit=limit or 1000
-        )
+        page = reader.records(run_id, names=wanted, start=start, stop=stop, after=after, limit=limit or 1000)
         return ExactJSON({"items": list(items(page)), "next": page.next})
     form = Format(format)
     pages = every_page(reader, run_id, names=wanted, start=start, stop=stop)

@@ -85,7 +85,9 @@ async def list_runs(
     return ExactJSON({"items": [row for row in rows if row], "next": more, "now_ms": time.time() * 1000})
 
 
-def _fits(run: RunFacts, live: dict[str, dict[str, Any]], project: str | None, state: RunState | None) -> bool:
+def _fits(
+    run: RunFacts, live: dict[str, dict[str, Any]], project: str | None, state: RunState | None
+) -> bool:
     now = live[run.id]["state"] if run.id in live else run.state.value
     return project in (None, run.project) and (state is None or now == state.value)
 

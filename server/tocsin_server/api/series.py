@@ -63,7 +63,7 @@ def series(
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST)] = 2000,
     x: Literal["step", "time"] = "step",
 ) -> ExactJSON:
-    """Series of a run between two steps (or two times in Unix ms where x is time), at most ``buckets`` items."""
+    """Series of a run between two steps (times in Unix ms where x is time), at most ``buckets`` items."""
     reader = services_of(request).reader
     wanted = names_of(names) or VITAL_SIGNS
     answer = reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from typing import Annotated, TypedDict
 
@@ -11,15 +10,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin_server.access import ADMIN_ID, TRAINER_ID, Scope, Token, digest_of, new_secret
+from tocsin_server.access import ADMIN_ID, NAME_CHARACTERS, TRAINER_ID, Scope, Token, make_token
 from tocsin_server.api.permission import PROBLEMS, Admin
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 router = APIRouter(tags=["tokens"], responses=PROBLEMS)
-
-NAME_CHARACTERS = 200
 
 
 class NewToken(BaseModel):
@@ -55,22 +52,6 @@ class MadeToken(TokenRow):
     token: str
 
 
-def make_token(name: str, scope: Scope, project: str) -> tuple[Token, str]:
-    """A token to store and its secret. Raises Problem where the scope takes no project."""
-    if project and scope is not Scope.INGEST:
-        raise Problem(422, subject="project", expected=f"none for a token of scope {scope}", got=project)
-    secret = new_secret()
-    made = Token(
-        id=f"t_{secrets.token_hex(6)}",
-        name=name,
-        scope=scope,
-        project=project,
-        digest=digest_of(secret),
-        created_ns=time.time_ns(),
-    )
-    return made, secret
-
-
 def token_row(token: Token) -> dict[str, object]:
     """A token as the API shows it."""
     return {
@@ -94,7 +75,10 @@ def list_tokens(request: Request, _identity: Admin) -> ExactJSON:
 def create_token(request: Request, wanted: NewToken, _identity: Admin) -> ExactJSON:
     """Makes a token. Its secret is in this answer and nowhere else."""
     services = services_of(request)
-    made, secret = make_token(wanted.name, wanted.scope, wanted.project or "")
+    try:
+        made, secret = make_token(wanted.name, wanted.scope, wanted.project or "", time.time_ns())
+    except ValueError as error:
+        raise Problem(422, subject="token", expected="what docs/api.md says", detail=str(error)) from error
     services.writer.call(lambda connection: add_token(connection, made)).result()
     services.gate.refresh()
     return ExactJSON(token_row(made) | {"token": secret}, status_code=201)
