@@ -84,7 +84,7 @@ class Sender:
         on_message: Callable[[Told], None] | None = None,
     ) -> None:
         self._outbox = outbox
-        self._hello = lambda: sendable(hello())
+        self._ask_hello = hello
         self._target = parse_target(url)
         self._spool_dir = spool_dir
         self._exit_timeout = exit_timeout
@@ -146,6 +146,8 @@ class Sender:
             thread.join(self._exit_timeout + GRACE_S)
             if thread.is_alive():
                 self._rescue()
+                self._over = True
+                self._outbox.silence()
 
     def forget(self) -> None:
         """In a forked child: takes nothing, sends nothing, closes what was inherited."""
@@ -159,7 +161,9 @@ class Sender:
         self._close_bell()
 
     def _adopter_of(self, spool_dir: Path) -> Adopter:
-        token = lambda: self._hello().token  # noqa: E731
+        def token() -> str:
+            return self._hello().token
+
         return Adopter(spool_dir, self._target, token, random=random.random, resolve=self._resolve)
 
     # --- the thread
@@ -208,6 +212,8 @@ class Sender:
         return max(0.0, wake - now)
 
     def _drain(self, now: float) -> None:
+        if self._finishing:
+            return
         if self._ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
             return
         self._drain_at = now + self._session.flush_s
@@ -215,7 +221,7 @@ class Sender:
             self._backlog.add(frame_of(event))
         while (records := self._outbox.drain()) is not None:
             self._backlog.add(frame_of(records))
-        if self._ending is not None and not self._finishing:
+        if self._ending is not None:
             self._finishing = True
             state, error = self._ending
             finish = self._outbox.finish(time.time_ns(), state, self._backlog.records, error)
@@ -223,7 +229,8 @@ class Sender:
             self._session.hurry(now)
 
     def _may_end(self, now: float) -> bool:
-        return self._backlog.empty or self._session.stopped or now >= self._deadline
+        settled = self._finishing and (self._backlog.empty or self._session.stopped)
+        return settled or now >= self._deadline
 
     def _end(self) -> None:
         self._over = True
@@ -285,6 +292,9 @@ class Sender:
 
     # --- what is said, and to whom
 
+    def _hello(self) -> Hello:
+        return sendable(self._ask_hello())
+
     def _header(self) -> Header:
         return Header(FORMAT, self._target.base, self._hello())
 
@@ -308,9 +318,7 @@ class Sender:
         for code in session.refused:
             self._say(code, "tocsin: %s", session.refusal)
         if session.stopped:
-            self._say(
-                "stopped", "tocsin: sending ends for this run: %s", session.refusal or session.last_error
-            )
+            self._say("stopped", "tocsin: nothing more is sent: %s", session.refusal or session.last_error)
         elif session.last_error is not None:
             self._say("away", "tocsin: training goes on, records are kept: %s", session.last_error)
         if self._spool is not None and self._spool.error is not None:
