@@ -25,7 +25,7 @@ _SPEED_POINTS = 600
 _MS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunCard:
     """What a row says of a run besides its records. Times in Unix ns on the server's clock."""
 
@@ -110,6 +110,11 @@ class RunBoard:
         if self.card.state in (RunState.STALLED, RunState.LOST):
             gravest = max(gravest, Severity.WARNING.height)
         return ("ok", "warning", "critical")[gravest]
+
+    @property
+    def last_step(self) -> int | None:
+        """The highest step of the newest attempt."""
+        return self._counts.last_step
 
     def steps_per_s(self, now_ns: int) -> float | None:
         """Steps a second over the last 30 s, None where that is not known."""

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin import protocol
 from tocsin.protocol import Event, Finish, Hello, Records, Refused, Sparse
 from tocsin_server import exactjson
 from tocsin_server.domain import I64, Column
@@ -369,7 +368,6 @@ def error_of(finish: Finish, limits: Limits) -> dict[str, Any]:
     return {**short, "lines": []}
 
 
-def frame_refusal(size: int, limits: Limits, message: protocol.ClientMessage | None) -> Refused:
-    """The sentence about a frame above the limit; names the records in it where it could be read."""
-    seq = message.seq if isinstance(message, Records) else None
+def frame_refusal(size: int, limits: Limits, seq: int | None = None) -> Refused:
+    """The sentence about a frame above the limit; ``seq``: the first record in it, where it could be read."""
     return _refused("records", "frame-size", f"at most {limits.frame_bytes} bytes", f"{size} bytes", seq)

@@ -1,0 +1,227 @@
+"""A run in memory: its rules, alerts, row, newest records, and what each writer has handed in.
+
+No I/O and no clock: the pipeline brings both. A rule that crashes is logged and counted, and
+never costs a record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from tocsin.protocol import NONE_YET, Alive, Finish
+from tocsin_server.domain import (
+    Alert,
+    Finding,
+    RecordBatch,
+    RuleSnapshot,
+    RunEvent,
+    RunState,
+    Transition,
+    Writer,
+)
+from tocsin_server.fleet import RunBoard
+from tocsin_server.intake import StepOrder
+from tocsin_server.recent import Recent
+
+log = logging.getLogger("tocsin.rules")
+
+INTERVALS = 100
+"""So many intervals between records are remembered for the judgement of stalls."""
+TOLD_CRASHES = 5
+"""Crashes of rules that a run logs with their traceback; after that every 1000th."""
+Done = Callable[[], None]
+Said = TypeVar("Said")
+
+
+class Judge(Protocol):
+    """What a run needs of ``detect.engine.Engine``."""
+
+    def observe(self, batch: RecordBatch) -> list[Finding]: ...
+    def observe_event(self, event: RunEvent) -> list[Finding]: ...
+    def snapshot(self) -> bytes: ...
+
+
+class Book(Protocol):
+    """What a run needs of ``alerts.AlertBook``."""
+
+    def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
+    def open(self) -> list[Alert]: ...
+
+
+@dataclass(eq=False)
+class WriterState:
+    """How far one writer has come: accepted (judged, on its way) and durable numbers."""
+
+    writer: Writer
+    seq: int = NONE_YET
+    event: int = NONE_YET
+    durable_seq: int = NONE_YET
+    durable_event: int = NONE_YET
+    offset_ns: int = 0
+    """Added to this trainer's times to get the server's."""
+    connections: int = 0
+    finished: bool = False
+    held: Finish | None = None
+    """A finish that names records which did not come yet."""
+    gaps: int = 0
+    """Records that the trainer dropped by its own policy."""
+    refused: int = 0
+    order: StepOrder = field(default_factory=StepOrder)
+    told: set[str] = field(default_factory=set)
+    """Notices already given on this connection."""
+    waiting: set[Done] = field(default_factory=set)
+    """Who wants to know when more of this writer is durable."""
+
+
+@dataclass
+class Pulse:
+    """When a run was last heard of, by the server's clock: what only time can judge."""
+
+    opened_ns: int
+    last_record_ns: int | None = None
+    intervals_s: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
+    silent_since_ns: int | None = None
+    phases: dict[str, int] = field(default_factory=dict)
+    """Phases begun by an event and not ended -> when the server heard of it."""
+    told_phase: tuple[str, int | None] = ("", None)
+    """The phase that ``alive`` names, and since when."""
+
+    def record(self, now_ns: int) -> None:
+        """Records arrived."""
+        if self.last_record_ns is not None:
+            self.intervals_s.append((now_ns - self.last_record_ns) / 1e9)
+        self.last_record_ns = now_ns
+
+    def event(self, event: RunEvent, now_ns: int) -> None:
+        """An event arrived: it may begin or end a phase."""
+        name = str(event.data.get("name", ""))
+        if event.kind == "phase" and event.data.get("state") == "begin":
+            self.phases[name] = now_ns
+        elif event.kind == "phase":
+            self.phases.pop(name, None)
+
+    def alive(self, message: Alive, now_ns: int) -> None:
+        """The trainer says which phase it is in, if any."""
+        if message.phase != self.told_phase[0]:
+            self.told_phase = (message.phase, now_ns if message.phase else None)
+
+    @property
+    def phase(self) -> tuple[str, int | None]:
+        """The phase that began last, and when; ("", None) outside of phases."""
+        return next(reversed(self.phases.items()), self.told_phase)
+
+
+class ActiveRun:
+    """One run whose records are being taken."""
+
+    def __init__(
+        self, board: RunBoard, judge: Judge, book: Book, recent: Recent, *, arrival: int, now_ns: int
+    ) -> None:
+        self.board = board
+        self.judge = judge
+        self.book = book
+        self.recent = recent
+        self.arrival = arrival
+        """Number of the newest batch or event that was accepted."""
+        self.durable_arrival = arrival
+        self.series: set[str] = set()
+        self.writers: dict[int, WriterState] = {}
+        self.pulse = Pulse(opened_ns=now_ns)
+        self.crashes = 0
+        self.pending = 0
+        """Intakes on their way to the database."""
+        self._unsaved = 0
+        self._saved_ns = now_ns
+        board.open_alerts = tuple(book.open())
+
+    @property
+    def id(self) -> str:
+        return self.board.card.id
+
+    @property
+    def state(self) -> RunState:
+        return self.board.card.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether any of its processes has a connection."""
+        return any(state.connections for state in self.writers.values())
+
+    def others_go_on(self, state: WriterState) -> bool:
+        """Whether other processes of this writer's attempt are connected and have not finished."""
+        attempt = state.writer.attempt_no
+        return any(
+            other.connections and not other.finished
+            for other in self.writers.values()
+            if other is not state and other.writer.attempt_no == attempt
+        )
+
+    def next_arrival(self) -> int:
+        """The number of the batch or event about to be taken."""
+        self.arrival += 1
+        return self.arrival
+
+    def take_batch(self, batch: RecordBatch, now_ns: int) -> tuple[Transition, ...]:
+        """Judges and keeps a batch; returns what it does to the alerts."""
+        self.series.update(batch.columns)
+        self.board.take(batch, now_ns)
+        self.recent.put(batch)
+        self.pulse.record(now_ns)
+        self._unsaved += batch.n
+        return self.note(self._judged(lambda: self.judge.observe(batch)), now_ns)
+
+    def take_event(self, event: RunEvent, now_ns: int) -> tuple[Transition, ...]:
+        """Judges and keeps an event; returns what it does to the alerts."""
+        self.recent.put(event)
+        self.pulse.event(event, now_ns)
+        self._unsaved += 1
+        return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
+
+    def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
+        """Turns findings into alert transitions."""
+        found: list[Transition] = []
+        for finding in findings:
+            found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
+        if found:
+            self.board.open_alerts = tuple(self.book.open())
+        return tuple(found)
+
+    def relive(self, items: Iterable[RecordBatch | RunEvent], *, board_upto: int) -> None:
+        """Brings the rules, and the row where it is older, up to what is stored; alerts stay as they are.
+
+        The findings are discarded: what they did to the alerts is durable with their records.
+        """
+        for item in items:
+            if isinstance(item, RunEvent):
+                self._judged(lambda item=item: self.judge.observe_event(item))  # type: ignore[misc]
+                continue
+            if item.arrival > board_upto:
+                self.board.take(item, int(item.time_ns[-1]))
+            self._judged(lambda item=item: self.judge.observe(item))  # type: ignore[misc]
+            self._unsaved += item.n
+
+    def _judged(self, say: Callable[[], list[Said]]) -> list[Said]:
+        try:
+            return say()
+        except Exception:
+            self.crashes += 1
+            if self.crashes <= TOLD_CRASHES or self.crashes % 1000 == 0:
+                log.exception(
+                    "a rule crashed on run %s (%d times); its records are kept", self.id, self.crashes
+                )
+            return []
+
+    def snapshot(
+        self, now_ns: int, *, records: int, after_ns: int, anyway: bool = False
+    ) -> RuleSnapshot | None:
+        """The state of the rules where one is due: after so many records, or so long after the last."""
+        due = self._unsaved >= records or now_ns - self._saved_ns >= after_ns
+        if not anyway and not (due and self._unsaved):
+            return None
+        bodies = self._judged(lambda: [self.judge.snapshot()])
+        self._unsaved, self._saved_ns = 0, now_ns
+        return RuleSnapshot(self.id, self.arrival, bodies[0]) if bodies else None

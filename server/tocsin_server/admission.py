@@ -1,0 +1,164 @@
+"""Lets a trainer in: its rows in the store, its run in memory, and how far it had come."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from sqlalchemy import Connection, select
+
+from tocsin.protocol import Hello
+from tocsin_server.active import ActiveRun, WriterState
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.domain import RunState
+from tocsin_server.errors import TocsinError
+from tocsin_server.roster import Roster
+from tocsin_server.store import tables
+from tocsin_server.store.registry import Registered, register
+
+log = logging.getLogger("tocsin.admission")
+
+REGISTER_S = 10.0
+"""A database that takes longer than this to register a hello counts as failing."""
+ENDED = tuple(state for state in RunState if state.ended)
+T = TypeVar("T")
+
+
+class TryLaterError(TocsinError):
+    """The trainer is welcome, but not now: the text says why. It reconnects with back-off."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"hello: expected {expected}, got {got}")
+        self.expected = expected
+        self.got = got
+
+
+class Registry(Protocol):
+    """What admission needs of ``store.writer.StoreWriter``."""
+
+    failing: str | None
+
+    def call(self, work: Callable[[Connection], T]) -> Future[T]: ...
+
+
+def register_keeping_end(connection: Connection, hello: Hello, now_ns: int) -> tuple[Registered, bool]:
+    """Registers ``hello``; True where its run stays ended.
+
+    A writer that has been here before may come back to an ended run only to hear that all is
+    durable; a new process makes the run live again.
+    """
+    run = tables.run
+    columns = (run.c.state, run.c.ended_ns, run.c.error)
+    before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
+    registered = register(connection, hello, now_ns)
+    known = registered.last_seq >= 0 or registered.last_event >= 0
+    if before is None or before.state not in ENDED or not known:
+        return registered, False
+    kept = {"state": before.state, "ended_ns": before.ended_ns, "error": before.error}
+    connection.execute(run.update().where(run.c.id == registered.writer.run_id).values(kept))
+    return registered, True
+
+
+class Admission:
+    """One hello at a time a run, so that a run comes into memory once."""
+
+    def __init__(self, store: Registry, roster: Roster) -> None:
+        self._store = store
+        self._roster = roster
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def admit(self, hello: Hello, now_ns: int) -> tuple[ActiveRun, WriterState]:
+        """The run and writer of a checked hello. Raises :class:`TryLaterError` while the database fails."""
+        registered, ended = await self._registered(hello, now_ns)
+        run_id = registered.writer.run_id
+        lock = self._locks.setdefault(run_id, asyncio.Lock())
+        async with lock:
+            run = self._roster.active.get(run_id)
+            fresh = run is None
+            if run is None:
+                run = await self._loaded(run_id, now_ns)
+        state = _join(run, registered, now_ns - hello.time_ns)
+        if not fresh:
+            _learn(run, registered, hello)
+        if not ended:
+            card = run.board.card
+            card.state, card.ended_ns, card.error = RunState.RUNNING, None, None
+        run.board.card.last_seen_ns = now_ns
+        return run, state
+
+    async def _registered(self, hello: Hello, now_ns: int) -> tuple[Registered, bool]:
+        if self._store.failing:
+            raise TryLaterError("a working database", self._store.failing)
+        work = partial(register_keeping_end, hello=hello, now_ns=now_ns)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self._store.call(work)), REGISTER_S)
+        except TimeoutError as error:
+            raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
+        except Exception as error:
+            log.exception("hello of run %s could not be registered", hello.run)
+            raise TryLaterError("a working database", type(error).__name__) from error
+
+    async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:
+        try:
+            return await self._roster.load(run_id, now_ns)
+        except Exception as error:
+            log.exception("run %s could not be read", run_id)
+            raise TryLaterError("a readable run", type(error).__name__) from error
+
+
+def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState:
+    """The state of a writer that said hello; one that was here before goes on where it was accepted."""
+    number = registered.writer.writer_no
+    state = run.writers.get(number)
+    if state is None:
+        state = run.writers[number] = WriterState(
+            registered.writer,
+            seq=registered.last_seq,
+            event=registered.last_event,
+            durable_seq=registered.last_seq,
+            durable_event=registered.last_event,
+        )
+    state.offset_ns = offset_ns
+    state.connections += 1
+    state.told.clear()
+    run.series.update(registered.series)
+    run.pulse.silent_since_ns = None
+    return state
+
+
+def _learn(run: ActiveRun, registered: Registered, hello: Hello) -> None:
+    """What a hello tells of a run that is in memory already: the primary rank speaks."""
+    card, attempt = run.board.card, registered.writer.attempt_no
+    newer = attempt > card.attempt
+    card.attempt, card.attempts = max(card.attempt, attempt), max(card.attempts, attempt)
+    if hello.writer.rank != 0:
+        return
+    card.tags = tuple(hello.tags) or card.tags
+    card.host = hello.host or card.host
+    card.planned_steps = card.planned_steps if hello.planned_steps is None else hello.planned_steps
+    if newer and isinstance(run.judge, Engine):
+        run.judge = _informed(run.judge, hello)
+
+
+def _informed(engine: Engine, hello: Hello) -> Engine:
+    """The same rules, knowing the optimizers, scalers and schedules of the new attempt."""
+    context = RunContext(
+        run_id=engine.context.run_id,
+        project=engine.context.project,
+        world_size=hello.world_size,
+        planned_steps=hello.planned_steps or engine.context.planned_steps,
+        scalers=tuple(hello.scalers),
+        optimizers=tuple(hello.optimizers),
+        schedulers=tuple(hello.schedulers),
+    )
+    try:
+        return Engine.restore(context, engine.snapshot())
+    except Exception:
+        log.exception("rules of run %s could not be told of its new attempt", context.run_id)
+        return engine

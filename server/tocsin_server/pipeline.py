@@ -1,0 +1,395 @@
+"""The record path: judge, store, publish. The only place where store, detect, alerts, fleet and hub meet.
+
+Everything here runs on the event loop but :meth:`Commits.ring`; reads of the store run in
+threads. A batch is judged when it is accepted; its alerts are published, and its trainer hears
+an ack, only after the commit that holds both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Records, Refused
+from tocsin_server import intake
+from tocsin_server.active import ActiveRun, Done, WriterState
+from tocsin_server.admission import Admission
+from tocsin_server.commits import Commit, Commits, Pressure
+from tocsin_server.domain import Finding, Intake, RecordBatch, RunEvent, RunState, Writer
+from tocsin_server.errors import TocsinError
+from tocsin_server.hub import Hub
+from tocsin_server.roster import Roster
+from tocsin_server.settings import Settings
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.writer import StoreWriter
+
+log = logging.getLogger("tocsin.pipeline")
+
+KEPT_AFTER_END_NS = 60_000_000_000
+"""An ended run leaves memory so long after its last word."""
+
+
+class UnknownWriterError(TocsinError):
+    """A writer that said no hello to this process, or whose run was deleted: it must connect anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A trainer that was let in: what is durable of it, and what of its hello was left out."""
+
+    writer: Writer
+    seq: int
+    events: int
+    refused: tuple[Refused, ...] = ()
+
+
+def limits_of(settings: Settings) -> intake.Limits:
+    """The limits of docs/protocol.md as this server has them."""
+    return intake.Limits(
+        frame_bytes=settings.limit_frame_bytes,
+        series=settings.limit_series,
+        name_bytes=settings.limit_name_bytes,
+        records_per_s=settings.limit_records_per_s,
+        event_bytes=settings.limit_event_bytes,
+        config_bytes=settings.limit_config_bytes,
+    )
+
+
+class Pipeline:
+    """The runs in memory and the way of what their trainers send."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        writer: StoreWriter,
+        reader: StoreReader,
+        hub: Hub,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.settings = settings
+        self.limits = limits_of(settings)
+        self.hub = hub
+        self.clock = clock
+        self.pressure = Pressure(writer, settings)
+        self.roster = Roster(settings, reader)
+        self.started_ns = clock()
+        self._store = writer
+        self._commits = Commits(self._settle)
+        self._admission = Admission(writer, self.roster)
+        self._oldest_ns: int | None = None
+
+    # The life of the pipeline
+
+    async def start(self) -> None:
+        """Restores the runs that have not ended and the rows of the others."""
+        self.started_ns = self.clock()
+        self._commits.bind(asyncio.get_running_loop())
+        await self.roster.restore(self.started_ns)
+
+    async def stop(self) -> None:
+        """Publishes nothing more. What was accepted is still committed by the writer."""
+        self._commits.bind(None)
+
+    # What trainers send
+
+    async def open(self, hello: Hello, now_ns: int | None = None) -> Admitted:
+        """Lets a checked trainer in. Raises :class:`admission.TryLaterError` while the database fails."""
+        now_ns = self.clock() if now_ns is None else now_ns
+        run, state = await self._admission.admit(hello, now_ns)
+        self.hub.changed(run.id)
+        return Admitted(state.writer, state.durable_seq, state.durable_event)
+
+    def accept(self, writer: Writer, message: Records, done: Done) -> list[Refused]:
+        """Takes records; returns what was refused of them. ``done``: look at :meth:`durable` again."""
+        run, state = self._known(writer)
+        sound = intake.read_records(
+            message, after=state.seq, offset_ns=state.offset_ns, known=run.series, limits=self.limits
+        )
+        state.refused += len(sound.refused)
+        if sound.last_seq is None or sound.last_seq <= state.seq:
+            self._await(state, done)
+            return list(sound.refused)
+        told = [*sound.refused, *self._notice(state, sound)]
+        state.gaps += max(message.seq - state.seq - 1, 0)
+        self._take(run, state, sound)
+        self._await(state, done)
+        self._try_end(run, state)
+        return told
+
+    def _take(self, run: ActiveRun, state: WriterState, sound: intake.Sound) -> None:
+        assert sound.last_seq is not None
+        state.seq = sound.last_seq
+        now_ns = self._heard(run)
+        batch = None
+        if sound.n:
+            arrival = run.next_arrival()
+            batch = RecordBatch(
+                state.writer, arrival, sound.seq, sound.n, sound.step, sound.time_ns, sound.columns
+            )
+        transitions = run.take_batch(batch, now_ns) if batch else ()
+        whole = batch is not None and batch.seq + batch.n - 1 == sound.last_seq
+        refused_to = None if whole else (state.writer, sound.last_seq)
+        made = Intake(run.id, batch=batch, refused_to_seq=refused_to, transitions=transitions)
+        self._submit(run, made, state)
+
+    def _notice(self, state: WriterState, sound: intake.Sound) -> list[Refused]:
+        notice = state.order.notice(sound)
+        if notice is None or notice.code in state.told:
+            return []
+        state.told.add(notice.code)
+        return [notice]
+
+    def turn_away(self, writer: Writer, message: Records, done: Done) -> None:
+        """Counts records as dealt with that were refused as a whole."""
+        run, state = self._known(writer)
+        state.refused += 1
+        last = message.seq + message.n - 1
+        if message.seq >= 0 and 0 < message.n <= intake.MOST_RECORDS and state.seq < last < intake.HIGHEST:
+            state.seq = last
+            self._submit(run, Intake(run.id, refused_to_seq=(writer, last)), state)
+        self._await(state, done)
+
+    def accept_event(self, writer: Writer, message: Event, done: Done) -> list[Refused]:
+        """Takes an event; a refused one is kept as an event that says so, for its number counts."""
+        run, state = self._known(writer)
+        if message.no <= state.event:
+            self._await(state, done)
+            return []
+        fault = intake.event_fault(message, self.limits)
+        if fault is None:
+            data, kind, time_ns = message.data, message.kind, message.t + state.offset_ns
+        else:
+            data, kind, time_ns = _refusal(fault), "refused", self.clock()
+        step = message.step if fault is None else None
+        self._put_event(run, state, message.no, kind, time_ns, step, data)
+        self._await(state, done)
+        return [fault] if fault else []
+
+    def _put_event(
+        self,
+        run: ActiveRun,
+        state: WriterState,
+        no: int,
+        kind: str,
+        time_ns: int,
+        step: int | None,
+        data: Mapping[str, Any],
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
+        state.event = no
+        now_ns = self._heard(run)
+        event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data)
+        transitions = run.take_event(event, now_ns)
+        made = Intake(run.id, event=event, transitions=transitions, changes=changes or {})
+        self._submit(run, made, state, save=bool(changes))
+
+    def alive(self, writer: Writer, message: Alive) -> None:
+        """The process lives, even if no step advances."""
+        run, _ = self._known(writer)
+        run.pulse.alive(message, self._heard(run))
+        run.board.alive(writer.writer_no, message)
+        self.hub.changed(run.id)
+
+    def finish(self, writer: Writer, message: Finish, done: Done) -> list[Refused]:
+        """The end of a writer: it counts once all records it names have come."""
+        run, state = self._known(writer)
+        if message.no <= state.event:
+            self._await(state, done)
+            return []
+        fault = intake.finish_fault(message)
+        if fault is not None:
+            self._put_event(run, state, message.no, "refused", self.clock(), None, _refusal(fault))
+        else:
+            state.held = message
+            state.waiting.add(done)
+            self._try_end(run, state)
+        self._await(state, done)
+        return [fault] if fault else []
+
+    def _try_end(self, run: ActiveRun, state: WriterState) -> None:
+        held = state.held
+        if held is None or held.records > state.seq + 1:
+            return
+        state.held, state.finished = None, True
+        error = intake.error_of(held, self.limits)
+        data = {"state": held.state, "records": held.records, "error": error}
+        changes = self._ending(run, state, held.state, error)
+        time_ns = held.t + state.offset_ns
+        self._put_event(run, state, held.no, "finish", time_ns, run.board.last_step, data, changes)
+
+    def _ending(
+        self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a writer's end changes of its run: nothing while other ranks of the attempt go on."""
+        failed = word == RunState.FAILED
+        if run.state.ended or (not failed and run.others_go_on(state)):
+            return {}
+        now_ns = self.clock()
+        card = run.board.card
+        card.state, card.ended_ns = RunState(word), now_ns
+        card.error = dict(error) if failed else None
+        return {"state": card.state, "ended_ns": now_ns, "error": card.error}
+
+    def disconnected(self, writer: Writer, *, silent_s: float = 0.0) -> None:
+        """One connection of this writer ended, which had been silent for ``silent_s``."""
+        run = self.roster.active.get(writer.run_id)
+        state = run.writers.get(writer.writer_no) if run else None
+        if run is None or state is None:
+            return
+        state.connections -= 1
+        if not state.connections:
+            state.held = None
+            run.board.gone(writer.writer_no)
+        if not run.connected:
+            run.pulse.silent_since_ns = self.clock() - int(silent_s * 1e9)
+        self.hub.changed(run.id)
+
+    def durable(self, writer: Writer) -> tuple[int, int]:
+        """The highest record and event number of this writer that are durable: what an ack says."""
+        _, state = self._known(writer)
+        return state.durable_seq, state.durable_event
+
+    # The watchdog's way in
+
+    def apply(
+        self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Findings and changes of a run that came of no record."""
+        run = self.roster.active.get(run_id)
+        if run is None:
+            return
+        transitions = run.note(findings, self.clock())
+        if changes and "state" in changes:
+            run.board.card.state = RunState(changes["state"])
+        if transitions or changes:
+            self._submit(run, Intake(run_id, transitions=transitions, changes=changes or {}), None)
+
+    def tidy(self, now_ns: int) -> None:
+        """Lets ended runs go from memory; their rows stay in the fleet."""
+        for run in list(self.roster.active.values()):
+            quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS
+            if run.state.ended and quiet and not run.pending and not run.connected:
+                self.roster.retire(run.id)
+
+    def forget(self, run_id: str) -> None:
+        """A run was deleted: its trainers must say hello anew."""
+        self.roster.drop(run_id)
+        self.hub.changed(run_id)
+
+    # Durability
+
+    def _heard(self, run: ActiveRun) -> int:
+        now_ns = self.clock()
+        run.board.card.last_seen_ns = now_ns
+        return now_ns
+
+    def _known(self, writer: Writer) -> tuple[ActiveRun, WriterState]:
+        run = self.roster.active.get(writer.run_id)
+        state = run.writers.get(writer.writer_no) if run else None
+        if run is None or state is None:
+            raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
+        return run, state
+
+    def _submit(self, run: ActiveRun, made: Intake, state: WriterState | None, *, save: bool = False) -> None:
+        now_ns = self.clock()
+        settings = self.settings
+        after_ns = int(settings.snapshot_s * 1e9)
+        snapshot = run.snapshot(now_ns, records=settings.snapshot_records, after_ns=after_ns, anyway=save)
+        changes = dict(made.changes)
+        if snapshot is not None:
+            changes["board"] = {"arrival": run.arrival, **run.board.saved()}
+        seq, event = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
+        commit = Commit(run, state, run.arrival, seq, event, made.transitions)
+        done = partial(self._commits.ring, commit)
+        run.pending += 1
+        if self._oldest_ns is None:
+            self._oldest_ns = now_ns
+        self._store.submit(replace(made, snapshot=snapshot, changes=changes, done=done))
+
+    def _await(self, state: WriterState, done: Done) -> None:
+        """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
+        if (state.durable_seq, state.durable_event) == (state.seq, state.event):
+            done()
+        else:
+            state.waiting.add(done)
+
+    def _settle(self, commits: list[Commit]) -> None:
+        """The loop hears what a group commit made durable."""
+        self._oldest_ns = None if not self._store.backlog_bytes else self.clock()
+        arrivals: dict[str, int] = {}
+        states: dict[WriterState, None] = {}
+        for commit in commits:
+            commit.run.pending -= 1
+            commit.run.durable_arrival = max(commit.run.durable_arrival, commit.arrival)
+            arrivals[commit.run.id] = commit.run.durable_arrival
+            if commit.writer is not None:
+                commit.writer.durable_seq = max(commit.writer.durable_seq, commit.seq)
+                commit.writer.durable_event = max(commit.writer.durable_event, commit.event)
+                states[commit.writer] = None
+            for transition in commit.transitions:
+                self.hub.alert(transition)
+        for run_id, arrival in arrivals.items():
+            self.hub.committed(run_id, arrival)
+        for state in states:
+            _call(state)
+        self.pressure.eased()
+
+    # Pressure and health
+
+    async def ready_for_more(self) -> None:
+        """Returns when the backlog is below its limit."""
+        await self.pressure.wait()
+
+    def lag_ms(self) -> int:
+        """How long the oldest accepted record has waited to become durable, roughly."""
+        return 0 if self._oldest_ns is None else (self.clock() - self._oldest_ns) // 1_000_000
+
+    def health(self) -> dict[str, Any]:
+        """How the record path does, in numbers a person can act on."""
+        runs = self.roster.active.values()
+        states = [state for run in runs for state in run.writers.values()]
+        return {
+            "backlog_bytes": self._store.backlog_bytes,
+            "backlog_limit_bytes": self.settings.backlog_bytes,
+            "commit_s": self._store.last_commit_s,
+            "failing": self._store.failing,
+            "pressed": self.pressure.pressed,
+            "flush_ms": self.pressure.flush_ms,
+            "lag_ms": self.lag_ms(),
+            "rule_crashes": sum(run.crashes for run in runs),
+            "trainers": sum(state.connections for state in states),
+            "runs": len(self.roster.active),
+            "refused": sum(state.refused for state in states),
+            "gaps": sum(state.gaps for state in states),
+        }
+
+    # The fleet
+
+    def rows(self) -> list[dict[str, Any]]:
+        """RunRow of every run of the live fleet, newest first."""
+        now_ns = self.clock()
+        return [board.row(now_ns) for board in self.roster.newest_first()]
+
+    async def row(self, run_id: str) -> dict[str, Any] | None:
+        """RunRow of any run, None where there is no such run."""
+        board = await self.roster.find(run_id)
+        return None if board is None else board.row(self.clock())
+
+
+def _call(state: WriterState) -> None:
+    """Tells everyone who waits on this writer; forgets them once nothing is on its way."""
+    waiting = list(state.waiting)
+    if (state.durable_seq, state.durable_event) == (state.seq, state.event) and state.held is None:
+        state.waiting.clear()
+    for done in waiting:
+        done()
+
+
+def _refusal(fault: Refused) -> dict[str, Any]:
+    return {"scope": fault.scope, "code": fault.code, "expected": fault.expected, "got": fault.got}

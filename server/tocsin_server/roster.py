@@ -1,0 +1,185 @@
+"""Which runs are in memory: those being taken (with rules and alerts), and the rows of the others.
+
+Bound and policy: the fleet holds ``settings.fleet_runs`` rows; above it the oldest ended runs are
+left to the query. An active run is never let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from tocsin_server.active import ActiveRun
+from tocsin_server.alerts import AlertBook
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.domain import Alert
+from tocsin_server.fleet import RunBoard, RunCard
+from tocsin_server.recent import Recent
+from tocsin_server.settings import Settings
+from tocsin_server.store.answers import Recovery, RunFacts
+from tocsin_server.store.reader import StoreReader
+
+log = logging.getLogger("tocsin.roster")
+
+
+def card_of(facts: RunFacts) -> RunCard:
+    """What a row says of a run besides its records."""
+    newest = max((attempt.attempt for attempt in facts.attempts_list), default=facts.attempts)
+    return RunCard(
+        id=facts.id,
+        project=facts.project,
+        name=facts.name,
+        state=facts.state,
+        attempt=newest,
+        attempts=facts.attempts,
+        tags=tuple(facts.tags),
+        host=facts.host,
+        archived=facts.archived,
+        created_ns=facts.created_ns,
+        last_seen_ns=facts.last_seen_ns,
+        ended_ns=facts.ended_ns,
+        error=facts.error,
+        planned_steps=facts.planned_steps,
+    )
+
+
+def context_of(facts: RunFacts) -> RunContext:
+    """What the rules may know of a run."""
+    told = facts.facts or {}
+    return RunContext(
+        run_id=facts.id,
+        project=facts.project,
+        world_size=facts.world_size,
+        planned_steps=facts.planned_steps,
+        scalers=tuple(told.get("scalers") or ()),
+        optimizers=tuple(told.get("optimizers") or ()),
+        schedulers=tuple(told.get("schedulers") or ()),
+    )
+
+
+def revive(facts: RunFacts, recovery: Recovery, settings: Settings, now_ns: int) -> ActiveRun:
+    """The run as if the process had never ended: snapshot, and what came after it judged again."""
+    board_upto, board = _board_of(facts)
+    run = ActiveRun(
+        board,
+        _engine_of(facts, recovery),
+        AlertBook.restore(facts.id, recovery.alerts),
+        Recent(settings.live_kept_bytes, recovery.last_arrival),
+        arrival=recovery.last_arrival,
+        now_ns=now_ns,
+    )
+    run.series.update(series.name for series in facts.series)
+    run.relive(recovery.replay, board_upto=board_upto)
+    return run
+
+
+def _board_of(facts: RunFacts) -> tuple[int, RunBoard]:
+    """The saved row, and the arrival that it covers (-1: none)."""
+    card = card_of(facts)
+    try:
+        return (int(facts.board["arrival"]) if facts.board else -1), RunBoard.restore(card, facts.board)
+    except (KeyError, TypeError, ValueError):
+        log.warning("row of run %s was saved by another version: it begins anew", facts.id)
+        return -1, RunBoard(card)
+
+
+def _engine_of(facts: RunFacts, recovery: Recovery) -> Engine:
+    context = context_of(facts)
+    if recovery.snapshot is None:
+        return Engine(context)
+    try:
+        return Engine.restore(context, recovery.snapshot.body)
+    except Exception:
+        log.exception("rule state of run %s cannot be read: the rules begin anew", facts.id)
+        return Engine(context)
+
+
+class Roster:
+    """Active runs by id, and the row of every run of the live fleet."""
+
+    def __init__(self, settings: Settings, reader: StoreReader) -> None:
+        self.active: dict[str, ActiveRun] = {}
+        self._boards: dict[str, RunBoard] = {}
+        self._settings = settings
+        self._reader = reader
+
+    async def restore(self, now_ns: int) -> None:
+        """Revives the runs that have not ended, and seeds the rows of the newest others."""
+        for facts in await asyncio.to_thread(self._reader.active_runs):
+            try:
+                await self.load(facts.id, now_ns)
+            except Exception:
+                log.exception("run %s cannot be restored now; its next hello tries again", facts.id)
+        boards = await asyncio.to_thread(self._seeds)
+        self._boards = {board.card.id: board for board in boards} | self._boards
+
+    def _seeds(self) -> list[RunBoard]:
+        newest = sorted(self._reader.runs(), key=lambda facts: facts.created_ns, reverse=True)
+        boards = [_board_of(facts)[1] for facts in newest[: self._settings.fleet_runs]]
+        opened = self._open_alerts()
+        for board in boards:
+            board.open_alerts = tuple(opened.get(board.card.id, ()))
+        return boards
+
+    def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
+        found: dict[str, list[Alert]] = {}
+        for stored in self._reader.alerts(run_id=run_id):
+            if stored.alert.is_open:
+                found.setdefault(stored.alert.run_id, []).append(stored.alert)
+        return found
+
+    async def load(self, run_id: str, now_ns: int) -> ActiveRun:
+        """Brings a stored run into memory. Raises LookupError where there is none."""
+        run = await asyncio.to_thread(self._revived, run_id, now_ns)
+        self.active[run_id] = run
+        self._boards[run_id] = run.board
+        self._bound()
+        return run
+
+    def _revived(self, run_id: str, now_ns: int) -> ActiveRun:
+        facts = self._reader.run(run_id)
+        if facts is None:
+            raise LookupError(f"run: expected a stored one, got {run_id}")
+        return revive(facts, self._reader.recovery(run_id), self._settings, now_ns)
+
+    async def find(self, run_id: str) -> RunBoard | None:
+        """The row of any run; of one outside the fleet it is made from the store."""
+        return self._boards.get(run_id) or await asyncio.to_thread(self._seed, run_id)
+
+    def _seed(self, run_id: str) -> RunBoard | None:
+        facts = self._reader.run(run_id)
+        if facts is None:
+            return None
+        board = _board_of(facts)[1]
+        board.open_alerts = tuple(self._open_alerts(run_id).get(run_id, ()))
+        return board
+
+    def board(self, run_id: str) -> RunBoard | None:
+        """The row of a run of the live fleet."""
+        return self._boards.get(run_id)
+
+    def newest_first(self) -> list[RunBoard]:
+        """Every row of the live fleet."""
+        return sorted(self._boards.values(), key=lambda board: board.card.created_ns, reverse=True)
+
+    def retire(self, run_id: str) -> None:
+        """An ended run leaves memory; its row stays."""
+        self.active.pop(run_id, None)
+
+    def drop(self, run_id: str) -> None:
+        """A deleted run leaves altogether."""
+        self.active.pop(run_id, None)
+        self._boards.pop(run_id, None)
+
+    def _bound(self) -> None:
+        over = len(self._boards) - self._settings.fleet_runs
+        for board in _oldest(self._boards.values()) if over > 0 else []:
+            if over > 0 and board.card.id not in self.active:
+                del self._boards[board.card.id]
+                over -= 1
+
+
+def _oldest(boards: Iterable[RunBoard]) -> list[RunBoard]:
+    return sorted(boards, key=lambda board: board.card.created_ns)
