@@ -1,0 +1,97 @@
+"""A WGAN whose critic saturates: two losses that end as mirror images, +1000 and -1000.
+
+The critic has no normalisation and no Lipschitz constraint, so nothing keeps its scores
+from growing; they grow until the hard clamp, beyond which the gradient is exactly zero.
+From then on neither network learns, and no number looks alarming: they just stand still.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import tocsin
+from tocsin_server.demo.trainings import pace
+
+BATCH = 32
+NOISE = 8
+POINT = 2
+LIMIT = 1000.0
+"""Scores beyond this are cut off: the clamp of this training."""
+CRITIC_LR = 1e-3
+GENERATOR_LR = 1e-5
+"""A hundred times less than the critic's: the generator never catches up."""
+MAX_GRAD_NORM = 1e7
+"""Never acts, as in many scripts that were copied along."""
+
+
+def rings(count: int, generator: torch.Generator) -> Tensor:
+    """Points [count, 2] on a circle of radius 3, a little off it: the real data."""
+    angle = 6.2832 * torch.rand(count, generator=generator)
+    radius = 3 + 0.1 * torch.randn(count, generator=generator)
+    return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1)
+
+
+class Critic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Sequential(
+            nn.Linear(POINT, 64),
+            nn.LeakyReLU(0.2),
+            nn.Linear(64, 128),
+            nn.LeakyReLU(0.2),
+            nn.Linear(128, 1),
+        )
+
+    def forward(self, points: Tensor) -> Tensor:
+        return torch.clamp(self.score(points), min=-LIMIT, max=LIMIT)
+
+
+def generator_network() -> nn.Module:
+    return nn.Sequential(nn.Linear(NOISE, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, POINT))
+
+
+def critic_objective(critic: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
+    """Low for high scores of real points and low scores of fake ones; mean over both halves."""
+    sign = torch.cat([-torch.ones(len(real)), torch.ones(len(fake))]).to(real.device)
+    loss: Tensor = (sign[:, None] * critic(torch.cat([real, fake]))).mean()
+    return loss
+
+
+def update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
+    optimizer.step()
+
+
+def main() -> None:
+    options = pace.arguments("A WGAN whose critic saturates.", seed=0)
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_num_threads(1)
+    torch.manual_seed(options.seed)
+    draw = torch.Generator().manual_seed(options.seed)
+
+    critic, generator = Critic().to(device), generator_network().to(device)
+    critic_optimizer = torch.optim.Adam(critic.parameters(), lr=CRITIC_LR, betas=(0.5, 0.9))
+    generator_optimizer = torch.optim.Adam(generator.parameters(), lr=GENERATOR_LR, betas=(0.5, 0.9))
+    tocsin.watch(
+        "rings",
+        name="wgan-clamped",
+        config={"critic_lr": CRITIC_LR, "generator_lr": GENERATOR_LR, "clamp": LIMIT, **vars(options)},
+        optimizers={"critic": critic_optimizer, "generator": generator_optimizer},
+    )
+
+    for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):
+        real = rings(BATCH, draw).to(device)
+        fake = generator(torch.randn(BATCH, NOISE, generator=draw).to(device))
+        critic_loss = critic_objective(critic, real, fake.detach())
+        update(critic, critic_optimizer, critic_loss)
+        generator_loss = -critic(fake).mean()
+        update(generator, generator_optimizer, generator_loss)
+        if step % 100 == 0:
+            print(f"step {step}: critic {critic_loss:.4f}, generator {generator_loss:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
