@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.errors import StartError
-from tocsin_server.login import login_page
+from tocsin_server.login import login_page, safe_next
 from tocsin_server.plotlyjs import PlotlyJS
 
 DEEP_LINKS = ("/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/settings")
@@ -130,7 +130,7 @@ def page_routes(web: Path, plotly: PlotlyJS) -> APIRouter:
     async def page(request: Request) -> Response:
         """``index.html`` for whoever is logged in, else the login page."""
         if request.state.identity is None:
-            return login_page(then=str(request.url.path) + _query(request))
+            return login_page(then=safe_next(request.url.path + _query(request)))
         response = await files.get_response("index.html", request.scope)
         response.headers["vary"] = "Cookie"
         return response
