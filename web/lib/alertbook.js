@@ -35,6 +35,12 @@ export class AlertBook {
     this.#tell(rang);
   }
 
+  /** Adds alerts that were asked for by their run. Nothing of it is news, so nothing tolls. @param {Alert[]} alerts */
+  learn(alerts) {
+    for (const alert of alerts) this.#alerts.set(alert.id, alert);
+    this.#tell(null);
+  }
+
   #bound() {
     const resolved = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
     for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT))) this.#alerts.delete(alert.id);

@@ -37,3 +37,9 @@ export function stepRange(view, first, last, home) {
   if (view.follow !== null) return { range: [Math.max(a, b - view.follow), b + Math.max(1, view.follow * 0.02)], home: whole };
   return { range: whole, home: whole };
 }
+
+/** A round number of steps to follow, near `span`. @param {number} span */
+export function followSize(span) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(span, 50)));
+  return Math.max(50, Math.round(span / power) * power || power);
+}

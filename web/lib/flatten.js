@@ -1,0 +1,31 @@
+/** Nested settings as flat pairs: {"amp": {"dtype": "fp16"}} is "amp.dtype" = "fp16". Bounded, for configs of any size. */
+
+import { int, num } from "./format.js";
+
+const MOST = 400;
+
+/** @param {unknown} value @param {string} [prefix] @returns {[string, string][]} */
+export function flatten(value, prefix = "") {
+  /** @type {[string, string][]} */
+  const out = [];
+  walk(value, prefix, out);
+  return out;
+}
+
+/** @param {unknown} value @param {string} path @param {[string, string][]} out */
+function walk(value, path, out) {
+  if (out.length >= MOST) return;
+  if (value && typeof value === "object" && !isPlainList(value)) {
+    for (const [key, item] of Object.entries(value)) walk(item, path ? `${path}.${key}` : key, out);
+  } else if (path) out.push([path, valueText(value)]);
+}
+
+/** @param {object} value */
+const isPlainList = (value) => Array.isArray(value) && value.length <= 16 && value.every((item) => item === null || typeof item !== "object");
+
+/** @param {unknown} value @returns {string} */
+export function valueText(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : num(value, 6);
+  return Array.isArray(value) ? `[${value.map(valueText).join(", ")}]` : String(value);
+}

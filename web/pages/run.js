@@ -1,0 +1,340 @@
+/** One run: vital signs, alerts with their diagnosis, everything else that was logged. */
+
+import { ApiError } from "../lib/api.js";
+import { el, refill, say } from "../lib/dom.js";
+import { Feed } from "../lib/feed.js";
+import { int } from "../lib/format.js";
+import { loadPlotly, Plots } from "../lib/plot.js";
+import { followSize, readView, stepRange, writeView } from "../lib/view.js";
+import { Aside, severityChips } from "../parts/aside.js";
+import { Details } from "../parts/details.js";
+import { Gauges } from "../parts/gauges.js";
+import { icon } from "../parts/icons.js";
+import { button, notice } from "../parts/notice.js";
+import { Others } from "../parts/others.js";
+import { Tape } from "../parts/tape.js";
+import { NAMES, Vitals } from "../parts/vitals.js";
+
+/** What the socket does not carry (series that are new, writers, facts) is asked for again this often. */
+const REFRESH_MS = 15_000;
+/** The tape shows the whole run: it need not follow every record. */
+const TAPE_MS = 1_000;
+const BUCKETS = { least: 400, most: 2000 };
+/** Events kept in memory, for flags and the list; the newest. */
+const EVENTS_KEPT = 1_000;
+const NO_LAYERS = /** @type {Layer[]} */ ([]);
+
+class RunPage {
+  /** @type {RunDetail | null} */
+  run = null;
+  /** @type {RunRow | null} */
+  row = null;
+  /** @type {RunEvent[]} */
+  events = [];
+  /** @type {[number, number] | null} */
+  home = null;
+  /** @type {Plots | null} */
+  plots = null;
+  /** @type {Feed | null} the window's own series, finer than those of the whole run */
+  fine = null;
+  closed = false;
+  tapeDrawn = 0;
+
+  /** @param {import("../main.js").App} app @param {HTMLElement} main @param {string} id */
+  constructor(app, main, id) {
+    this.app = app;
+    this.main = main;
+    this.id = id;
+    this.view = readView(location.search);
+    this.base = new Feed(app.api, app.live, id, { changed: (delta) => this.#heard(delta), failed: (error) => this.#failed(error) });
+    this.gauges = new Gauges();
+    this.details = new Details();
+    this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
+    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), chose: (flag) => this.#flag(flag) });
+    this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots });
+    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
+    this.frame = this.#frame();
+  }
+
+  #frame() {
+    this.project = el("span", {}, "–");
+    this.name = el("h1", {}, "–");
+    this.chips = el("span.row");
+    this.tags = el("span.row.desk");
+    this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
+    this.followButton = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.follow() }, "Follow");
+    this.resetButton = el("button.btn", { type: "button", disabled: true, onclick: () => this.reset() }, "Reset ", el("kbd.desk", {}, "R"));
+    this.windowText = el("span.muted.desk");
+    return [
+      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.name, this.chips, this.tags, el("span.grow"),
+        el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
+      this.aside.callout, this.failure, this.gauges.node, this.tape.node,
+      el("div.runcols", {}, el("div", {},
+        el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, el("span.grow"), this.followButton, this.resetButton),
+        this.vitals.node, legend(), this.others.head, this.others.failure, this.others.grid), this.aside.node),
+      this.details.node];
+  }
+
+  open() {
+    refill(this.main, ...this.frame);
+    this.app.title("Run");
+    this.stopAlerts = this.app.alerts.onChange(() => this.#alertsChanged());
+    this.stopReconnect = this.app.live.onReconnect(() => void this.refresh());
+    this.ticker = setInterval(() => this.#tick(), 1000);
+    this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
+    this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+    this.ontheme = () => this.draw();
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.vitals.node);
+    document.addEventListener("keydown", this.onkey);
+    addEventListener("themechange", this.ontheme);
+    this.vitals.cross.pin(this.view.at);
+    void this.#plotly();
+    void this.base.load(NAMES, { from: null, to: null, buckets: this.#buckets() });
+    void this.refresh().then(() => { if (!this.closed) this.#look(); });
+    void this.app.api.alerts({ run: this.id }).then(({ items }) => this.app.alerts.learn(items)).catch(() => {});
+  }
+
+  close() {
+    this.closed = true;
+    this.stopAlerts?.();
+    this.stopReconnect?.();
+    clearInterval(this.ticker);
+    clearInterval(this.refresher);
+    if (this.onkey) document.removeEventListener("keydown", this.onkey);
+    if (this.ontheme) removeEventListener("themechange", this.ontheme);
+    this.resized?.disconnect();
+    for (const feed of [this.base, this.fine, this.others]) feed?.close();
+    this.plots?.close();
+  }
+
+  /** The address changed and still means this run. */
+  moved() {
+    this.view = readView(location.search);
+    this.vitals.cross.pin(this.view.at);
+    this.#look();
+    return true;
+  }
+
+  async #plotly() {
+    try {
+      const plotly = await loadPlotly(this.app.session.plotly);
+      if (this.closed) return;
+      this.plots = new Plots(plotly, (range) => (range ? this.zoom(range) : this.reset()));
+      this.draw();
+      this.others.draw();
+    } catch (error) {
+      this.#failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /** Asks for what the socket does not carry. */
+  async refresh() {
+    try {
+      const [run, { items }] = await Promise.all([this.app.api.run(this.id), this.app.api.events(this.id)]);
+      if (this.closed) return;
+      this.run = run;
+      this.events = items.slice(-EVENTS_KEPT);
+      this.#show(run);
+      this.details.show(run, this.events);
+      this.others.offer(run.series.map((each) => each.name));
+    } catch (error) {
+      if (!this.closed) this.#failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /** @param {RunRow} row */
+  #show(row) {
+    this.row = row;
+    say(/** @type {Node} */ (this.project), row.project);
+    say(/** @type {Node} */ (this.name), row.name);
+    this.app.title(row.name);
+    if (this.tags && this.tags.children.length !== row.tags.length) refill(this.tags, ...row.tags.map((tag) => el("span.chip.tag", {}, tag)));
+    this.gauges.show(row, this.app.clock.now());
+    this.#alertsChanged();
+  }
+
+  /** @param {RunDelta | null} delta null: the whole answer came */
+  #heard(delta) {
+    if (this.failure) this.failure.hidden = true;
+    if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
+    if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
+    this.draw();
+  }
+
+  /** @param {Error} error */
+  #failed(error) {
+    if (error instanceof ApiError && error.status === 404) return this.#unknown();
+    if (!this.failure) return;
+    this.failure.hidden = false;
+    refill(this.failure, icon("offline"), ` ${error.message} What is on the page stays; it is asked for again when the server is back. `, button("Try now", () => { void this.base.reload(); void this.refresh(); }));
+  }
+
+  #unknown() {
+    refill(this.main, notice("There is no such run", `The server knows no run ${this.id}.`, "It may have been deleted, or it lives on another server.", el("a.btn.primary", { href: "/" }, "All runs")));
+    this.close();
+  }
+
+  #alertsChanged() {
+    if (this.chips) refill(this.chips, ...severityChips(this.app.alerts.of(this.id)));
+    this.aside.draw();
+    this.draw();
+  }
+
+  #tick() {
+    if (this.row) this.gauges.show(this.row, this.app.clock.now());
+    this.aside.draw();
+    if (this.fine || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
+  }
+
+  /** Steps in sight. @returns {[number, number]} */
+  range() {
+    const { range, home } = stepRange(this.view, this.base.set.first, this.base.set.last, this.home);
+    this.home = home;
+    return range;
+  }
+
+  /** @returns {import("../parts/vitals.js").Scene} */
+  scene() {
+    const fine = this.fine?.ready ? this.fine.set : null;
+    return { range: this.range(), last: this.base.set.last ?? 0, alerts: this.app.alerts.of(this.id), events: this.events, chosen: this.aside?.current()?.id ?? null,
+      layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS };
+  }
+
+  draw() {
+    if (this.closed) return;
+    const zoomed = this.view.from !== null, following = this.view.follow !== null, [a, b] = this.range();
+    this.resetButton?.toggleAttribute("disabled", !zoomed && !following);
+    this.followButton?.setAttribute("aria-pressed", String(following));
+    if (this.followButton) say(this.followButton, following ? `Following ${int(this.view.follow)}` : `Follow ${int(this.#followSize())}`);
+    if (this.windowText) say(this.windowText, this.base.ready && this.base.set.last !== null ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.base.set.last))}` : "");
+    this.tape.window([a, b]);
+    if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
+    if (this.plots && this.base.ready) this.vitals.draw(this.plots);
+    else this.vitals.cross.refresh();
+    this.others.draw();
+  }
+
+  #tape() {
+    if (!this.base.ready || this.tape.from !== null) return;
+    this.tapeDrawn = Date.now();
+    const { first, last } = this.base.set, attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
+    this.tape.draw({ layers: this.base.set.get("loss"), first: first ?? 0, last: last ?? 0, planned: this.row?.planned_steps ?? null, alerts: this.app.alerts.of(this.id), attempts });
+  }
+
+  #followSize() {
+    const [a, b] = this.range();
+    return followSize(this.view.from === null ? (b - a) / 8 : b - a);
+  }
+
+  /** @param {[number, number]} range */
+  zoom([from, to]) {
+    this.view = { ...this.view, from: Math.max(from, (this.base.set.first ?? 0) - 1), to: Math.max(to, from + 2), follow: null };
+    this.#changed();
+  }
+
+  reset() {
+    this.view = { ...this.view, from: null, to: null, follow: null };
+    this.#changed();
+  }
+
+  /** The newest steps, as many as are in sight now; again: the whole run. */
+  follow() {
+    const follow = this.view.follow === null ? this.#followSize() : null;
+    this.view = { ...this.view, from: null, to: null, follow };
+    this.#changed();
+  }
+
+  /** Moves the cross line to a step, and the window if it is not in sight. @param {number} step */
+  go(step) {
+    const [a, b] = this.range();
+    if (step < a || step > b) this.view = { ...this.view, from: null, to: null, follow: null };
+    this.view = { ...this.view, at: step };
+    this.vitals.cross.pin(step);
+    this.#changed();
+    this.vitals.node.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Zooms to where an alert began and rang, with as much before it. @param {Alert} alert */
+  around(alert) {
+    const onset = alert.onset_step ?? 0, rang = Math.max(alert.fired_step ?? onset, onset), room = Math.max(40, (rang - onset) * 2);
+    this.view = { ...this.view, alert: alert.id, at: onset };
+    this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(rang, onset) + room]);
+    this.go(onset);
+  }
+
+  /** @param {Alert} alert */
+  #choose(alert) {
+    this.view = { ...this.view, alert: alert.id };
+    if (alert.onset_step !== null) this.go(alert.onset_step);
+    else this.#changed();
+    this.aside.draw();
+  }
+
+  /** @param {import("../lib/flags.js").Flag} flag */
+  #flag(flag) {
+    if (flag.severity) this.view = { ...this.view, alert: flag.key };
+    this.go(flag.step);
+    this.aside.draw();
+  }
+
+  /** @param {number | null} step */
+  #pinned(step) {
+    this.view = { ...this.view, at: step };
+    this.#address();
+  }
+
+  #changed() {
+    this.#address();
+    this.#look();
+  }
+
+  #address() {
+    history.replaceState(null, "", location.pathname + writeView(this.view));
+  }
+
+  /** Asks for the window's own series, finer than those of the whole run, which stand in until they come. */
+  #look() {
+    const { from, to, follow } = this.view, last = this.base.set.last ?? this.row?.last_step ?? 0;
+    const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
+    if (window.from === null) this.#coarse();
+    else this.#finer(window);
+    this.others.look(window);
+    this.draw();
+  }
+
+  #coarse() {
+    this.fine?.close();
+    this.fine = null;
+  }
+
+  /** @param {StepWindow} window */
+  #finer(window) {
+    if (this.fine?.ready) { this.fine.close(); this.fine = null; }
+    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: () => this.draw(), failed: (error) => this.#failed(error) });
+    void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
+  }
+
+  #buckets() {
+    return Math.min(BUCKETS.most, Math.max(BUCKETS.least, Math.round(this.vitals.node.clientWidth) || 1000));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select")) return;
+    if (event.key === "r" || event.key === "R") this.reset();
+    if (event.key === "f" || event.key === "F") this.follow();
+  }
+}
+
+/** What the shapes mean: no colour is needed to read it. */
+function legend() {
+  return el("p.micro.legendline", {}, ...["⊗ NaN", "△ +Inf", "▽ −Inf", "○ zero, ◇ negative, where the axis is log", "| skipped step", "tint: alert, from its onset", "dotted: rang"].map((text) => el("span", {}, text)));
+}
+
+/** @type {import("../main.js").OpenPage} */
+export function runPage(app, main, id) {
+  const page = new RunPage(app, main, id);
+  page.open();
+  return { close: () => page.close(), moved: () => page.moved() };
+}
