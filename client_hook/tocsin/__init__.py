@@ -1,0 +1,110 @@
+"""The training-side hook of tocsin, the alarm bell for training runs.
+
+    import tocsin
+    tocsin.watch("deblur", name="mdt-fp16", config=cfg)
+
+is all a script needs. ``TOCSIN_DISABLE=1`` makes every call do nothing and imports nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .disabled import NoRun
+    from .run import Run
+
+__version__ = "0.1.0"
+__all__ = ["log", "watch"]
+
+_live: list[Run] = []
+"""Runs that have not ended, oldest first. They live here even where the script keeps no reference."""
+
+
+def watch(
+    project: str,
+    *,
+    name: str | None = None,
+    config: Any = None,
+    tags: Collection[str] = (),
+    url: str | None = None,
+    token: str | None = None,
+    optimizers: Mapping[str, Any] | None = None,
+    scalers: Mapping[str, Any] | None = None,
+    model: Any = None,
+    grad_norm: str | int | bool = "auto",
+    ranks: str | int | Collection[int] = "all",
+    patch: bool = True,
+    spool_dir: str | os.PathLike[str] | None = None,
+    exit_timeout: float = 3.0,
+    notes: str = "",
+    resume: str | None = None,
+    primary: Any = None,
+    start_step: int | None = None,
+    planned_steps: int | None = None,
+) -> Run | NoRun:
+    """Begins a run and watches every optimizer, scaler, clip and backward of this process.
+
+    Args:
+        project: the group of runs it belongs to.
+        name: the run's name; default: the script's.
+        config: anything like a mapping, a namespace or a dataclass; shown with the run.
+        tags, notes: words to find it by, and free text.
+        url, token: the server; default ``TOCSIN_URL`` and ``TOCSIN_TOKEN``.
+        optimizers: ``{"G": opt_g, "D": opt_d}``: their names; others are not watched then.
+            Default: all, the first to step is the primary, the second is ``opt2``.
+        scalers: names of GradScalers; default ``scaler1``, ``scaler2``.
+        model: described with the run.
+        grad_norm: where the script clips, its own norm is used. Elsewhere: "auto" computes one every
+            16th step, a number every so many, True every step, False never.
+        ranks: "all", or the rank or ranks that report.
+        patch: False watches nothing automatically (``run.step`` and ``run.log`` only).
+        spool_dir: where records wait on disk while the server is away; default ``TOCSIN_SPOOL_DIR``.
+        exit_timeout: seconds that ``finish`` may take at most, plus one.
+        resume: the identifier of an earlier run that this one continues.
+        primary: the optimizer (or its name) that counts the steps; default: the first to step.
+        start_step: number of the first step; default 0, or what a restored optimizer says.
+        planned_steps: how long the run is meant to be.
+
+    Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
+    """
+    if disabled():
+        from .disabled import NoRun
+
+        return NoRun(project, name or "")
+    from .beginning import begin
+
+    return begin(
+        project,
+        name=name,
+        config=config,
+        tags=tags,
+        url=url,
+        token=token,
+        optimizers=optimizers,
+        scalers=scalers,
+        model=model,
+        grad_norm=grad_norm,
+        ranks=ranks,
+        patch=patch,
+        spool_dir=spool_dir,
+        exit_timeout=exit_timeout,
+        notes=notes,
+        resume=resume,
+        primary=primary,
+        start_step=start_step,
+        planned_steps=planned_steps,
+    )
+
+
+def log(mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> None:
+    """Adds named numbers to a step of the run begun last: floats or tensors of one element, on any device."""
+    if _live:
+        _live[-1].log(mapping, step=step, **values)
+
+
+def disabled() -> bool:
+    """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
+    return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")

@@ -1,0 +1,150 @@
+"""How a watch begins: identity, sender, capture. Raises nothing: a run that cannot begin is a NoRun."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from .configuration import plain
+from .disabled import NoRun
+from .greeting import Facts, hello
+from .identity import identify, world
+from .outbox import Outbox
+from .run import Run
+from .watching import LOG, Out, Watch, Way
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+
+_begun = 0
+"""Ordinal of the next watch of this process: part of the run's identity."""
+
+
+def begin(project: str, *, ranks: str | int | Collection[int], **options: Any) -> Run | NoRun:
+    """A run, or a NoRun with one warning that says why."""
+    global _begun
+    name = str(options.pop("name") or default_name(project))
+    if not _is_wanted(ranks) or _is_reimported():
+        return NoRun(project, name)
+    ordinal, _begun = _begun, _begun + 1
+    try:
+        return _begin(str(project), name, ordinal, **options)
+    except Exception as error:
+        LOG.warning("tocsin: %s is not watched: %s", name, error)
+        return NoRun(project, name)
+
+
+def _begin(
+    project: str,
+    name: str,
+    ordinal: int,
+    *,
+    config: Any,
+    tags: Collection[str],
+    notes: str,
+    url: str | None,
+    token: str | None,
+    spool_dir: Any,
+    exit_timeout: float,
+    resume: str | None,
+    planned_steps: int | None,
+    outbox: Out | None = None,
+    sender: Way | None = None,
+    **capture: Any,
+) -> Run:
+    from .sender import Sender
+    from .spool import default_dir
+
+    facts = Facts(
+        project=project,
+        name=name,
+        identity=identify(project, name, ordinal, resume=resume),
+        token=token if token is not None else os.environ.get("TOCSIN_TOKEN", ""),
+        config=plain(config),
+        tags=[str(tag) for tag in ([tags] if isinstance(tags, str) else tags)],
+        notes=str(notes),
+        planned_steps=planned_steps,
+        start_step=capture["start_step"],
+    )
+    ledgers: list[Any] = []
+    box = outbox if outbox is not None else Outbox()
+    way = (
+        sender
+        if sender is not None
+        else Sender(
+            box,  # type: ignore[arg-type]
+            lambda: hello(facts, ledgers[0] if ledgers else None),
+            url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
+            spool_dir=Path(spool_dir) if spool_dir else default_dir(),
+            exit_timeout=exit_timeout,
+            on_message=lambda message: watch.inbox.append(message),
+        )
+    )
+    watch = Watch(box, way)
+    ledger = attach(watch, **capture)
+    if ledger is not None:
+        ledgers.append(ledger)
+    return Run(watch, facts, ledger)
+
+
+def attach(watch: Watch, *, patch: bool, model: Any, **options: Any) -> Any:
+    """Automatic capture where torch is to be had; says in an ``attached`` event what it found."""
+    if not patch or not _has_torch():
+        watch.put_event("attached", {"signals": {}})
+        return None
+    from . import capture
+    from .capture import census
+
+    ledger = capture.Ledger(watch, **options)
+    watch.on_off.append(lambda: capture.detach(ledger))
+    signals = capture.attach(ledger)
+    data = {
+        "optimizers": census.describe_optimizers(ledger),
+        "scalers": census.describe_scalers(ledger),
+        "torch": str(sys.modules["torch"].__version__),
+        "signals": signals,
+    }
+    if model is not None:
+        data["model"] = {
+            "class": type(model).__name__,
+            "parameters": sum(param.numel() for param in model.parameters()),
+        }
+    watch.put_event("attached", plain(data))
+    return ledger
+
+
+def default_name(project: str) -> str:
+    """The script's name, else the project's."""
+    script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
+    return script or str(project)
+
+
+def _has_torch() -> bool:
+    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+
+
+def _is_wanted(ranks: str | int | Collection[int]) -> bool:
+    rank, _ = world(os.environ)
+    if ranks == "all":
+        return True
+    return rank == ranks if isinstance(ranks, int) else rank in ranks
+
+
+def _is_reimported() -> bool:
+    """Whether a spawned worker imports the script again: then ``watch`` is the parent's, not ours."""
+    main = sys.modules.get("__mp_main__")
+    if main is None:
+        return False
+    return getattr(getattr(main, "__spec__", None), "_initializing", False) or _is_on_stack("__mp_main__")
+
+
+def _is_on_stack(module: str) -> bool:
+    frame = sys._getframe(1) if hasattr(sys, "_getframe") else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == module and frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False

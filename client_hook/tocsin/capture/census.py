@@ -1,0 +1,104 @@
+"""The optimizers, scalers and schedulers that exist already, and how hello describes them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from .ledger import Ledger
+
+ARGUMENTS = 24
+LISTED = 32
+"""At most so many of each kind are described, with at most so many arguments."""
+
+
+def take_census(ledger: Ledger) -> None:
+    """Makes the living optimizers known, so that the first backward finds its owner. Once, about 40 ms."""
+    for found in living((torch.optim.Optimizer,)):
+        try:
+            ledger.stepper(found)
+        except Exception as error:
+            ledger.trouble("census", error)
+
+
+def living(kinds: tuple[type, ...]) -> list[Any]:
+    """Every tracked object of these types. The type is asked, not the object: proxies may run code."""
+    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+
+
+def describe_optimizers(ledger: Ledger) -> list[dict[str, Any]]:
+    """Family, defaults and groups of each optimizer that stepped, or of all before the first step."""
+    steppers = list(ledger.steppers.values())
+    chosen = [one for one in steppers if one.name] or steppers
+    pairs = [(one.name, one.ref()) for one in chosen[:LISTED]]
+    return [_optimizer(name, one) for name, one in pairs if one is not None]
+
+
+def _optimizer(name: str, optimizer: Any) -> dict[str, Any]:
+    groups = optimizer.param_groups
+    return {
+        "name": name,
+        "class": type(optimizer).__name__,
+        "module": type(optimizer).__module__,
+        "defaults": _simple(optimizer.defaults),
+        "groups": len(groups),
+        "parameters": sum(param.numel() for group in groups for param in group["params"]),
+    }
+
+
+def describe_scalers(ledger: Ledger) -> list[dict[str, Any]]:
+    """Settings of the living scalers. The scale itself may lie on a device and is not asked."""
+    return [_scaler(ledger, one) for one in living((torch.amp.GradScaler,))[:LISTED]]
+
+
+def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
+    enabled = bool(getattr(scaler, "_enabled", True))
+    facts = {
+        "class": type(scaler).__name__,
+        "enabled": enabled,
+        "device": str(getattr(scaler, "_device", "")),
+    }
+    if enabled:
+        facts["name"] = ledger.scaler_name(scaler)
+        for name in ("init_scale", "growth_factor", "backoff_factor", "growth_interval"):
+            facts[name] = getattr(scaler, f"_{name}", None)
+    return facts
+
+
+def describe_schedulers(ledger: Ledger) -> list[dict[str, Any]]:
+    """Class and arguments of the living learning rate schedulers, and whose they are."""
+    module = sys.modules.get("torch.optim.lr_scheduler")
+    base = getattr(module, "LRScheduler", None)
+    found = living((base,)) if base is not None else []
+    return [_scheduler(ledger, one) for one in found[:LISTED]]
+
+
+def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
+    stepper = ledger.steppers.get(id(getattr(scheduler, "optimizer", None)))
+    return {
+        "optimizer": stepper.name if stepper is not None else "",
+        "scheduler": type(scheduler).__name__,
+        "arguments": _simple(vars(scheduler)),
+    }
+
+
+def _simple(values: dict[str, Any]) -> dict[str, Any]:
+    """The plain ones of a mapping: numbers, text, flags and short lists of them; tensors stay unread."""
+    out = {}
+    for key, value in values.items():
+        if not str(key).startswith("_") and _is_simple(value) and len(out) < ARGUMENTS:
+            out[str(key)] = list(value) if isinstance(value, (list, tuple)) else value
+    return out
+
+
+def _is_simple(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 64 and all(
+            _is_simple(item) for item in value if not isinstance(item, (list, tuple))
+        )
+    return value is None or isinstance(value, (bool, int, float, str))

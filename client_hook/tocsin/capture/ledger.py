@@ -1,0 +1,392 @@
+"""What one run knows of its optimizers, and the records made of it.
+
+The capture files call this with values already read (floats, or device scalars). It decides
+what belongs to which optimizer, what is a step, and what its record says. It never waits for
+a device.
+
+Which optimizer a loss belongs to is seen at backward: it is the one whose gradients changed.
+A few parameters of each optimizer (its probes) are looked at before and after. A loss that
+changed no known optimizer's is an orphan: the next optimizer without a loss ever seen takes
+it, else it is reported as ``loss/<i>``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from time import monotonic_ns
+from typing import Any, Protocol
+
+from .staging import capturing, read
+from .stepper import (
+    HAS_FOUND_INF,
+    HAS_LOSS,
+    HAS_NORM,
+    HAS_SCALE,
+    HAS_TIME,
+    Loss,
+    Stepper,
+    changed,
+)
+
+ORPHANS = 64
+LOSSES = 4096
+"""More losses waiting for one step are folded into one sum."""
+CLIP_CHANGES = 8
+"""A clip threshold that changes more often is adaptive: its changes are no events any more."""
+NORM_EVERY = 16
+
+Seen = list[tuple[Stepper, list[tuple[Any, Any, int]]]]
+
+
+class Reporter(Protocol):
+    """Where records and events go: the run's Watch."""
+
+    offset_ns: int
+    paused_ns: int
+
+    def put(self, item: tuple[Any, ...]) -> None: ...
+
+    def stage(self, item: tuple[Any, ...], note: str | None) -> None: ...
+
+    def taken(self, names: tuple[str, ...]) -> None: ...
+
+    def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None: ...
+
+    def continue_at(self, step: int) -> None:
+        """The newest step was ``step``: a checkpoint was loaded."""
+        self.step, self.start_known = step, True
+
+    def trouble(self, where: str, error: Exception) -> None: ...
+
+
+class Ledger:
+    """Optimizers of one run, its step count, and the making of records."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        *,
+        optimizers: Mapping[str, Any] | None = None,
+        scalers: Mapping[str, Any] | None = None,
+        primary: Any = None,
+        grad_norm: str | int | bool = "auto",
+        start_step: int | None = None,
+    ) -> None:
+        self.reporter = reporter
+        self.steppers: dict[int, Stepper] = {}
+        self.orphans: list[Loss] = []
+        self.primary: Stepper | None = None
+        self.step = (start_step or 0) - 1
+        """Step of the primary's newest record; ``start_step - 1`` before the first."""
+        self.start_known = start_step is not None
+        self.quiet = False
+        """Set where the script reports its steps itself (``run.step``)."""
+        self.norm_every = _norm_every(grad_norm)
+        self._wished = primary
+        self._given = {id(one): name for name, one in (optimizers or {}).items()}
+        self._scaler_names = {id(one): name for name, one in (scalers or {}).items()}
+        self._only_given = bool(optimizers)
+        for one in (optimizers or {}).values():
+            self.stepper(one)
+
+    # -- who there is
+
+    def stepper(self, optimizer: Any) -> Stepper | None:
+        """State of ``optimizer``; None where ``optimizers=`` names others only."""
+        known = self.steppers.get(id(optimizer))
+        if known is not None and known.ref() is optimizer:
+            return known
+        if self._only_given and id(optimizer) not in self._given:
+            return None
+        key = id(optimizer)
+        fresh = Stepper(weakref.ref(optimizer, lambda _: self._forget(key)))
+        fresh.look()
+        self.steppers[key] = fresh
+        return fresh
+
+    def _forget(self, key: int) -> None:
+        gone = self.steppers.get(key)
+        if gone is not None and gone.ref() is None:
+            del self.steppers[key]
+
+    def scaler_name(self, scaler: Any) -> str:
+        """Name of ``scaler`` as given, else ``scaler1``, ``scaler2`` in the order of first use."""
+        name = self._scaler_names.get(id(scaler))
+        if name is None:
+            name = f"scaler{len(self._scaler_names) + 1}"
+            self._scaler_names[id(scaler)] = name
+        return name
+
+    def name_of(self, stepper: Stepper) -> str:
+        """Its name; the first call makes the first to step the primary, if none was wished for."""
+        if stepper.name:
+            return stepper.name
+        optimizer = stepper.ref()
+        taken = sum(1 for one in self.steppers.values() if one.name)
+        stepper.name = self._given.get(id(optimizer)) or f"opt{taken + 1}"
+        if self._is_primary(stepper, optimizer):
+            self.primary = stepper
+        else:
+            stepper.suffix = f"/{stepper.name}"
+        return stepper.name
+
+    def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
+        if self._wished is None:
+            return self.primary is None
+        return self._wished is optimizer or self._wished == stepper.name
+
+    def first_step(self, stepper: Stepper, optimizer: Any) -> None:
+        """Names it; a primary restored from a checkpoint continues its count of steps, approximately."""
+        self.name_of(stepper)
+        if stepper is not self.primary or self.start_known:
+            return
+        self.start_known = True
+        done = restored_steps(optimizer)
+        if done > 0:
+            self.step = done - 1
+            self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
+
+    def continue_at(self, step: int) -> None:
+        """The newest step was ``step``: a checkpoint was loaded."""
+        self.step, self.start_known = step, True
+
+    def trouble(self, where: str, error: Exception) -> None:
+        """An internal error of a callback; never raises."""
+        self.reporter.trouble(where, error)
+
+    # -- losses
+
+    def before_backward(self) -> Seen:
+        """What every optimizer's gradients are before a backward; notices those cleared by hand."""
+        seen = []
+        for stepper in tuple(self.steppers.values()):
+            marks = stepper.marks()
+            if stepper.losses and stepper.reached and all(grad is None for _, grad, _ in marks):
+                self.cleared(stepper)
+            seen.append((stepper, marks))
+        return seen
+
+    def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
+        """Gives the losses to the optimizers whose gradients this backward changed."""
+        homeless = True
+        for stepper, marks in seen:
+            if changed(marks):
+                homeless = False
+                self._reach(stepper, losses)
+        if homeless:
+            self.orphans.extend(losses)
+            del self.orphans[:-ORPHANS]
+
+    def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
+        if stepper.open and not stepper.depth:
+            self.abandon(stepper)
+        stepper.reached = True
+        waiting = stepper.losses
+        waiting.extend(losses)
+        if len(waiting) > LOSSES:
+            _fold(waiting)
+
+    def cleared(self, stepper: Stepper) -> None:
+        """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
+        if stepper.depth or stepper.in_scaler:
+            # A closure's own zero_grad: what counts is what comes after it.
+            stepper.losses, stepper.norm, stepper.norm_from = [], None, ""
+        elif stepper.open or self._abandons(stepper):
+            self.abandon(stepper)
+        else:
+            stepper.reset()
+
+    def abandon(self, stepper: Stepper) -> None:
+        """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
+        stepper.read_rates(stepper.ref(), read)
+        self.record(stepper, stepped=0.0, skipped=0.0)
+
+    def _abandons(self, stepper: Stepper) -> bool:
+        """Whether a loss that waits here was used by no step and waits nowhere else."""
+        mine = [loss for loss in stepper.losses if not loss.used]
+        if not mine:
+            return False
+        others = [one for one in self.steppers.values() if one is not stepper and one.losses]
+        stepping = [one for one in self.steppers.values() if one.number]
+        if stepping:
+            others = [one for one in others if one.number]
+        return any(not any(loss in one.losses for one in others) for loss in mine)
+
+    # -- norms
+
+    def clipped(self, stepper: Stepper, norm: Any, clip: Any) -> None:
+        """The first clip after a backward; a clip without one (a norm logged late) says nothing."""
+        stepper.user_clips = True
+        if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
+            return
+        stepper.open = stepper.depth == 0
+        scaled = bool(stepper.losses) and stepper.losses[-1].scaler is not None and not stepper.unscaled
+        stepper.norm = norm / stepper.losses[-1].scale if scaled else norm
+        stepper.norm_from, stepper.norm_scaled, stepper.clip = "clip", scaled, clip
+
+    def norm_due(self, stepper: Stepper) -> bool:
+        """Whether this attempt's norm is to be computed by us: sampled by step, never beside a clip."""
+        every = self.norm_every
+        if not every or stepper.user_clips or stepper.norm is not None:
+            return False
+        number = self.step + 1 if stepper is self.primary or self.primary is None else stepper.number
+        return number % every == 0
+
+    def owner(self, params: Any) -> list[Stepper]:
+        """The optimizers that own the first or the last of ``params`` (a list of parameters)."""
+        steppers = self.steppers.values()
+        if len(steppers) == 1:
+            return list(steppers)
+        ends = {id(params[0]), id(params[-1])} if params else set()
+        for stepper in steppers:
+            stepper.look()
+        return [stepper for stepper in steppers if not ends.isdisjoint(stepper.params)]
+
+    # -- records
+
+    def record(self, stepper: Stepper, *, stepped: Any, skipped: Any) -> None:
+        """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more."""
+        now = monotonic_ns()
+        if not stepper.number:
+            self.first_step(stepper, stepper.ref())
+        stepper.number += 1
+        primary = stepper is self.primary
+        if primary:
+            self.step += 1
+        if self.orphans:
+            self._take_orphans(stepper)
+        flags, values = self._values(stepper)
+        values += (skipped, stepped)
+        paused = self.reporter.paused_ns
+        if stepper.last_ns:
+            flags |= HAS_TIME
+            values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
+        stepper.last_ns, stepper.last_paused = now, paused
+        values += stepper.lrs
+        if not self.quiet and not capturing():
+            self._send(now, stepper.record_names(flags), values, stepper)
+        if primary and self.orphans:
+            self._tell_orphans(now)
+        stepper.reset()
+
+    def _values(self, stepper: Stepper) -> tuple[int, list[Any]]:
+        """Loss, norm, scale and found_inf, as far as they are known, and which of them are."""
+        flags, values, losses = 0, [], stepper.losses
+        if losses:
+            flags = HAS_LOSS
+            values += (_sum(losses), float(len(losses)))
+            for loss in losses:
+                loss.used = True
+            if stepper.scale is None:
+                stepper.scale, stepper.scaler = losses[-1].scale, losses[-1].scaler
+        if stepper.norm is not None:
+            flags |= HAS_NORM
+            values.append(stepper.norm)
+            self._tell_source(stepper)
+        if stepper.scale is not None:
+            flags |= HAS_SCALE
+            values.append(stepper.scale)
+        if stepper.found_inf is not None:
+            flags |= HAS_FOUND_INF
+            values.append(stepper.found_inf)
+        return flags, values
+
+    def _send(self, now: int, names: tuple[str, ...], values: list[Any], stepper: Stepper) -> None:
+        if names is not stepper.names_told:
+            stepper.names_told = names
+            self.reporter.taken(names)
+        reporter = self.reporter
+        item = (max(self.step, 0), now + reporter.offset_ns, names, *values)
+        for value in values:
+            if type(value) is not float:
+                reporter.stage(item, None if type(stepper.scale) is float else stepper.scaler)
+                return
+        reporter.put(item)
+
+    def _take_orphans(self, stepper: Stepper) -> None:
+        """Losses of no known optimizer are those of one that is new, or whose gradients torch hides."""
+        if not stepper.reached and not stepper.losses:
+            stepper.losses, self.orphans = self.orphans, []
+
+    def _tell_orphans(self, now: int) -> None:
+        """What no optimizer was seen to use goes beside the primary's record as ``loss/<i>``."""
+        orphans = [loss for loss in self.orphans if not loss.used]
+        self.orphans = []
+        if orphans and not self.quiet:
+            names = tuple(f"loss/{i}" for i in range(len(orphans)))
+            values = [loss.value for loss in orphans]
+            self.reporter.stage((max(self.step, 0), now + self.reporter.offset_ns, names, *values), None)
+
+    def _tell_source(self, stepper: Stepper) -> None:
+        """An event where the norm comes from elsewhere than before, or is clipped elsewhere."""
+        clip = stepper.clip
+        source = (stepper.norm_from, stepper.norm_scaled, clip)
+        told = stepper.told
+        if source == told:
+            return
+        if told is not None and source[:2] == told[:2]:
+            stepper.clips_told += 1
+            if stepper.clips_told > CLIP_CHANGES:
+                return
+        stepper.told = source
+        data = {"optimizer": stepper.name, "source": stepper.norm_from, "clip": clip}
+        if stepper.norm_scaled:
+            data["scaled"] = True
+        self.reporter.put_event("grad-norm-source", data, max(self.step, 0))
+
+    def scale_changed(self, scaler: str, before: float, after: float) -> None:
+        """A scaler event: growth or backoff, at the step after which it happened."""
+        change = "growth" if after > before else "backoff"
+        data = {"scaler": scaler, "change": change, "from": before, "to": after}
+        self.reporter.put_event("scaler", data, max(self.step, 0))
+
+    @property
+    def current_step(self) -> int:
+        """The coming step while a backward waits for it, else the newest one."""
+        waiting = any(True for stepper in self.steppers.values() if _open_loss(stepper))
+        return max(self.step + waiting, 0)
+
+
+def restored_steps(optimizer: Any) -> int:
+    """Steps that a loaded state says were made; 0 where it says none or the count lies on a device."""
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if param not in optimizer.state:
+                continue
+            count = optimizer.state[param].get("step", 0)
+            return int(count) if isinstance(count, (int, float)) or count.is_cpu else 0
+    return 0
+
+
+def _open_loss(stepper: Stepper) -> bool:
+    losses = stepper.losses
+    return bool(losses) and not losses[-1].used
+
+
+def _sum(losses: list[Loss]) -> Any:
+    """Sum of the values; on a device the adding is queued there."""
+    if len(losses) == 1:
+        return losses[0].value
+    total = losses[0].value
+    for loss in losses[1:]:
+        total = total + loss.value
+    return total
+
+
+def _fold(losses: list[Loss]) -> None:
+    """Keeps a long accumulation bounded: all but the newest become one. Their count is lost, not their sum."""
+    newest = losses[-1]
+    folded = Loss(_sum(losses[:-1]), newest.scaler, newest.scale)
+    losses[:] = [folded, newest]
+
+
+def _norm_every(grad_norm: str | int | bool) -> int:
+    """``"auto"``: every 16th step; a number: every so many; True: every step; False or 0: never."""
+    if grad_norm == "auto":
+        return NORM_EVERY
+    if isinstance(grad_norm, bool):
+        return int(grad_norm)
+    if isinstance(grad_norm, int) and grad_norm >= 0:
+        return grad_norm
+    raise ValueError(f'grad_norm: expected "auto", True, False or a number of steps, got {grad_norm!r}')

@@ -1,0 +1,116 @@
+"""Losses: the scalars that are backpropagated, unscaled.
+
+``torch.autograd.backward`` is looked up at every ``Tensor.backward``, so replacing the module's
+attribute catches both. What ``GradScaler.scale`` returned is known by identity, and its
+unscaled value is taken instead; anything built on it is divided by the scale.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import patching
+from .ledger import Seen
+from .scaler import Scaled, forget_scaled, scaled_source
+from .staging import read
+from .stepper import Loss
+
+_is_compiling = torch.compiler.is_compiling
+
+
+class _Depth:
+    """Whether a backward is under way: reentrant checkpoints call backward inside it."""
+
+    __slots__ = ("inside",)
+
+    def __init__(self) -> None:
+        self.inside = False
+
+
+_depth = _Depth()
+
+
+def install() -> list[patching.Undo]:
+    """Watches every backward of the process."""
+    _depth.inside = False
+    return [patching.replace(torch.autograd, "backward", _watched)]
+
+
+def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if not patching.attached or _depth.inside or _is_compiling():
+            return original(*args, **kwargs)
+        found, seen = _before(args, kwargs)
+        _depth.inside = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            _depth.inside = False
+        _after(found, seen)
+        return result
+
+    return backward
+
+
+def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
+    """Values of the losses (read before anything can change them) and the gradients' state."""
+    found: list[Any] = []
+    seen: list[tuple[Any, Seen]] = []
+    for ledger in patching.attached:
+        try:
+            found = found or _values(args, kwargs)
+            seen.append((ledger, ledger.before_backward()))
+        except Exception as error:
+            ledger.trouble("before backward", error)
+    return found, seen
+
+
+def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
+    for ledger, marks in seen:
+        try:
+            if found:
+                ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
+        except Exception as error:
+            ledger.trouble("after backward", error)
+
+
+def _loss(ledger: Any, value: Any, scaled: Scaled | None) -> Loss:
+    if scaled is None:
+        return Loss(value, None, None)
+    return Loss(value, ledger.scaler_name(scaled.scaler), scaled.scale)
+
+
+def _values(args: Any, kwargs: Any) -> list[tuple[Any, Scaled | None]]:
+    """(unscaled value, how it was scaled) of each scalar that is backpropagated."""
+    tensors = args[0] if args else kwargs.get("tensors")
+    grads = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
+    if isinstance(tensors, Tensor):
+        one = _value(tensors, grads)
+        return [] if one is None else [one]
+    tensors = tuple(tensors or ())
+    grads = tuple(grads) if isinstance(grads, (tuple, list)) else (None,) * len(tensors)
+    return [one for one in map(_value, tensors, grads) if one is not None]
+
+
+def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:
+    """One loss. With a scalar ``gradient`` argument the objective is their product."""
+    if not isinstance(tensor, Tensor) or tensor.numel() != 1:
+        return None
+    scaled = forget_scaled(tensor)
+    if scaled is not None and scaled.value is not None:
+        value = scaled.value
+    else:
+        value = read(tensor)
+        scaled = scaled_source(tensor)
+        if scaled is not None and value is not None:
+            value = value / scaled.scale
+    if value is not None and grad is not None:
+        factor = read(grad)
+        value = None if factor is None else value * factor
+    return None if value is None else (value, scaled)

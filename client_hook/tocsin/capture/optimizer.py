@@ -1,0 +1,166 @@
+"""Optimizer steps: the learning rates used, what was stepped, and gradients cleared without a step.
+
+torch's global step hooks fire for every optimizer, also those made before. A scaled step that
+is skipped never gets here (``scaler.py`` sees it). A subclass that calls ``super().step()``
+fires them twice; an exception inside a step leaves the second one out.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from . import patching
+from .gradients import own_norm
+from .staging import read
+from .stepper import Stepper
+
+_is_compiling = torch.compiler.is_compiling
+
+
+def install() -> list[patching.Undo]:
+    """Watches every optimizer of the process."""
+    hooks = [
+        register_optimizer_step_pre_hook(_eager(_before_step)),
+        register_optimizer_step_post_hook(_eager(_after_step)),
+    ]
+    undo: list[patching.Undo] = [hook.remove for hook in hooks]
+    for cls in patching.subclasses_with(torch.optim.Optimizer, "zero_grad"):
+        undo.append(patching.replace(cls, "zero_grad", _watch_zero_grad))
+    undo.append(patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad))
+    undo.append(patching.replace(torch.optim.Optimizer, "__init__", _watch_init))
+    return undo
+
+
+def _eager(hook: Callable[..., None]) -> Callable[..., None]:
+    """``hook`` left out of compilation: traced into a graph it would never fire."""
+    try:
+        return torch.compiler.disable(hook)  # type: ignore[no-any-return]
+    except Exception:
+        return hook
+
+
+# -- step
+
+
+def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    for ledger in patching.attached:
+        try:
+            stepper = ledger.stepper(optimizer)
+            if stepper is not None:
+                _enter(ledger, stepper, optimizer, args, kwargs)
+        except Exception as error:
+            ledger.trouble("before step", error)
+
+
+def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any) -> None:
+    if stepper.deferred:
+        # A step began after another ended while a first had not: that first one raised.
+        stepper.deferred, stepper.depth = False, 0
+        _stepped(ledger, stepper)
+    stepper.depth += 1
+    if stepper.depth > 1:
+        return
+    stepper.closure = len(args) > 1 and callable(args[1]) or callable(kwargs.get("closure"))
+    if not stepper.number:
+        ledger.first_step(stepper, optimizer)
+    if not stepper.in_scaler:
+        stepper.read_rates(optimizer, read)
+    if not stepper.closure and ledger.norm_due(stepper):
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        own_norm(stepper, optimizer, None if grad_scale is None else read(grad_scale))
+
+
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    for ledger in patching.attached:
+        try:
+            stepper = ledger.stepper(optimizer)
+            if stepper is not None and stepper.depth:
+                _leave(ledger, stepper, optimizer)
+        except Exception as error:
+            ledger.trouble("after step", error)
+
+
+def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
+    stepper.depth -= 1
+    if stepper.depth:
+        stepper.deferred = True
+        return
+    stepper.deferred = False
+    if stepper.in_scaler:
+        stepper.fired = True
+        return
+    if stepper.closure and ledger.norm_due(stepper):
+        own_norm(stepper, optimizer, None)
+    _stepped(ledger, stepper)
+
+
+def _stepped(ledger: Any, stepper: Stepper) -> None:
+    ledger.record(stepper, stepped=1.0, skipped=0.0)
+
+
+# -- zero_grad
+
+
+def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if patching.attached and not _is_compiling():
+            for ledger in patching.attached:
+                try:
+                    _zeroed(ledger, self)
+                except Exception as error:
+                    ledger.trouble("zero_grad", error)
+        return original(self, *args, **kwargs)
+
+    return zero_grad
+
+
+def _zeroed(ledger: Any, optimizer: Any) -> None:
+    stepper = ledger.stepper(optimizer)
+    if stepper is None:
+        return
+    if stepper.losses or stepper.open:
+        ledger.cleared(stepper)
+
+
+def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if patching.attached and not _is_compiling():
+            for ledger in patching.attached:
+                try:
+                    first = next(iter(self.parameters()), None)
+                    for stepper in ledger.owner([first]) if first is not None else ():
+                        optimizer = stepper.ref()
+                        if optimizer is not None and id(first) in stepper.params:
+                            _zeroed(ledger, optimizer)
+                except Exception as error:
+                    ledger.trouble("zero_grad", error)
+        return original(self, *args, **kwargs)
+
+    return zero_grad
+
+
+# -- new optimizers
+
+
+def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        for ledger in patching.attached:
+            try:
+                ledger.stepper(self)
+            except Exception as error:
+                ledger.trouble("new optimizer", error)
+
+    return __init__

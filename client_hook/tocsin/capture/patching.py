@@ -1,0 +1,107 @@
+"""Class-level patches that serve all attached ledgers, and their undoing.
+
+A patch puts a wrapper where torch looks a function up; the wrapper asks ``ledgers()`` each
+time, so it is a plain pass-through while nobody is attached. Somebody else may wrap our
+wrapper: then undoing leaves it in place, as a pass-through.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .ledger import Ledger
+
+Undo = Callable[[], None]
+Install = Callable[[], list[Undo]]
+
+attached: tuple[Ledger, ...] = ()
+"""Who is told. A tuple that is replaced, never changed: callbacks read it without a lock."""
+
+_undo: list[Undo] = []
+_signals: dict[str, str] = {}
+_lock = threading.Lock()
+"""Held while joining and leaving only, never by a callback."""
+
+
+def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Undo:
+    """Puts ``make(original)`` at ``owner.name``. Raises AttributeError where there is no such name."""
+    original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
+    if original is None:
+        where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
+        raise AttributeError(f"{where}.{name}: expected a function to watch, got nothing of that name")
+    wrapper = make(original)
+    setattr(owner, name, wrapper)
+
+    def undo() -> None:
+        current = vars(owner).get(name)
+        if current is wrapper:
+            setattr(owner, name, original)
+
+    return undo
+
+
+def subclasses_with(base: type, name: str) -> list[type]:
+    """``base`` and every known subclass whose own body defines ``name``."""
+    found, seen = [], {base}
+    waiting = [base]
+    while waiting:
+        cls = waiting.pop()
+        if name in vars(cls):
+            found.append(cls)
+        fresh = [sub for sub in type.__subclasses__(cls) if sub not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return found
+
+
+def join(ledger: Ledger, installs: Mapping[str, Install]) -> dict[str, str]:
+    """Adds ``ledger``; the first one brings the patches. Returns what became of each signal."""
+    global attached
+    with _lock:
+        if not attached:
+            _bring(installs)
+        attached = (*attached, ledger)
+        return dict(_signals)
+
+
+def detach(ledger: Ledger) -> None:
+    """Takes ``ledger`` away; with the last one torch is as it was. Twice is once."""
+    global attached
+    with _lock:
+        attached = tuple(one for one in attached if one is not ledger)
+        if not attached:
+            _take_back()
+
+
+def _bring(installs: Mapping[str, Install]) -> None:
+    for signal, install in installs.items():
+        try:
+            _undo.extend(install())
+            _signals[signal] = "ok"
+        except Exception as error:
+            _signals[signal] = f"missing: {error}"
+            warnings.warn(f"tocsin: no {signal} signal in this torch: {error}", RuntimeWarning, stacklevel=5)
+
+
+def _take_back() -> None:
+    while _undo:
+        undo = _undo.pop()
+        try:
+            undo()
+        except Exception:
+            pass
+
+
+def _silence_in_child() -> None:
+    """A forked child (a DataLoader worker) tells nobody; the patches stay as pass-throughs."""
+    global attached, _lock
+    attached = ()
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_silence_in_child)

@@ -1,0 +1,311 @@
+"""Loss scale: what it was at a step, whether it skipped the step, when it grew or backed off.
+
+Patched on the class of ``torch.amp.GradScaler`` and on every subclass that overrides a method,
+so scalers made before and after, and pickled ones, are seen. The scale is read when a loss is
+scaled, once between two updates: that is the scale in force for the step, whatever the
+script does to the scaler afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import patching
+from .gradients import own_norm
+from .staging import read
+from .stepper import Stepper
+
+REMEMBERED = 1024
+"""Scaled losses that wait for their backward; older ones are forgotten."""
+
+_is_compiling = torch.compiler.is_compiling
+
+
+class Scaled:
+    """A scaled loss: the unscaled value (None for what is no scalar), by which scaler and scale."""
+
+    __slots__ = ("node", "ref", "scale", "scaler", "value")
+
+    def __init__(self, output: Tensor, value: Any, scaler: Any, scale: Any) -> None:
+        self.ref = weakref.ref(output)
+        self.value = value
+        self.scaler = scaler
+        self.scale = scale
+
+
+_scaled: dict[int, Scaled] = {}
+_scales: dict[int, tuple[Any, Any]] = {}
+"""id(scaler) -> (weak reference, scale since its last update)."""
+
+
+def install() -> list[patching.Undo]:
+    """Watches every scaler of the process."""
+    _scaled.clear()
+    _scales.clear()
+    methods = {
+        "scale": _watch_scale,
+        "unscale_": _watch_unscale,
+        "step": _watch_step,
+        "update": _watch_update,
+    }
+    return [
+        patching.replace(cls, name, make)
+        for name, make in methods.items()
+        for cls in patching.subclasses_with(torch.amp.GradScaler, name)
+    ]
+
+
+def _idle(scaler: Any) -> bool:
+    return not patching.attached or _is_compiling() or not getattr(scaler, "_enabled", True)
+
+
+# -- scale
+
+
+def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def scale(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, outputs, *args, **kwargs)
+        if not _idle(self):
+            try:
+                _remember(self, outputs, result)
+            except Exception as error:
+                _tell(error, "scale")
+        return result
+
+    return scale
+
+
+def _remember(scaler: Any, outputs: Any, result: Any) -> None:
+    """Notes which unscaled value each scaled one stands for. Iterators are left alone."""
+    if isinstance(outputs, Tensor):
+        scale = scale_of(scaler)
+        if len(_scaled) > REMEMBERED:
+            _scaled.clear()
+        value = read(outputs) if outputs.numel() == 1 else None
+        _scaled[id(result)] = Scaled(result, value, scaler, scale)
+    elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
+        for output, one in zip(outputs, result):
+            _remember(scaler, output, one)
+
+
+def scale_of(scaler: Any) -> Any:
+    """The scale since the last update, read once; None before the first loss or where torch hides it."""
+    known = _scales.get(id(scaler))
+    if known is not None and known[0]() is scaler:
+        return known[1]
+    scale = read(getattr(scaler, "_scale", None))
+    if scale is not None:
+        if len(_scales) > REMEMBERED:
+            _scales.clear()
+        _scales[id(scaler)] = (weakref.ref(scaler), scale)
+    return scale
+
+
+def forget_scaled(tensor: Tensor) -> Scaled | None:
+    """What ``tensor`` is the scaled form of, if it came out of a scaler; asked once, at its backward."""
+    if not _scaled:
+        return None
+    scaled = _scaled.pop(id(tensor), None)
+    return scaled if scaled is not None and scaled.ref() is tensor else None
+
+
+def scaled_source(tensor: Tensor) -> Scaled | None:
+    """The scaled loss that ``tensor`` was computed from, a few operations back; None if there is none.
+
+    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``.
+    """
+    if not _scaled:
+        return None
+    nodes = {}
+    for key, scaled in tuple(_scaled.items()):
+        output = scaled.ref()
+        if output is None:
+            del _scaled[key]
+        elif output.grad_fn is not None:
+            nodes[output.grad_fn] = scaled
+    waiting = [tensor.grad_fn]
+    for _ in range(16 if nodes else 0):
+        if not waiting:
+            break
+        node = waiting.pop(0)
+        if node in nodes:
+            return nodes[node]
+        waiting.extend(after for after, _ in getattr(node, "next_functions", ()) if after is not None)
+    return None
+
+
+# -- unscale_
+
+
+def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def unscale_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, optimizer, *args, **kwargs)
+        if not _idle(self):
+            for ledger in patching.attached:
+                try:
+                    _unscaled(ledger, self, optimizer)
+                except Exception as error:
+                    ledger.trouble("unscale_", error)
+        return result
+
+    return unscale_
+
+
+def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
+    stepper = ledger.stepper(optimizer)
+    if stepper is None:
+        return
+    stepper.unscaled = True
+    if stepper.in_scaler:
+        if ledger.norm_due(stepper):
+            own_norm(stepper, optimizer, None)
+        return
+    stepper.open = True
+    stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
+    stepper.found_inf = found_inf_of(scaler, optimizer)
+
+
+def found_inf_of(scaler: Any, optimizer: Any) -> Any:
+    """1.0 or 0.0 (a device scalar on a device): whether the unscaling met a non-finite gradient.
+
+    ``update()`` adds all optimizers' flags into the first one's tensor, so it is read before.
+    """
+    states = getattr(scaler, "_per_optimizer_states", None)
+    if not states or id(optimizer) not in states:
+        return None
+    flags = [read(flag) for flag in states[id(optimizer)].get("found_inf_per_device", {}).values()]
+    flags = [flag for flag in flags if flag is not None]
+    if not flags:
+        return None
+    if all(type(flag) is float for flag in flags):
+        return 1.0 if any(flags) else 0.0
+    return flags[0] if len(flags) == 1 else sum(flag.to(flags[0].device, non_blocking=True) for flag in flags)
+
+
+# -- step
+
+
+def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if _idle(self):
+            return original(self, optimizer, *args, **kwargs)
+        opened = _open(self, optimizer)
+        done = False
+        try:
+            result = original(self, optimizer, *args, **kwargs)
+            done = True
+            return result
+        finally:
+            _close(self, opened, done)
+
+    return step
+
+
+def _open(scaler: Any, optimizer: Any) -> list[tuple[Any, Stepper, Any]]:
+    opened = []
+    for ledger in patching.attached:
+        try:
+            inner = unwrapped(optimizer)
+            stepper = ledger.stepper(inner)
+            if stepper is None or stepper.in_scaler:
+                continue
+            stepper.in_scaler, stepper.fired, stepper.depth = True, False, 0
+            opened.append((ledger, stepper, optimizer))
+            if not stepper.number:
+                ledger.first_step(stepper, inner)
+            stepper.read_rates(inner, read)
+            stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
+            if stepper.unscaled and ledger.norm_due(stepper):
+                own_norm(stepper, inner, None)
+        except Exception as error:
+            ledger.trouble("before scaler.step", error)
+    return opened
+
+
+def _close(scaler: Any, opened: list[tuple[Any, Stepper, Any]], done: bool) -> None:
+    for ledger, stepper, optimizer in opened:
+        try:
+            stepper.in_scaler, stepper.depth = False, 0
+            if not done:
+                continue
+            found = found_inf_of(scaler, optimizer)
+            fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+            stepped, skipped, found = _outcome(found, stepper.fired, fused)
+            stepper.found_inf = found
+            ledger.record(stepper, stepped=stepped, skipped=skipped)
+        except Exception as error:
+            ledger.trouble("after scaler.step", error)
+
+
+def _outcome(found: Any, fired: bool, fused: bool) -> tuple[Any, Any, Any]:
+    """(stepped, skipped, found_inf). Unfused, torch itself asked the flag: whether the step ran says it.
+
+    A fused optimizer always runs and decides on the device, so there the flag is the answer.
+    """
+    if type(found) is float:
+        skip = 1.0 if found > 0 else 0.0
+        return 1.0 - skip, skip, found
+    if found is None or not fused:
+        skip = 0.0 if fired else 1.0
+        return 1.0 - skip, skip, None if found is None else skip
+    skipped = (found > 0).to(torch.float32)
+    return 1.0 - skipped, skipped, skipped
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The torch optimizer inside a wrapper's ``.optimizer``."""
+    for _ in range(4):
+        if isinstance(optimizer, torch.optim.Optimizer):
+            break
+        optimizer = getattr(optimizer, "optimizer", optimizer)
+    return optimizer
+
+
+# -- update
+
+
+def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _idle(self):
+            return original(self, *args, **kwargs)
+        before = _host_scale(self)
+        result = original(self, *args, **kwargs)
+        _updated(self, before)
+        return result
+
+    return update
+
+
+def _host_scale(scaler: Any) -> Any:
+    """The scale if it lies in host memory. On a device the change is seen at the next record."""
+    try:
+        scale = getattr(scaler, "_scale", None)
+        return read(scale) if not isinstance(scale, Tensor) or scale.is_cpu else None
+    except Exception:
+        return None
+
+
+def _updated(scaler: Any, before: Any) -> None:
+    for ledger in patching.attached:
+        try:
+            known = _scales.pop(id(scaler), None)
+            after = _host_scale(scaler)
+            if before is not None and after is not None and after != before:
+                ledger.scale_changed(ledger.scaler_name(scaler), before, after)
+        except Exception as error:
+            ledger.trouble("update", error)
+
+
+def _tell(error: Exception, where: str) -> None:
+    for ledger in patching.attached:
+        ledger.trouble(where, error)

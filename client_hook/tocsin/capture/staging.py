@@ -1,0 +1,171 @@
+"""How a number gets from a tensor to the host without waiting for a device.
+
+A tensor in host memory is read at once. A CUDA scalar is copied on the current stream into
+float32 (so later changes in place do not matter and no graph stays alive), and when its
+record is complete all of them go by one stack and one ``non_blocking`` copy into a slot of a
+pinned ring, followed by an event. Slots are looked at oldest first on the training thread at
+the next record; a slot whose event has not happened yet is left alone, never waited for.
+
+Policy: a full ring drops the record's device values, counted in ``dropped``; its host values go out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SLOTS = 1024
+WIDTH = 32
+"""The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
+
+_CUDA = torch.backends.cuda.is_built()
+"""A build without CUDA raises when asked whether it captures a graph."""
+
+Item = tuple[Any, ...]
+Deliver = Callable[[Item, Any], None]
+
+
+def read(value: Any) -> Any:
+    """A Python float, a device scalar that nobody else changes, or None for what is neither.
+
+    Takes numbers and tensors of one element. Host tensors are read at once, never kept.
+    """
+    try:
+        if isinstance(value, Tensor):
+            return _read_tensor(value)
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_tensor(value: Tensor) -> Any:
+    if type(value) is Tensor and value.is_cpu:  # the common case first: this runs every step
+        return float(value.item()) if value.numel() == 1 else None
+    local = getattr(value, "_local_tensor", None)
+    if local is not None:
+        value = local
+    if value.numel() != 1 or value.is_complex():
+        return None
+    if value.is_cpu:
+        return float(value.detach().item())
+    return _copied(value) if value.is_cuda and not capturing() else None
+
+
+def _copied(value: Tensor) -> Tensor:
+    """A float32 0-dim copy on the same device, made by work queued on the current stream."""
+    return value.detach().reshape(()).to(torch.float32, copy=True)
+
+
+def capturing() -> bool:
+    """True while a CUDA graph is being captured: hooks run once then, not at replay."""
+    return _CUDA and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+class Staging:
+    """Records with device values, on their way to the host in the order they were made.
+
+    ``deliver(item, note)`` gets each one with every value a float; a value that did not fit is NaN-free:
+    its record is sent without it.
+    """
+
+    __slots__ = ("_deliver", "_event", "_next", "_ring", "_waiting", "dropped")
+
+    def __init__(
+        self, deliver: Deliver, *, ring: Tensor | None = None, event: Callable[[], Any] | None = None
+    ) -> None:
+        self._deliver = deliver
+        self._ring = ring
+        self._event = event or (lambda: torch.cuda.Event())
+        self._next = 0
+        self._waiting: deque[tuple[Item, list[int], Any, int, list[Any]]] = deque()
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, item: Item, note: Any = None) -> None:
+        """Queues one record ``(step, t_ns, names, *values)`` some of whose values are device scalars."""
+        at = [index for index, value in enumerate(item) if isinstance(value, Tensor)]
+        if not at:
+            self._waiting.append((item, at, note, -1, []))
+        elif len(self._waiting) >= SLOTS or len(at) > WIDTH:
+            self.dropped += 1
+            self._waiting.append((_without(item, at), [], note, -1, []))
+        else:
+            self._send(item, at, note)
+        self.poll()
+
+    def _send(self, item: Item, at: list[int], note: Any) -> None:
+        """One stack and one copy a device, then an event a device."""
+        slot = self._next % SLOTS
+        self._next += 1
+        row = self._memory()[slot]
+        by_device: dict[torch.device, list[int]] = {}
+        for index in at:
+            by_device.setdefault(item[index].device, []).append(index)
+        order: list[int] = []
+        events = []
+        for device, places in by_device.items():
+            start = len(order)
+            order.extend(places)
+            events.append(self._copy(device, [item[place] for place in places], row[start : len(order)]))
+        held = tuple(None if isinstance(value, Tensor) else value for value in item)
+        self._waiting.append((held, order, note, slot, events))
+
+    def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
+        with torch.cuda.device(device) if torch.cuda.is_initialized() else _NoDevice():
+            into.copy_(torch.stack(values), non_blocking=True)
+            event = self._event()
+            event.record()
+        return event
+
+    def _memory(self) -> Tensor:
+        if self._ring is None:
+            self._ring = torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=True)
+        return self._ring
+
+    def poll(self) -> None:
+        """Delivers what has arrived, oldest first. Asks, never waits."""
+        waiting = self._waiting
+        if not waiting or capturing():
+            return
+        while waiting and all(event.query() for event in waiting[0][4]):
+            self._arrive(waiting.popleft())
+
+    def drain(self) -> None:
+        """At the end of a run only: waits for the device, then delivers everything."""
+        while self._waiting:
+            for event in self._waiting[0][4]:
+                event.synchronize()
+            self._arrive(self._waiting.popleft())
+
+    def _arrive(self, entry: tuple[Item, list[int], Any, int, list[Any]]) -> None:
+        item, order, note, slot, _ = entry
+        if order:
+            values = list(item)
+            for index, value in zip(order, self._memory()[slot].tolist()):
+                values[index] = value
+            item = tuple(values)
+        self._deliver(item, note)
+
+
+def _without(item: Item, at: list[int]) -> Item:
+    """The record without the values at ``at`` (positions in the item) and without their names."""
+    gone = {index - 3 for index in at}
+    names = tuple(name for place, name in enumerate(item[2]) if place not in gone)
+    values = tuple(value for index, value in enumerate(item) if index > 2 and index not in at)
+    return (item[0], item[1], names, *values)
+
+
+class _NoDevice:
+    """Where no CUDA context exists there is no device to choose."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None

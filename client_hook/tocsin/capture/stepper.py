@@ -1,0 +1,174 @@
+"""What is known of one optimizer between two of its steps, and the names of its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GROUPS = 64
+"""Learning rates of at most this many parameter groups are reported."""
+PROBES = 3
+_FIRST = (0,)
+
+HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME = 1, 2, 4, 8, 16
+
+
+class Loss:
+    """One backpropagated scalar: its unscaled value, and whether an attempted step has used it."""
+
+    __slots__ = ("scale", "scaler", "used", "value")
+
+    def __init__(self, value: Any, scaler: str | None, scale: Any) -> None:
+        self.value = value
+        self.scaler = scaler
+        """Name of the scaler that scaled it, None where it was not scaled."""
+        self.scale = scale
+        self.used = False
+
+
+class Stepper:
+    """State of one optimizer since its last record. ``number`` counts its attempted steps."""
+
+    __slots__ = (
+        "clip",
+        "clips_told",
+        "closure",
+        "deferred",
+        "depth",
+        "fired",
+        "found_inf",
+        "in_scaler",
+        "last_ns",
+        "last_paused",
+        "losses",
+        "lr_groups",
+        "lrs",
+        "name",
+        "names",
+        "names_told",
+        "norm",
+        "norm_from",
+        "norm_scaled",
+        "number",
+        "open",
+        "params",
+        "params_in",
+        "probes",
+        "reached",
+        "ref",
+        "scale",
+        "scaler",
+        "suffix",
+        "told",
+        "unscaled",
+        "user_clips",
+    )
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+        self.name = ""
+        """Empty until it is first needed."""
+        self.suffix = ""
+        self.number = 0
+        self.names: dict[Any, tuple[str, ...]] = {}
+        self.names_told: tuple[str, ...] = ()
+        self.params: frozenset[int] = frozenset()
+        self.params_in = -1
+        self.probes: tuple[Any, ...] = ()
+        self.reached = False
+        """Whether a backward was ever seen to change its probes."""
+        self.user_clips = False
+        self.told: tuple[str, bool, Any] | None = None
+        self.clips_told = 0
+        self.last_ns = 0
+        self.last_paused = 0
+        self.depth = 0
+        self.deferred = False
+        self.in_scaler = False
+        self.fired = False
+        self.closure = False
+        self.losses: list[Loss] = []
+        self.lrs: tuple[Any, ...] = ()
+        self.lr_groups: tuple[int, ...] = ()
+        self.reset()
+
+    def reset(self) -> None:
+        """After a record, or when its gradients were cleared: nothing waits any more."""
+        if self.losses:
+            self.losses = []
+        self.norm: Any = None
+        self.norm_from = ""
+        self.norm_scaled = False
+        self.clip: Any = None
+        self.open = False
+        self.unscaled = False
+        self.scaler: str | None = None
+        self.scale: Any = None
+        self.found_inf: Any = None
+
+    def look(self) -> None:
+        """Chooses the probes again where parameter groups were added since."""
+        optimizer = self.ref()
+        if optimizer is None:
+            return
+        groups = optimizer.param_groups
+        count = sum(len(group["params"]) for group in groups)
+        if count == self.params_in:
+            return
+        every = [param for group in groups for param in group["params"]]
+        self.params_in = count
+        self.params = frozenset(map(id, every))
+        live = [param for param in every if param.requires_grad and param.is_leaf]
+        places = sorted({len(live) * k // PROBES for k in range(PROBES)}) if live else []
+        self.probes = tuple(live[place] for place in places)
+
+    def marks(self) -> list[tuple[Any, Any, int]]:
+        """The probes' gradients and their versions, to see whether a backward changed them."""
+        out = []
+        for probe in self.probes:
+            grad = probe.grad
+            out.append((probe, grad, 0 if grad is None else grad._version))
+        return out
+
+    def read_rates(self, optimizer: Any, read: Any) -> None:
+        """``lr`` of each parameter group as the coming step uses it; a group without one is left out."""
+        groups = optimizer.param_groups
+        if len(groups) == 1 and type(rate := groups[0].get("lr")) is float:
+            self.lrs, self.lr_groups = (rate,), _FIRST
+            return
+        rates = [(k, read(group.get("lr"))) for k, group in enumerate(groups[:GROUPS])]
+        self.lrs = tuple(rate for _, rate in rates if rate is not None)
+        self.lr_groups = tuple(k for k, rate in rates if rate is not None)
+
+    def record_names(self, flags: int) -> tuple[str, ...]:
+        """Names of the values of a record, in the order in which ``Ledger.record`` writes them."""
+        key = (flags, self.lr_groups)
+        names = self.names.get(key)
+        if names is None:
+            names = self.names[key] = tuple(_names(flags, self.lr_groups, self.suffix))
+        return names
+
+
+def changed(marks: list[tuple[Any, Any, int]]) -> bool:
+    """Whether any probe has another gradient, or the same one written to."""
+    for probe, before, version in marks:
+        grad = probe.grad
+        if grad is not before or (grad is not None and grad._version != version):
+            return True
+    return False
+
+
+def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
+    names = []
+    if flags & HAS_LOSS:
+        names += ["loss", "loss_n"]
+    if flags & HAS_NORM:
+        names.append("grad_norm")
+    if flags & HAS_SCALE:
+        names.append("scale")
+    if flags & HAS_FOUND_INF:
+        names.append("found_inf")
+    names += ["skipped", "stepped"]
+    if flags & HAS_TIME:
+        names.append("step_time")
+    names = [name + suffix for name in names]
+    return names + [f"lr{suffix}" + (f"/g{k}" if k else "") for k in groups]

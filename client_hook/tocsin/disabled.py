@@ -1,0 +1,44 @@
+"""A run that says nothing: ``TOCSIN_DISABLE=1``, another rank, or a watch that could not begin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+class NoRun:
+    """Has every method of :class:`tocsin.run.Run`; each does nothing."""
+
+    id = ""
+    current_step = 0
+
+    def __init__(self, project: str = "", name: str = "") -> None:
+        self.project = project
+        self.name = name
+
+    def _nothing(self, *args: Any, **values: Any) -> None:
+        return None
+
+    log = step = evaluate = event = expect = batch = check = finish = load_state_dict = _nothing
+
+    def state_dict(self) -> dict[str, int]:
+        """No step was counted."""
+        return {"step": 0}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Only runs the body."""
+        yield
+
+    def on_alert(self, *rules: Any, severity: str | None = None) -> Any:
+        """The function itself: no alert will come."""
+        if len(rules) == 1 and callable(rules[0]):
+            return rules[0]
+        return lambda handler: handler
+
+    def __enter__(self) -> NoRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None

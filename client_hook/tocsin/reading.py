@@ -1,0 +1,67 @@
+"""Numbers out of what a script hands in: Python numbers, NumPy, tensors. Never waits for a CUDA device."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LEAVES = 256
+"""Of a nested batch so many tensors are looked at."""
+
+
+def number(value: Any) -> Any:
+    """A float, a scalar that still lies on a device, or None for what is no single number.
+
+    Values of other libraries (NumPy, JAX) are converted at once.
+    """
+    if type(value) is float:
+        return value
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        from .capture.staging import read
+
+        return read(value)
+    if value is None or isinstance(value, (str, bytes)):
+        return None
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def nonfinite(batch: Any) -> Any:
+    """1.0 if anything in ``batch`` is NaN or infinite, else 0.0; of device tensors a scalar on the device."""
+    flags = [flag for leaf in _leaves(batch) if (flag := _flag(leaf)) is not None]
+    host = max((flag for flag in flags if type(flag) is float), default=0.0)
+    device = [flag for flag in flags if type(flag) is not float]
+    if host or not device:
+        return host
+    found = device[0]
+    for flag in device[1:]:
+        found = found.maximum(flag.to(found.device, non_blocking=True))
+    return found
+
+
+def _flag(leaf: Any) -> Any:
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(leaf, torch.Tensor):
+        return number((~torch.isfinite(leaf.detach())).any()) if leaf.is_floating_point() else None
+    if numpy is not None and isinstance(leaf, numpy.ndarray):
+        return float(not numpy.isfinite(leaf).all()) if leaf.dtype.kind in "fc" else None
+    return float(not math.isfinite(leaf)) if isinstance(leaf, float) else None
+
+
+def _leaves(batch: Any) -> Iterator[Any]:
+    """The tensors of nested lists, tuples and mappings, the first LEAVES of them."""
+    waiting, left = [batch], LEAVES
+    while waiting and left:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, Mapping):
+            waiting.extend(list(one.values())[:LEAVES])
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one[:LEAVES])
+        else:
+            yield one

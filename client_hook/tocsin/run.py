@@ -1,0 +1,318 @@
+"""The Run: what a training script says of itself. Nothing here raises into training or waits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from . import ending
+from .configuration import plain
+from .greeting import Facts
+from .reading import nonfinite, number
+from .watching import LOG, Watch
+
+NAMES = 4096
+"""Different sets of logged names that are remembered; beyond it they are looked at each time."""
+_INF = float("inf")
+
+
+class Run:
+    """One training run of this process. Made by :func:`tocsin.watch`.
+
+    Every method is safe in a fork, after the end, after the server died, and twice.
+    """
+
+    def __init__(self, watch: Watch, facts: Facts, ledger: Any = None) -> None:
+        self._watch = watch
+        self._facts = facts
+        self._ledger = ledger
+        self._step = (facts.start_step or 0) - 1
+        self._last_ns = 0
+        self._last_paused = 0
+        self._ended = False
+        self._batch: Any = None
+        self._goals: dict[str, tuple[Any, Any]] = {}
+        self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
+        self._phases: list[str] = []
+        watch.handle = self._handle
+        ending.begin(self)
+
+    # -- what it is
+
+    @property
+    def project(self) -> str:
+        return self._facts.project
+
+    @property
+    def name(self) -> str:
+        return self._facts.name
+
+    @property
+    def id(self) -> str:
+        """The run's identifier; empty where the server joins ranks and gives it."""
+        return self._facts.identity.run
+
+    @property
+    def current_step(self) -> int:
+        """The step that a value logged now belongs to: the coming one while a backward waits for it."""
+        ledger = self._ledger
+        if ledger is None or ledger.quiet:
+            return max(self._step, 0)
+        return int(ledger.current_step)
+
+    def state_dict(self) -> dict[str, int]:
+        """To be saved beside the optimizer's state: the next step's number."""
+        step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
+        return {"step": step + 1}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues the count of steps where a checkpoint's ``state_dict()`` was."""
+        try:
+            self._step = int(state["step"]) - 1
+            if self._ledger is not None:
+                self._ledger.continue_at(self._step)
+        except Exception as error:
+            self._watch.trouble("load_state_dict", error)
+
+    # -- numbers
+
+    def log(
+        self, mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any
+    ) -> None:
+        """Adds named numbers to a step: floats, or tensors of one element on any device.
+
+        Without ``step`` they belong to the coming step while a backward waits for it, else to
+        the newest. A name that capture reports too is sent as ``logged/<name>``.
+        """
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            if mapping:
+                values = {**mapping, **values}
+            names = tuple(values)
+            row = values.values()
+            known = watch.names.get(names)
+            if known is None:
+                known = self._name(names)
+            if step is None:
+                step = self.current_step
+            for value in row:
+                if type(value) is not float:
+                    self._log_mixed(step, known, tuple(row))
+                    return
+            watch.put((step, watch.now_ns(), known, *row))
+        except Exception as error:
+            watch.trouble("log", error)
+
+    def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
+        """The names as they are sent: as text, those of capture moved aside, interned."""
+        watch = self._watch
+        captured = () if self._ledger is None or self._ledger.quiet else watch.captured
+        known = tuple(f"logged/{name}" if name in captured else str(name) for name in names)
+        if len(watch.names) < NAMES:
+            known = watch.names.setdefault(names, known)
+        return known
+
+    def _log_mixed(self, step: int, names: tuple[str, ...], row: tuple[Any, ...]) -> None:
+        """Values that are no plain floats: read now, or copied on their device; what is no number is left out."""
+        values = [number(value) for value in row]
+        if any(value is None for value in values):
+            pairs = [(name, value) for name, value in zip(names, values) if value is not None]
+            names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
+            self._watch.say(
+                "tocsin: expected numbers or tensors of one element, got others too: they are left out"
+            )
+        if values:
+            self._watch.stage((int(step), self._watch.now_ns(), names, *values))
+
+    def step(self, loss: Any = None, *, step: int | None = None, **values: Any) -> None:
+        """One step said by the script itself: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
+
+        From the first call on the run's automatic records stop, so no step comes twice.
+        """
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            if self._ledger is not None:
+                self._hush()
+            self._step = self._step + 1 if step is None else int(step)
+            if loss is not None:
+                values = {"loss": loss, **values}
+            now, paused = watch.now_ns(), watch.paused_ns
+            if self._last_ns and "step_time" not in values:
+                values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
+            self._last_ns, self._last_paused = now, paused
+            self._log_mixed(self._step, self._name(tuple(values)), tuple(values.values()))
+        except Exception as error:
+            watch.trouble("step", error)
+
+    def _hush(self) -> None:
+        if not self._ledger.quiet:
+            self._step = max(self._step, self._ledger.step)
+            self._ledger.quiet = True
+            self._watch.names.clear()
+
+    def evaluate(
+        self,
+        mapping: Mapping[str, Any] | None = None,
+        /,
+        *,
+        goal: str | Mapping[str, str] | None = None,
+        unit: str | Mapping[str, str] | None = None,
+        step: int | None = None,
+        **values: Any,
+    ) -> None:
+        """Evaluation metrics, as ``val/<name>``. ``goal``: "max" or "min"; ``unit``: "dB" and the like.
+
+        Both are told once, for all of these metrics or by a mapping from name.
+        """
+        try:
+            metrics = {**(mapping or {}), **values}
+            for name in metrics:
+                self._tell_goal(str(name), _of(goal, name), _of(unit, name))
+            self.log({f"val/{name}": value for name, value in metrics.items()}, step=step)
+        except Exception as error:
+            self._watch.trouble("evaluate", error)
+
+    def _tell_goal(self, name: str, goal: Any, unit: Any) -> None:
+        if (goal or unit) and self._goals.get(name) != (goal, unit):
+            self._goals[name] = (goal, unit)
+            self.event("metric", name=f"val/{name}", goal=goal, unit=unit)
+
+    # -- what is not a number per step
+
+    def event(self, kind: str, /, *, step: int | None = None, **data: Any) -> None:
+        """Something that happened: ``run.event("checkpoint", path=...)``."""
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            watch.put_event(str(kind), plain(data), self.current_step if step is None else int(step))
+            watch.start()
+        except Exception as error:
+            watch.trouble("event", error)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """``with run.phase("eval"):`` - a stretch without steps on purpose; its time is in no step time."""
+        self.event("phase", name=name, state="begin")
+        began, outer = self._watch.now_ns(), bool(self._phases)
+        self._phases.append(name)
+        try:
+            yield
+        finally:
+            self._phases.pop()
+            if not outer:
+                self._watch.paused_ns += self._watch.now_ns() - began
+            self.event("phase", name=name, state="end")
+
+    def expect(self, what: str, *, steps: Any = None) -> None:
+        """Announces a change that is meant, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
+        planned = [] if steps is None else [steps] if isinstance(steps, int) else list(steps)
+        self.event("expect", what=what, steps=planned)
+
+    def batch(self, identifier: Any) -> None:
+        """Names the data of the coming step; it is told where that step goes wrong."""
+        self._batch = identifier
+        if not self._watch.off:
+            self._watch.suspect = self._suspect
+
+    def check(
+        self, batch: Any = None, losses: Mapping[str, Any] | None = None, *, step: int | None = None
+    ) -> None:
+        """Non-finite inputs and loss components, before they reach the backward.
+
+        ``batch``: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
+        ``losses``: the named terms of the loss, reported as ``loss/<name>``.
+        """
+        try:
+            values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
+            if batch is not None:
+                values["nonfinite/batch"] = nonfinite(batch)
+            self.log(values, step=step)
+        except Exception as error:
+            self._watch.trouble("check", error)
+
+    def _suspect(self, item: tuple[Any, ...]) -> None:
+        """Tells which batch it was where a record says that something went wrong."""
+        if self._batch is None:
+            return
+        for name, value in zip(item[2], item[3:]):
+            bad = value != value or value in (_INF, -_INF)
+            if bad or (name == "skipped" and value) or (name == "stepped" and not value):
+                identifier, self._batch = self._batch, None
+                self._watch.put_event("batch", {"id": plain(identifier)}, item[0])
+                return
+
+    # -- alerts
+
+    def on_alert(self, *rules: Any, severity: str | None = None) -> Any:
+        """Decorator: calls the function with each alert of this run, at a step, on the training thread.
+
+        ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical")``.
+        To be registered before the first step: the server is asked for alerts when the run connects.
+        """
+        if len(rules) == 1 and callable(rules[0]):
+            return self.on_alert()(rules[0])
+
+        def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            self._handlers.append((handler, {"rules": rules, "severity": severity}))
+            if "alerts" not in self._facts.wants:
+                self._facts.wants.append("alerts")
+            return handler
+
+        return register
+
+    def _handle(self, message: Any) -> None:
+        for handler, wanted in tuple(self._handlers):
+            rules, severity = wanted["rules"], wanted["severity"]
+            if rules and getattr(message, "rule", None) not in rules:
+                continue
+            if severity and getattr(message, "severity", None) != severity:
+                continue
+            try:
+                handler(message)
+            except Exception:
+                LOG.warning("tocsin: a handler of alerts failed", exc_info=True)
+
+    # -- the end
+
+    def finish(self, *, state: str = "finished", error: BaseException | None = None) -> None:
+        """The run is over: nothing is captured any more, and what waits is delivered (at most 3 s).
+
+        ``error`` makes it a failed run, with type, message and the last lines of the traceback.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        ending.end(self)
+        try:
+            self._watch.detach()
+            facts = None if error is None else ending.error_facts(error)
+            self._watch.close("failed" if error is not None else state, facts)
+        except Exception as problem:
+            LOG.warning("tocsin: the end of the run failed: %r", problem)
+
+    def forget(self) -> None:
+        """In a forked child: this run is the parent's business."""
+        self._ended = True
+        self._watch.silence()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            error = None
+        self.finish(error=error)
+
+
+def _of(given: Any, name: Any) -> Any:
+    """What was given for all metrics, or for this one."""
+    return given.get(name) if isinstance(given, Mapping) else given

@@ -1,0 +1,192 @@
+"""The Watch: what a run owns. Its clock, its way out (outbox and sender), its troubles.
+
+Everything here runs on the training thread and never raises into it. After ERROR_LIMIT
+internal errors the hook switches itself off and says so by a ``hook-disabled`` event.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any, Protocol
+
+LOG = logging.getLogger("tocsin")
+ERROR_LIMIT = 20
+HELD = 64
+"""Alerts that wait for the training thread; the oldest give way."""
+
+Item = tuple[Any, ...]
+
+
+class Out(Protocol):
+    """Where records and events wait for delivery: the outbox."""
+
+    def put(self, item: Item) -> None: ...
+
+    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None: ...
+
+
+class Way(Protocol):
+    """What delivers them: the sender."""
+
+    def start(self) -> None: ...
+
+    def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class Watch:
+    """Takes items of records and events; starts the sender with the first of them."""
+
+    def __init__(self, outbox: Out, sender: Way) -> None:
+        self.outbox = outbox
+        self.sender = sender
+        self.offset_ns = time.time_ns() - monotonic_ns()
+        """Added to the monotonic clock gives the time of a record, Unix ns."""
+        self.paused_ns = 0
+        """Time spent in phases so far: it is left out of ``step_time``."""
+        self.names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Names as logged -> names as sent, interned."""
+        self.captured: set[str] = set()
+        self.errors = 0
+        self.off = False
+        self.on_off: list[Callable[[], None]] = []
+        self.inbox: deque[Any] = deque(maxlen=HELD)
+        self.handle: Callable[[Any], None] = lambda message: None
+        self.suspect: Callable[[Item], None] | None = None
+        self._put: Callable[[Item], None] = self._first
+        self._said: set[str] = set()
+        self._staging: Any = None
+        self._scales: dict[str, tuple[int, float]] = {}
+
+    def now_ns(self) -> int:
+        """Unix time in ns on the clock of the records."""
+        return monotonic_ns() + self.offset_ns
+
+    def put(self, item: Item) -> None:
+        """One record whose values are all Python floats."""
+        if self._staging is not None and len(self._staging):
+            self._staging.put(item)  # behind the records that still wait for a device
+        else:
+            self._put(item)
+        if self.suspect is not None:
+            self.suspect(item)
+        if self.inbox:
+            self._deliver()
+
+    def stage(self, item: Item, note: str | None = None) -> None:
+        """One record some of whose values may still lie on a device. ``note``: name of its scaler."""
+        if self._staging is None:
+            if not any(_on_device(value) for value in item):
+                self.put(item)
+                return
+            from .capture.staging import Staging
+
+            self._staging = Staging(self._arrived)
+        self._staging.put(item, note)
+
+    def _arrived(self, item: Item, note: Any) -> None:
+        self._put(item)
+        if self.suspect is not None:
+            self.suspect(item)
+        if note is not None:
+            self._compare_scale(item, note)
+
+    def _compare_scale(self, item: Item, scaler: str) -> None:
+        """A scale on a device is compared when it arrives: the change came after the record before."""
+        place = next((k for k, name in enumerate(item[2]) if name.partition("/")[0] == "scale"), None)
+        if place is None:
+            return
+        scale = item[3 + place]
+        last_step, last = self._scales.get(scaler, (item[0], scale))
+        self._scales[scaler] = (item[0], scale)
+        if scale != last:
+            change = "growth" if scale > last else "backoff"
+            data = {"scaler": scaler, "change": change, "from": last, "to": scale}
+            self.put_event("scaler", data, last_step)
+
+    def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None:
+        """One event, now."""
+        if not self.off:
+            self.outbox.put_event(kind, self.now_ns(), step, data)
+
+    def taken(self, names: tuple[str, ...]) -> None:
+        """Names that capture reports: a script's own values of that name go as ``logged/<name>``."""
+        if not self.captured.issuperset(names):
+            self.captured.update(names)
+            self.names.clear()
+
+    def start(self) -> None:
+        """Starts delivery; the first record does it too."""
+        if self._put == self._first:
+            self._put = self.outbox.put
+            self.sender.start()
+
+    def _first(self, item: Item) -> None:
+        self.start()
+        self._put(item)
+
+    def _deliver(self) -> None:
+        while self.inbox:
+            self.handle(self.inbox.popleft())
+
+    def trouble(self, where: str, error: Exception) -> None:
+        """Counts an internal error; the first is logged, the ERROR_LIMIT-th switches the hook off."""
+        try:
+            self.errors += 1
+            if self.errors == 1:
+                LOG.warning("tocsin: internal error %s: %r (training is not affected)", where, error)
+            if self.errors == ERROR_LIMIT:
+                LOG.warning("tocsin: switched off after %d internal errors", self.errors)
+                self.switch_off(f"{where}: {error!r}")
+        except Exception:
+            self.off = True
+
+    def switch_off(self, reason: str) -> None:
+        """Captures nothing more and says so, if that is still possible."""
+        self.detach()
+        try:
+            self.put_event("hook-disabled", {"reason": reason[:500], "errors": self.errors})
+        finally:
+            self.silence()
+
+    def detach(self) -> None:
+        """Leaves torch as it was before; twice is once."""
+        undo, self.on_off = self.on_off, []
+        for one in undo:
+            one()
+
+    def say(self, text: str) -> None:
+        """A warning to the person at the script, once for each text."""
+        if text not in self._said:
+            self._said.add(text)
+            LOG.warning(text)
+
+    def silence(self) -> None:
+        """Takes nothing from now on."""
+        self.off = True
+        self.suspect = None
+        self._staging = None
+        self._put = _nothing
+
+    def close(self, state: str, error: dict[str, Any] | None) -> None:
+        """Brings what waits for a device, then the rest and the finish on their way."""
+        if self._staging is not None:
+            try:
+                self._staging.drain()
+            except Exception as problem:
+                self.trouble("drain", problem)
+        self.silence()
+        self.sender.close(state=state, error=error)
+
+
+def _on_device(value: Any) -> bool:
+    return type(value) is not float and hasattr(value, "is_cuda")
+
+
+def _nothing(item: Item) -> None:
+    return None
