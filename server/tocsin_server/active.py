@@ -90,6 +90,11 @@ class Pulse:
     told_phase: tuple[str, int | None] = ("", None)
     """The phase that ``alive`` names, and since when."""
 
+    def restart(self, now_ns: int) -> None:
+        """A new attempt said hello: its first step may take as long as that of the first."""
+        self.opened_ns, self.last_record_ns = now_ns, None
+        self.phases.clear()
+
     def record(self, now_ns: int) -> None:
         """Records arrived."""
         if self.last_record_ns is not None:

@@ -85,7 +85,7 @@ class Admission:
                 run = await self._loaded(run_id, now_ns)
         state = _join(run, registered, now_ns - hello.time_ns)
         if not fresh:
-            _learn(run, registered, hello)
+            _learn(run, registered, hello, now_ns)
         if not ended:
             card = run.board.card
             card.state, card.ended_ns, card.error = RunState.RUNNING, None, None
@@ -132,11 +132,13 @@ def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState
     return state
 
 
-def _learn(run: ActiveRun, registered: Registered, hello: Hello) -> None:
+def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) -> None:
     """What a hello tells of a run that is in memory already: the primary rank speaks."""
     card, attempt = run.board.card, registered.writer.attempt_no
     newer = attempt > card.attempt
     card.attempt, card.attempts = max(card.attempt, attempt), max(card.attempts, attempt)
+    if newer:
+        run.pulse.restart(now_ns)
     if hello.writer.rank != 0:
         return
     card.tags = tuple(hello.tags) or card.tags

@@ -18,10 +18,9 @@ _MS = 1e6
 
 
 class Delta:
-    """Records and events of one run, oldest first, up to arrival ``cursor``."""
+    """Records and events of one run, oldest first."""
 
-    def __init__(self, items: Sequence[RecordBatch | RunEvent], cursor: int) -> None:
-        self.cursor = cursor
+    def __init__(self, items: Sequence[RecordBatch | RunEvent]) -> None:
         self._batches = [item for item in items if isinstance(item, RecordBatch)]
         self._events = [item for item in items if isinstance(item, RunEvent)]
         self._texts: dict[str, str] = {}

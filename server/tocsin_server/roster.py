@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from tocsin_server.active import ActiveRun
 from tocsin_server.alerts import AlertBook
 from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.engine import Engine
-from tocsin_server.domain import Alert
+from tocsin_server.detect.engine import Engine, SnapshotError
+from tocsin_server.domain import Alert, AlertState
 from tocsin_server.fleet import RunBoard, RunCard
 from tocsin_server.recent import Recent
 from tocsin_server.settings import Settings
@@ -22,6 +22,10 @@ from tocsin_server.store.answers import Recovery, RunFacts
 from tocsin_server.store.reader import StoreReader
 
 log = logging.getLogger("tocsin.roster")
+
+REJUDGED = 500_000
+"""Records that a restart will judge again at most, where the saved state of the rules cannot be read."""
+MOST_ALERTS = 100_000
 
 
 def card_of(facts: RunFacts) -> RunCard:
@@ -59,12 +63,12 @@ def context_of(facts: RunFacts) -> RunContext:
     )
 
 
-def revive(facts: RunFacts, recovery: Recovery, settings: Settings, now_ns: int) -> ActiveRun:
+def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settings, now_ns: int) -> ActiveRun:
     """The run as if the process had never ended: snapshot, and what came after it judged again."""
     board_upto, board = _board_of(facts)
     run = ActiveRun(
         board,
-        _engine_of(facts, recovery),
+        engine,
         AlertBook.restore(facts.id, recovery.alerts),
         Recent(settings.live_kept_bytes, recovery.last_arrival),
         arrival=recovery.last_arrival,
@@ -75,6 +79,22 @@ def revive(facts: RunFacts, recovery: Recovery, settings: Settings, now_ns: int)
     return run
 
 
+def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
+    """The rules as they were saved, and what came after. Where another version saved them, the rules
+    begin anew: from the first record where there are at most :data:`REJUDGED`, else from the last ones.
+    """
+    context, recovery = context_of(facts), reader.recovery(facts.id)
+    if recovery.snapshot is None:
+        return Engine(context), recovery
+    try:
+        return Engine.restore(context, recovery.snapshot.body), recovery
+    except SnapshotError as error:
+        log.warning("run %s: %s; its rules begin anew", facts.id, error)
+    if sum(writer.records for writer in facts.writers) <= REJUDGED:
+        recovery = reader.recovery(facts.id, anew=True)
+    return Engine(context), recovery
+
+
 def _board_of(facts: RunFacts) -> tuple[int, RunBoard]:
     """The saved row, and the arrival that it covers (-1: none)."""
     card = card_of(facts)
@@ -83,17 +103,6 @@ def _board_of(facts: RunFacts) -> tuple[int, RunBoard]:
     except (KeyError, TypeError, ValueError):
         log.warning("row of run %s was saved by another version: it begins anew", facts.id)
         return -1, RunBoard(card)
-
-
-def _engine_of(facts: RunFacts, recovery: Recovery) -> Engine:
-    context = context_of(facts)
-    if recovery.snapshot is None:
-        return Engine(context)
-    try:
-        return Engine.restore(context, recovery.snapshot.body)
-    except Exception:
-        log.exception("rule state of run %s cannot be read: the rules begin anew", facts.id)
-        return Engine(context)
 
 
 class Roster:
@@ -125,9 +134,9 @@ class Roster:
 
     def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
         found: dict[str, list[Alert]] = {}
-        for stored in self._reader.alerts(run_id=run_id):
-            if stored.alert.is_open:
-                found.setdefault(stored.alert.run_id, []).append(stored.alert)
+        states = (AlertState.FIRING, AlertState.RECOVERING)
+        for stored in self._reader.alerts(run_id, states, limit=MOST_ALERTS):
+            found.setdefault(stored.alert.run_id, []).append(stored.alert)
         return found
 
     async def load(self, run_id: str, now_ns: int) -> ActiveRun:
@@ -142,7 +151,8 @@ class Roster:
         facts = self._reader.run(run_id)
         if facts is None:
             raise LookupError(f"run: expected a stored one, got {run_id}")
-        return revive(facts, self._reader.recovery(run_id), self._settings, now_ns)
+        engine, recovery = recall(self._reader, facts)
+        return revive(facts, engine, recovery, self._settings, now_ns)
 
     async def find(self, run_id: str) -> RunBoard | None:
         """The row of any run; of one outside the fleet it is made from the store."""

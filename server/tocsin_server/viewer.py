@@ -25,7 +25,8 @@ class View:
     """None: the fleet."""
     names: tuple[str, ...] | None = None
     """None: all series."""
-    cursor: int = 0
+    cursor: int | None = None
+    """The arrival up to which the browser has everything; None: from now on."""
     greeted: bool = False
     """Whether the first answer went out."""
 
@@ -111,7 +112,7 @@ def _view_of(number: int, message: dict[str, object]) -> View:
         raise SubscriptionError(f"view: expected fleet, or run with a run, got {view!r} of {run!r}")
     if cursor is not None and (isinstance(cursor, bool) or not isinstance(cursor, int)):
         raise SubscriptionError(f"cursor: expected a whole number, got {cursor!r}")
-    return View(number, run, _names_of(names), cursor or 0)
+    return View(number, run, _names_of(names), cursor)
 
 
 def _names_of(names: object) -> tuple[str, ...] | None:

@@ -1,0 +1,102 @@
+"""What only time can tell: every second, which runs have stalled and which have lost their trainer.
+
+The judgement itself is pure and lies in ``detect/rules/stalled.py`` and ``trainer_lost.py``; times
+are those of arrivals on the server's clock, counted from the server's own start, so that a
+restart raises no storm. An ended run is never alarmed about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from tocsin_server.active import ActiveRun
+from tocsin_server.detect.liveness import Liveness
+from tocsin_server.detect.rules import stalled, trainer_lost
+from tocsin_server.domain import Alert, AlertState, Finding, RunState
+from tocsin_server.pipeline import Pipeline
+
+log = logging.getLogger("tocsin.watchdog")
+
+STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED}
+"""Rules of this kind, the gravest first, and what they make of a run."""
+
+
+def liveness(run: ActiveRun, started_ns: int) -> Liveness:
+    """What the server's clock knows of ``run``."""
+    phase, since_ns = run.pulse.phase
+    return Liveness(
+        opened_ns=run.pulse.opened_ns,
+        last_record_ns=run.pulse.last_record_ns,
+        last_step=run.board.last_step,
+        intervals_s=tuple(run.pulse.intervals_s),
+        phase=phase,
+        phase_since_ns=since_ns,
+        connected=run.connected,
+        silent_since_ns=run.pulse.silent_since_ns,
+        server_started_ns=started_ns,
+        ended=run.state.ended,
+        open=open_rules(run),
+    )
+
+
+def open_rules(run: ActiveRun) -> frozenset[str]:
+    """Which of these rules have an open alert."""
+    return frozenset(alert.rule for alert in run.board.open_alerts if alert.rule in STATES)
+
+
+def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
+    """What is new to say of ``run``: a finding that only repeats itself is left out."""
+    facts = liveness(run, started_ns)
+    said = [*trainer_lost.judge(facts, now_ns), *stalled.judge(facts, now_ns)]
+    return [
+        finding for finding in said if not any(_repeats(finding, alert) for alert in run.board.open_alerts)
+    ]
+
+
+def _repeats(finding: Finding, alert: Alert) -> bool:
+    """Whether an open alert says that much already; only the elapsed seconds in its words differ."""
+    same = finding.rule == alert.rule and finding.state is alert.state
+    return same and finding.severity.height <= alert.severity.height
+
+
+def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
+    """The state of a run that goes on: running, stalled or lost."""
+    opened = set(open_rules(run))
+    for finding in findings:
+        if finding.state is AlertState.RESOLVED:
+            opened.discard(finding.rule)
+        else:
+            opened.add(finding.rule)
+    return next((state for rule, state in STATES.items() if rule in opened), RunState.RUNNING)
+
+
+def look(pipeline: Pipeline, now_ns: int) -> None:
+    """Judges every run in memory once. A crash of one judgement costs no other run its own."""
+    for run in list(pipeline.roster.active.values()):
+        try:
+            _look_at(pipeline, run, now_ns)
+        except Exception:
+            log.exception("run %s could not be judged by time", run.id)
+    pipeline.tidy(now_ns)
+
+
+def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
+    findings = judge(run, pipeline.started_ns, now_ns)
+    changes = {}
+    if not run.state.ended:
+        state = state_of(run, findings)
+        changes = {"state": state} if state is not run.state else {}
+    if findings or changes:
+        pipeline.apply(run.id, findings, changes)
+
+
+async def watch(
+    pipeline: Pipeline, *, interval_s: float = 1.0, clock: Callable[[], int] = time.time_ns
+) -> None:
+    """Looks every ``interval_s`` until it is cancelled."""
+    while True:
+        await asyncio.sleep(interval_s)
+        look(pipeline, clock())
