@@ -11,6 +11,7 @@ from typing import Any
 from . import protocol
 from .configuration import plain
 from .identity import Identity
+from .watching import LOG
 
 VERSION = "0.1.0"
 
@@ -68,8 +69,8 @@ def _describe(message: protocol.Hello, ledger: Any) -> None:
     for name in ("optimizers", "scalers", "schedulers"):
         try:
             setattr(message, name, plain(getattr(census, f"describe_{name}")(ledger)))
-        except Exception:
-            continue
+        except Exception as error:
+            LOG.debug("tocsin: %s are not described: %r", name, error)
 
 
 def with_group(who: Identity) -> Identity:

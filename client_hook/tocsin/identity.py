@@ -1,4 +1,4 @@
-"""Who is talking: launch id, run id, attempt key, writer. Pure but for reading /proc and the environment given.
+"""Who is talking: launch id, run id, attempt key, writer. Reads the environment given and /proc.
 
 A launch is one start of the whole job on all its ranks, so everything here must come out
 equal on every rank of one launch (writer apart), and different after a restart.

@@ -117,10 +117,10 @@ class Run:
         return known
 
     def _log_mixed(self, step: int, names: tuple[str, ...], row: tuple[Any, ...]) -> None:
-        """Values that are no plain floats: read now, or copied on their device; what is no number is left out."""
+        """Values that are no plain floats: read now, or copied on their device; others are left out."""
         values = [number(value) for value in row]
         if any(value is None for value in values):
-            pairs = [(name, value) for name, value in zip(names, values) if value is not None]
+            pairs = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
             self._watch.say(
                 "tocsin: expected numbers or tensors of one element, got others too: they are left out"
@@ -241,7 +241,7 @@ class Run:
         """Tells which batch it was where a record says that something went wrong."""
         if self._batch is None:
             return
-        for name, value in zip(item[2], item[3:]):
+        for name, value in zip(item[2], item[3:], strict=True):
             bad = value != value or value in (_INF, -_INF)
             if bad or (name == "skipped" and value) or (name == "stepped" and not value):
                 identifier, self._batch = self._batch, None

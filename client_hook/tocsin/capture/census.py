@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -89,7 +87,7 @@ def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
 
 def _simple(values: dict[str, Any]) -> dict[str, Any]:
     """The plain ones of a mapping: numbers, text, flags and short lists of them; tensors stay unread."""
-    out = {}
+    out: dict[str, Any] = {}
     for key, value in values.items():
         if not str(key).startswith("_") and _is_simple(value) and len(out) < ARGUMENTS:
             out[str(key)] = list(value) if isinstance(value, (list, tuple)) else value

@@ -117,4 +117,5 @@ def _total_norm(grads: list[Tensor]) -> Tensor:
             norms += [
                 norm.to(first, torch.float32, non_blocking=True) for norm in torch._foreach_norm(same, 2.0)
             ]
-        return torch.linalg.vector_norm(torch.stack(norms))
+        total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return total

@@ -53,10 +53,6 @@ class Reporter(Protocol):
 
     def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None: ...
 
-    def continue_at(self, step: int) -> None:
-        """The newest step was ``step``: a checkpoint was loaded."""
-        self.step, self.start_known = step, True
-
     def trouble(self, where: str, error: Exception) -> None: ...
 
 
@@ -154,6 +150,10 @@ class Ledger:
     def trouble(self, where: str, error: Exception) -> None:
         """An internal error of a callback; never raises."""
         self.reporter.trouble(where, error)
+
+    def continue_at(self, step: int) -> None:
+        """The newest step was ``step``: a checkpoint was loaded."""
+        self.step, self.start_known = step, True
 
     # -- losses
 
@@ -272,7 +272,8 @@ class Ledger:
 
     def _values(self, stepper: Stepper) -> tuple[int, list[Any]]:
         """Loss, norm, scale and found_inf, as far as they are known, and which of them are."""
-        flags, values, losses = 0, [], stepper.losses
+        values: list[Any] = []
+        flags, losses = 0, stepper.losses
         if losses:
             flags = HAS_LOSS
             values += (_sum(losses), float(len(losses)))
@@ -375,7 +376,7 @@ def _sum(losses: list[Loss]) -> Any:
 
 
 def _fold(losses: list[Loss]) -> None:
-    """Keeps a long accumulation bounded: all but the newest become one. Their count is lost, not their sum."""
+    """Keeps a long accumulation bounded: all but the newest become one; the sum stays right."""
     newest = losses[-1]
     folded = Loss(_sum(losses[:-1]), newest.scaler, newest.scale)
     losses[:] = [folded, newest]

@@ -8,7 +8,6 @@ fires them twice; an exception inside a step leaves the second one out.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from .staging import read
 from .stepper import Stepper
 
 _is_compiling = torch.compiler.is_compiling
+_disable: Callable[..., Any] = torch.compiler.disable
 
 
 def install() -> list[patching.Undo]:
@@ -40,10 +40,10 @@ def install() -> list[patching.Undo]:
     return undo
 
 
-def _eager(hook: Callable[..., None]) -> Callable[..., None]:
+def _eager(hook: Callable[..., None]) -> Any:
     """``hook`` left out of compilation: traced into a graph it would never fire."""
     try:
-        return torch.compiler.disable(hook)  # type: ignore[no-any-return]
+        return _disable(hook)
     except Exception:
         return hook
 
@@ -69,7 +69,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
     stepper.depth += 1
     if stepper.depth > 1:
         return
-    stepper.closure = len(args) > 1 and callable(args[1]) or callable(kwargs.get("closure"))
+    stepper.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
     if not stepper.number:
         ledger.first_step(stepper, optimizer)
     if not stepper.in_scaler:
@@ -155,7 +155,7 @@ def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         for ledger in patching.attached:
             try:
@@ -163,4 +163,4 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
             except Exception as error:
                 ledger.trouble("new optimizer", error)
 
-    return __init__
+    return initialize

@@ -52,7 +52,7 @@ def subclasses_with(base: type, name: str) -> list[type]:
         cls = waiting.pop()
         if name in vars(cls):
             found.append(cls)
-        fresh = [sub for sub in type.__subclasses__(cls) if sub not in seen]
+        fresh = [sub for sub in cls.__subclasses__() if sub not in seen]
         seen.update(fresh)
         waiting.extend(fresh)
     return found

@@ -91,7 +91,7 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
         value = read(outputs) if outputs.numel() == 1 else None
         _scaled[id(result)] = Scaled(result, value, scaler, scale)
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
-        for output, one in zip(outputs, result):
+        for output, one in zip(outputs, result, strict=False):
             _remember(scaler, output, one)
 
 
@@ -296,9 +296,9 @@ def _host_scale(scaler: Any) -> Any:
 
 
 def _updated(scaler: Any, before: Any) -> None:
+    _scales.pop(id(scaler), None)
     for ledger in patching.attached:
         try:
-            known = _scales.pop(id(scaler), None)
             after = _host_scale(scaler)
             if before is not None and after is not None and after != before:
                 ledger.scale_changed(ledger.scaler_name(scaler), before, after)

@@ -22,8 +22,11 @@ SLOTS = 1024
 WIDTH = 32
 """The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
 
-_CUDA = torch.backends.cuda.is_built()
+_CUDA = torch.version.cuda is not None or torch.version.hip is not None
 """A build without CUDA raises when asked whether it captures a graph."""
+
+_initialized: Callable[[], bool] = torch.cuda.is_initialized
+_new_event: Callable[[], Any] = torch.cuda.Event
 
 Item = tuple[Any, ...]
 Deliver = Callable[[Item, Any], None]
@@ -62,7 +65,7 @@ def _copied(value: Tensor) -> Tensor:
 
 def capturing() -> bool:
     """True while a CUDA graph is being captured: hooks run once then, not at replay."""
-    return _CUDA and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    return _CUDA and _initialized() and torch.cuda.is_current_stream_capturing()
 
 
 class Staging:
@@ -79,7 +82,7 @@ class Staging:
     ) -> None:
         self._deliver = deliver
         self._ring = ring
-        self._event = event or (lambda: torch.cuda.Event())
+        self._event = event or _new_event
         self._next = 0
         self._waiting: deque[tuple[Item, list[int], Any, int, list[Any]]] = deque()
         self.dropped = 0
@@ -117,7 +120,7 @@ class Staging:
         self._waiting.append((held, order, note, slot, events))
 
     def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
-        with torch.cuda.device(device) if torch.cuda.is_initialized() else _NoDevice():
+        with torch.cuda.device(device) if _initialized() else _NoDevice():
             into.copy_(torch.stack(values), non_blocking=True)
             event = self._event()
             event.record()
@@ -147,7 +150,7 @@ class Staging:
         item, order, note, slot, _ = entry
         if order:
             values = list(item)
-            for index, value in zip(order, self._memory()[slot].tolist()):
+            for index, value in zip(order, self._memory()[slot].tolist(), strict=False):
                 values[index] = value
             item = tuple(values)
         self._deliver(item, note)
