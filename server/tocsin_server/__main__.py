@@ -1,6 +1,5 @@
-"""``python -m tocsin_server``: the command line without the installed script."""
+"""``python -m tocsin_server``: the same as the command ``tocsin-server``."""
 
 from tocsin_server.cli import main
 
-if __name__ == "__main__":
-    main()
+main()

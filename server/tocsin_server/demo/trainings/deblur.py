@@ -11,8 +11,8 @@ then on every batch overflows at every loss scale: the scale halves its way to z
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 import tocsin
 from tocsin_server.demo.trainings import pace
@@ -21,7 +21,8 @@ SIZE = 128
 """Height and width of an image, pixels."""
 SCENES = 256
 BATCH = 4
-DEPTH = 4
+REPORT_STEPS = 200
+DEPTH = 6
 DARKEST, BRIGHTEST = 0.3, 5.5
 """Exposure of the frames: a linear camera sees such a range in a day."""
 PEAK_LR = 0.08
@@ -49,7 +50,7 @@ def motion_blur(pictures: Tensor) -> Tensor:
     """The same pictures after the camera moved nine pixels sideways."""
     kernel = torch.zeros(1, 1, 9, 9)
     kernel[0, 0, 4, :] = 1 / 9
-    return F.conv2d(pictures, kernel, padding=4)
+    return functional.conv2d(pictures, kernel, padding=4)
 
 
 class Block(nn.Module):
@@ -61,7 +62,7 @@ class Block(nn.Module):
         self.mix = nn.Conv2d(width, width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = x + self.mix(F.gelu(self.spread(x)))
+        out: Tensor = x + self.mix(functional.gelu(self.spread(x)))
         return out
 
 
@@ -82,13 +83,14 @@ class Restorer(nn.Module):
 
 def magnitudes(pictures: Tensor) -> Tensor:
     """Spectrum magnitudes in half precision: the unsafe cast of this training."""
-    return torch.fft.rfft2(pictures.float()).abs().half()
+    spectrum: Tensor = torch.fft.rfft2(pictures.float())
+    return spectrum.abs().half()
 
 
 def objective(restored: Tensor, sharp: Tensor) -> tuple[Tensor, Tensor]:
     """Pixel loss and frequency loss, the latter divided by the pixel count after the cast."""
-    pixel = F.l1_loss(restored, sharp)
-    frequency = F.mse_loss(magnitudes(restored), magnitudes(sharp)) / (SIZE * SIZE)
+    pixel = functional.l1_loss(restored, sharp)
+    frequency = functional.mse_loss(magnitudes(restored), magnitudes(sharp)) / (SIZE * SIZE)
     return pixel, frequency
 
 
@@ -109,20 +111,21 @@ def main() -> None:
     config = {"peak_lr": PEAK_LR, "warmup_steps": WARMUP_STEPS, "batch": BATCH, **vars(options)}
     tocsin.watch("deblur", name="restorer-fp16", config=config)
 
+    pace.end_on_signal()
     for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):
         batch = torch.randint(SCENES, (BATCH,), generator=generator)
         optimizer.zero_grad()
         with torch.autocast(device, dtype=torch.float16):
             pixel, frequency = objective(model(blurred[batch]), sharp[batch])
             loss = pixel + frequency
+        tocsin.log(pixel_loss=pixel, frequency_loss=frequency)
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         scaler.step(optimizer)
         scaler.update()
         warmup.step()
-        tocsin.log(pixel_loss=pixel, frequency_loss=frequency)
-        if step % 100 == 0:
+        if step % REPORT_STEPS == 0:
             print(
                 f"step {step}: loss {loss:.4g}, grad norm {norm:.3g}, scale {scaler.get_scale():g}",
                 flush=True,

@@ -1,24 +1,36 @@
-"""How long and how fast a demo training runs. The one thing the trainings share."""
+"""How long and how fast a demo training runs, and how it is asked to end. All that the trainings share."""
 
 from __future__ import annotations
 
 import argparse
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 
-DEFAULT_STEPS_PER_S = 30.0
+STEPS_PER_S = 30.0
 """Three trainings at this pace fit into two CPU cores and can be followed by eye."""
+
+_asked_to_end = threading.Event()
 
 
 def arguments(description: str, *, seed: int) -> argparse.Namespace:
     """``--steps``, ``--seconds``, ``--steps-per-s``, ``--seed`` and ``--device`` of a demo training."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--steps", type=int, default=None, help="stop after so many steps")
-    parser.add_argument("--seconds", type=float, default=None, help="stop after so many seconds")
-    parser.add_argument("--steps-per-s", type=float, default=DEFAULT_STEPS_PER_S, help="at most; 0: flat out")
+    parser.add_argument("--steps", type=int, help="stop after so many steps")
+    parser.add_argument("--seconds", type=float, help="stop after so many seconds")
+    parser.add_argument(
+        "--steps-per-s", type=float, default=STEPS_PER_S, help="at most; 0: as fast as it goes"
+    )
     parser.add_argument("--seed", type=int, default=seed)
-    parser.add_argument("--device", default=None, help="cuda where there is one, else cpu")
+    parser.add_argument("--device", help="by default cuda where there is one, else cpu")
     return parser.parse_args()
+
+
+def end_on_signal() -> None:
+    """SIGTERM and Ctrl-C end the training after its current step, as a scheduler's notice would."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: _asked_to_end.set())
 
 
 def steps(
@@ -27,17 +39,20 @@ def steps(
     seconds: float | None = None,
     per_second: float = 0.0,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    rest: Callable[[float], object] = _asked_to_end.wait,
+    ended: Callable[[], bool] = _asked_to_end.is_set,
 ) -> Iterator[int]:
-    """Step numbers from 0, at most ``per_second`` a second (0: no brake), until a limit is reached.
+    """Step numbers from 0, at most ``per_second`` a second (0: no brake), until a limit or ``ended``.
 
     A step that took too long is not caught up: the pace is an upper bound, not an average.
     """
     started = due = clock()
     step = 0
-    while (limit is None or step < limit) and (seconds is None or clock() - started < seconds):
+    while (
+        not ended() and (limit is None or step < limit) and (seconds is None or clock() - started < seconds)
+    ):
         yield step
         step += 1
         if per_second > 0:
             due = max(due + 1 / per_second, clock())
-            sleep(due - clock() if due > clock() else 0.0)
+            rest(max(0.0, due - clock()))

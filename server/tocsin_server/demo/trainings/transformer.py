@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 import tocsin
 from tocsin_server.demo.trainings import pace
@@ -18,6 +18,7 @@ from tocsin_server.demo.trainings import pace
 TOKENS = 17
 LENGTH = 32
 BATCH = 8
+REPORT_STEPS = 200
 WIDTH = 32
 PEAK_LR = 2e-3
 FLOOR_LR = 2e-4
@@ -51,7 +52,7 @@ class Block(nn.Module):
         batch, length, width = x.shape
         split = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         return out
 
@@ -99,19 +100,20 @@ def main() -> None:
     config = {"peak_lr": PEAK_LR, "warmup_steps": WARMUP_STEPS, "batch": BATCH, **vars(options)}
     tocsin.watch("modular-sums", name="transformer-fp16", config=config)
 
+    pace.end_on_signal()
     for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):
         tokens = sentences(BATCH, generator).to(device)
         optimizer.zero_grad()
         with torch.autocast(device, dtype=torch.float16):
             logits = model(tokens[:, :-1])
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+            loss = functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         scaler.step(optimizer)
         scaler.update()
         schedule.step()
-        if step % 100 == 0:
+        if step % REPORT_STEPS == 0:
             print(
                 f"step {step}: loss {loss:.4g}, grad norm {norm:.3g}, scale {scaler.get_scale():g}",
                 flush=True,

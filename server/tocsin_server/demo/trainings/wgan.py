@@ -14,6 +14,7 @@ import tocsin
 from tocsin_server.demo.trainings import pace
 
 BATCH = 32
+REPORT_STEPS = 200
 NOISE = 8
 POINT = 2
 LIMIT = 1000.0
@@ -82,6 +83,7 @@ def main() -> None:
         optimizers={"critic": critic_optimizer, "generator": generator_optimizer},
     )
 
+    pace.end_on_signal()
     for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):
         real = rings(BATCH, draw).to(device)
         fake = generator(torch.randn(BATCH, NOISE, generator=draw).to(device))
@@ -89,7 +91,7 @@ def main() -> None:
         update(critic, critic_optimizer, critic_loss)
         generator_loss = -critic(fake).mean()
         update(generator, generator_optimizer, generator_loss)
-        if step % 100 == 0:
+        if step % REPORT_STEPS == 0:
             print(f"step {step}: critic {critic_loss:.4f}, generator {generator_loss:.4f}", flush=True)
 
 

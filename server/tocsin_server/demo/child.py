@@ -1,0 +1,78 @@
+"""A process of the demo: started in a session of its own, its lines passed on, ended in order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+KEPT_LINES = 30
+"""Last lines that are kept of a process, for saying why it ended."""
+
+
+class Child:
+    """``python -m MODULE ARGUMENTS`` whose output lines go to ``tell(name, line)``.
+
+    A session of its own: Ctrl-C reaches the demo alone, which then ends its children one by one.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], tell: Callable[[str, str], None]) -> None:
+        self.name = name
+        self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._command = [sys.executable, "-m", *command]
+        self._tell = tell
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self, environ: Mapping[str, str]) -> None:
+        """Starts it with ``environ`` over this process's environment."""
+        self._process = subprocess.Popen(  # noqa: S603 - our own modules
+            self._command,
+            env={**os.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, name=f"output of {self.name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, None while it runs (or was never started)."""
+        return None if self._process is None else self._process.poll()
+
+    def end(self, timeout_s: float) -> None:
+        """Asks it to end, and ends it after ``timeout_s``. Harmless where it has ended already."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._finish_reading()
+
+    def ask_to_end(self) -> None:
+        """The first half of :meth:`end`, so that several can end at the same time."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def _finish_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.join(timeout=2.0)
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.last_lines.append(line.rstrip("\n"))
+            self._tell(self.name, line.rstrip("\n"))

@@ -1,0 +1,199 @@
+"""``tocsin-server demo``: a server on SQLite and real trainings that report to it, until Ctrl-C."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tocsin_server.auth import ADMIN, TRAINER
+from tocsin_server.demo.child import Child
+from tocsin_server.errors import StartError
+from tocsin_server.login import login_address
+from tocsin_server.serve import address
+from tocsin_server.settings import Settings
+
+TRAININGS = ("transformer", "deblur", "wgan")
+STORY = {
+    "transformer": "a small language model in fp16; it stays healthy",
+    "deblur": "its learning rate and an fp16-unsafe loss drive it into scaler collapse within a minute",
+    "wgan": "its critic runs into a clamp within a minute; both losses stand still at 1000",
+}
+LONGEST_S = 3600.0
+"""The trainings end after an hour, should nobody end the demo."""
+START_S = 60.0
+END_S = 8.0
+MARKER = "made-by-tocsin-demo"
+
+STOPPED, TRAINING_FAILED, SERVER_ENDED = 0, 1, 3
+"""Exit statuses; what cannot start at all is a StartError, which the command line turns into 2."""
+
+
+def run_demo(
+    settings: Settings,
+    *,
+    steps: int | None = None,
+    open_browser: bool = False,
+    keep: bool = False,
+    trainings: Sequence[str] = TRAININGS,
+) -> int:
+    """Serves and trains until Ctrl-C or SIGTERM; then ends everything it started. The exit status.
+
+    ``steps``: of each training (by default they go on for an hour). ``keep``: the runs of the
+    last demo stay. Raises StartError, whose text says what to do.
+    """
+    require_torch()
+    clear(settings.data_dir, keep=keep)
+    port = settings.port or free_port(settings.host)
+    base = address(settings, port)
+    server = Child("server", serve_command(settings, port), lambda _name, _line: None)
+    children = [Child(name, training_command(name, steps), tell) for name in trainings]
+    with interruption() as interrupted:
+        try:
+            server.start({})
+            wait_until_up(server, base, interrupted)
+            greet(settings, base, trainings, open_browser=open_browser)
+            for child in children:
+                child.start(trainer_environment(settings, base))
+            return follow(server, children, interrupted)
+        finally:
+            end_all(server, children)
+
+
+def require_torch() -> None:
+    """Raises StartError where the trainings have no PyTorch to train with."""
+    if importlib.util.find_spec("torch") is None:
+        raise StartError(
+            "demo: expected PyTorch for its trainings, found none. `pip install torch`, or `make demo`."
+        )
+
+
+def clear(directory: Path, *, keep: bool) -> None:
+    """Makes ``directory`` ready; an earlier demo's database goes unless ``keep``.
+
+    Only a directory that an earlier demo made is cleared. Raises StartError for any other.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    marker = directory / MARKER
+    if not marker.exists() and any(directory.iterdir()):
+        raise StartError(
+            f"{directory}: expected an empty directory or that of an earlier demo, found other files. "
+            "`--data-dir DIR` names another one."
+        )
+    marker.touch()
+    if not keep:
+        for path in [*directory.glob("tocsin.db*"), *directory.glob("spool/**/*")]:
+            if path.is_file():
+                path.unlink()
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.create_server((host, 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def serve_command(settings: Settings, port: int) -> list[str]:
+    """The server's command line: these settings, SQLite in their data directory."""
+    database = f"sqlite:///{settings.data_dir.absolute() / 'tocsin.db'}"
+    place = ["--host", settings.host, "--port", str(port), "--data-dir", str(settings.data_dir.absolute())]
+    return ["tocsin_server", "serve", *place, "--database-url", database]
+
+
+def training_command(name: str, steps: int | None) -> list[str]:
+    """The command line of one training, bounded by steps or by an hour."""
+    bound = ["--seconds", str(LONGEST_S)] if steps is None else ["--steps", str(steps)]
+    return [f"tocsin_server.demo.trainings.{name}", *bound]
+
+
+def trainer_environment(settings: Settings, base: str) -> dict[str, str]:
+    """What a user exports before a training, and one thread for each of them."""
+    return {
+        "TOCSIN_URL": base,
+        "TOCSIN_TOKEN": TRAINER.secret(settings.data_dir),
+        "TOCSIN_SPOOL_DIR": str(settings.data_dir.absolute() / "spool"),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+@contextmanager
+def interruption() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, instead of tearing through what is under way."""
+    event = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before: Mapping[int, object] = {n: signal.signal(n, lambda _n, _f: event.set()) for n in numbers}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+def wait_until_up(server: Child, base: str, interrupted: threading.Event) -> None:
+    """Returns once the server answers. Raises StartError with its own words where it does not."""
+    deadline = time.monotonic() + START_S
+    while not interrupted.is_set() and not answers(base):
+        if server.status is not None or time.monotonic() > deadline:
+            said = "\n".join(server.last_lines) or f"no answer at {base} within {START_S:.0f} s"
+            raise StartError(f"demo: expected the server to start, but: {said}")
+        interrupted.wait(0.1)
+
+
+def answers(base: str) -> bool:
+    """Whether a server says at ``base`` that it is well."""
+    try:
+        with urllib.request.urlopen(f"{base}/api/v1/health", timeout=2) as answer:  # noqa: S310 - our own http
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def greet(settings: Settings, base: str, trainings: Sequence[str], *, open_browser: bool) -> None:
+    """Says where to look and what will happen there."""
+    link = login_address(base, ADMIN.secret(settings.data_dir))
+    stories = "\n".join(f"  {name:<12} {STORY[name]}" for name in trainings)
+    print(
+        f"\ntocsin demo at {base}\n\nOpen in a browser:\n  {link}\n\n{stories}\n\nCtrl-C ends it.\n",
+        flush=True,
+    )
+    if open_browser:
+        webbrowser.open(link)
+
+
+def tell(name: str, line: str) -> None:
+    """One line of a training, with its name before it."""
+    print(f"{name:<12} {line}", flush=True)
+
+
+def follow(server: Child, children: Sequence[Child], interrupted: threading.Event) -> int:
+    """Waits for Ctrl-C, says which training ended how, and returns the exit status."""
+    said: set[str] = set()
+    failed = False
+    while not interrupted.wait(0.2):
+        if server.status is not None:
+            print("server ended:\n" + "\n".join(server.last_lines), flush=True)
+            return SERVER_ENDED
+        for child in children:
+            if child.status is not None and child.name not in said:
+                said.add(child.name)
+                failed |= child.status != 0
+                tell(child.name, f"ended with status {child.status}; the pages stay until Ctrl-C")
+    return TRAINING_FAILED if failed else STOPPED
+
+
+def end_all(server: Child, children: Sequence[Child]) -> None:
+    """Trainings first, all at once, so that they can still say goodbye; then the server."""
+    for child in children:
+        child.ask_to_end()
+    for child in children:
+        child.end(END_S)
+    server.end(END_S)
