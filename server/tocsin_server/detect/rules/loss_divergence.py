@@ -1,0 +1,169 @@
+"""loss-divergence: the loss climbs and does not come back (catalogue C3).
+
+More than twice the best smoothed loss for 50 records and rising, or above its first losses after it
+had been below half of them. Meant for losses that stay positive; silent for adversaries (GAN).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect.rolling import RollingMedian
+from tocsin_server.detect.rule import (
+    CRITICAL,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.steps import ladder
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import number
+from tocsin_server.domain import Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue C3."""
+
+    recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
+    recover_records: int = setting(20, "records", "below the limit that are needed besides")
+    smooth: int = setting(9, "records", "of the running median")
+    first: int = setting(10, "records", "whose median is the initial loss")
+    ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
+    records: int = setting(50, "records", "above that, with the later half above the earlier")
+    start_records: int = setting(
+        20, "records", "above the initial loss, after having learned, that are enough"
+    )
+    warm_up: int = setting(50, "records", "before the rule says anything")
+    fallen: float = setting(0.5, "of the initial loss", "below which it must have been to have learned")
+    floor: float = setting(0.05, "of the initial loss", "least rise above the best, for losses near 0")
+
+
+class State(RuleState):
+    """Initial, best and present smoothed loss; ``above``: smoothed losses in a row beyond the ratio."""
+
+    start: list[float] = msgspec.field(default_factory=list)
+    initial: float | None = None
+    seen: int = 0
+    beyond: int = 0
+    """Smoothed losses in a row above the initial loss."""
+    recent: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(9))
+    best: float = math.inf
+    best_step: int = 0
+    best_ns: int = 0
+    positive: bool = True
+    above: list[float] = msgspec.field(default_factory=list)
+    left: tuple[int, int] | None = None
+    """Step and time at which the loss last left the neighbourhood of its best."""
+
+
+class LossDivergence(Rule[Settings, State]):
+    """Critical: the run does not come back from this by itself."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-divergence",
+        title="Loss diverges",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss",),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+
+    def observe(self, view: View) -> None:
+        if view.loss is None or not self.state.positive:
+            self._go_silent(view)
+            return
+        for row, loss in enumerate(view.loss):
+            if loss is not None and math.isfinite(loss):
+                self._one(view, row, loss)
+
+    def _go_silent(self, view: View) -> None:
+        """A loss that can be 0 or negative has no ratios; an open episode runs out."""
+        if self.episode.state and view.loss is not None:
+            for row in range(view.n):
+                if self.episode.state:
+                    self.settle(view, row)
+
+    def _one(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        if loss <= 0:
+            state.positive = state.positive and loss == 0
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        if state.initial is None:
+            state.start.append(loss)
+            if len(state.start) == limits.first:
+                state.initial = sorted(state.start)[limits.first // 2]
+                state.start = []
+        state.seen += 1
+        recent = state.recent
+        recent.size = limits.smooth
+        recent.push(loss)
+        if len(recent.arrived) < limits.smooth or state.initial is None:
+            return
+        self._judge(view, row, recent.ordered[limits.smooth // 2], state.initial)
+
+    def _judge(self, view: View, row: int, smooth: float, initial: float) -> None:
+        state, limits = self.state, self.settings
+        if smooth < state.best:
+            state.best, state.best_step, state.best_ns = smooth, view.step[row], view.time_ns[row]
+        risen = smooth - state.best > limits.floor * initial
+        if not (risen and smooth > limits.ratio * state.best):
+            self._below(view, row, smooth)
+            return
+        if state.left is None:
+            state.left = (view.step[row], view.time_ns[row])
+        state.above = [*state.above, smooth][-limits.records :]
+        state.beyond = state.beyond + 1 if smooth > initial and state.best < limits.fallen * initial else 0
+        if state.seen < limits.warm_up:
+            return
+        if state.beyond >= limits.start_records:
+            self._ring(view, row, smooth, initial, "above-start")
+        elif len(state.above) >= limits.records and self._rising():
+            self._ring(view, row, smooth, initial, "rising")
+
+    def _below(self, view: View, row: int, smooth: float) -> None:
+        state = self.state
+        state.above, state.beyond = [], 0
+        if smooth <= 1.2 * state.best:
+            state.left = None
+        elif state.left is None:
+            state.left = (view.step[row], view.time_ns[row])
+        if self.episode.state:
+            self.settle(view, row)
+
+    def _rising(self) -> bool:
+        half = len(self.state.above) // 2
+        earlier, later = sorted(self.state.above[:half]), sorted(self.state.above[half:])
+        return later[len(later) // 2] > earlier[len(earlier) // 2]
+
+    def _ring(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
+        state, step = self.state, view.step[row]
+        onset = state.left or (step, view.time_ns[row])
+        ratio = smooth / state.best
+        evidence: list[Fact] = [
+            ("loss", smooth, "median of 9 records", step),
+            ("best loss", state.best, "median of 9 records", state.best_step),
+            ("initial loss", initial, "", None),
+            ("times the best", ratio, "", None),
+        ]
+        summary = (
+            f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
+        )
+        self.ring(view, row, CRITICAL, onset, summary, evidence, level=ladder(int(ratio)), kind=kind)
+
+
+RULE = LossDivergence

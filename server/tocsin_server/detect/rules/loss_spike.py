@@ -1,0 +1,211 @@
+"""loss-spike: the loss leaves its own baseline upwards for a short while (catalogue C1).
+
+Robust rule, measured on real logs: above median(50) + 8 x 1.4826 MAD and more than 20 % above the
+median. Losses that are not all positive are judged by the deviation only. Outliers do not enter the
+baseline; a level that stays is adopted after a while.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect.rolling import RollingMedian
+from tocsin_server.detect.rule import (
+    CRITICAL,
+    FIRING,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.steps import ladder
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import count, number
+from tocsin_server.domain import Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue C1 (the robust row of its table)."""
+
+    recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
+    resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
+    recover_records: int = setting(3, "records", "back at the baseline that are needed")
+    window: int = setting(50, "records", "of the baseline; also the warm-up")
+    deviations: float = setting(8.0, "robust sigma", "above the median")
+    relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
+    floor: float = setting(0.01, "of the first losses", "least height, for losses near 0")
+    confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
+    alone: float = setting(2.0, "x median", "height at which one record is enough")
+    critical_ratio: float = setting(3.0, "x median", "height that, sustained, is critical")
+    sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
+    back: float = setting(0.05, "relative", "of the baseline within which the loss is back")
+    adopt: int = setting(200, "records", "outside after which the new level is the baseline")
+    after_nan: int = setting(50, "records", "of silence after a non-finite loss")
+
+
+class State(RuleState):
+    """``base``: the baseline; ``outside``: records beyond it; ``recent``: which of the last five were."""
+
+    base: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
+    first: float = 0.0
+    """Mean size of the losses of the first window, for the absolute floor."""
+    positive: bool = True
+    outside: list[float] = msgspec.field(default_factory=list)
+    recent: list[bool] = msgspec.field(default_factory=list)
+    onset: tuple[int, int] = (0, 0)
+    peak: float = 0.0
+    high: int = 0
+    muted: int = 0
+
+
+class LossSpike(Rule[Settings, State]):
+    """Warning when confirmed, critical when far above for ten records in a row."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-spike",
+        title="Loss spikes",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss", "loss-divergence"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state = self.state
+        base, limits = state.base, self.settings
+        for row, loss in enumerate(view.loss):
+            if loss is None:
+                continue
+            if not math.isfinite(loss):
+                state.muted = limits.after_nan
+                continue
+            if loss <= 0.0:
+                state.positive = False
+            if len(base.arrived) < limits.window:
+                self._warm_up(loss)
+            elif state.recent or self.episode.state or self._leaves(loss):
+                self._closely(view, row, loss)
+            else:
+                base.push(loss)
+                state.muted -= state.muted > 0
+
+    def _warm_up(self, loss: float) -> None:
+        state = self.state
+        state.base.size = self.settings.window
+        state.base.push(loss)
+        state.first += abs(loss) / self.settings.window
+        state.muted -= state.muted > 0
+
+    def _leaves(self, loss: float) -> bool:
+        """Whether the loss is above the limit; the deviation is worked out only where the rest is met."""
+        state, limits = self.state, self.settings
+        base = state.base
+        if loss <= base.ordered[-1]:
+            return False
+        median = base.median
+        height = loss - median
+        if state.positive and height <= limits.relative * median:
+            return False
+        return height > limits.floor * state.first and height > limits.deviations * base.sigma
+
+    def _closely(self, view: View, row: int, loss: float) -> None:
+        """Record by record while there is, or was just now, something to see."""
+        state, limits = self.state, self.settings
+        leaves = self._leaves(loss)
+        if leaves and not any(state.recent) and not self.episode.state:
+            state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
+        state.recent = [*state.recent, leaves][-5:]
+        if leaves:
+            state.peak = max(state.peak, loss)
+            self._outside(view, row, loss)
+        else:
+            state.high = 0
+            self._inside(view, row, loss)
+        if not any(state.recent) and not self.episode.state:
+            state.recent, state.outside = [], []
+        state.muted -= state.muted > 0
+        if len(state.outside) >= limits.adopt:
+            self._adopt()
+
+    def _outside(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        state.outside.append(loss)
+        median = state.base.median
+        alone = state.positive and loss > limits.alone * median
+        confirmed = alone or sum(state.recent) >= limits.confirm
+        state.high = state.high + 1 if self._far(loss, median) else 0
+        if state.muted:
+            return
+        summary, evidence = self._words(view, row)
+        if not confirmed:
+            self.pend(view, row, state.onset, summary, evidence)
+            return
+        severity = CRITICAL if state.high >= limits.sustained else WARNING
+        level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
+        self.ring(view, row, severity, state.onset, summary, evidence, level=level)
+
+    def _far(self, loss: float, median: float) -> bool:
+        """Whether the loss is so far above that, sustained, it is critical."""
+        if self.state.positive:
+            return loss > self.settings.critical_ratio * median
+        return loss - median > 10 * self.settings.deviations * self.state.base.sigma
+
+    def _inside(self, view: View, row: int, loss: float) -> None:
+        """Not above the limit: the baseline goes on; the alert ends when the loss is near it again."""
+        state, limits = self.state, self.settings
+        median = state.base.median
+        near = loss - median <= max(limits.back * abs(median), 3 * state.base.sigma)
+        if near or not self.episode.state:
+            state.base.push(loss)
+        else:
+            state.outside.append(loss)
+        if not self.episode.state:
+            return
+        if near:
+            self._close(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _close(self, view: View, row: int) -> None:
+        if self.episode.state == FIRING:
+            self.episode.summary, self.episode.evidence = self._words(view, row)
+        self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
+        if not self.episode.state:
+            self.state.outside = []
+
+    def _adopt(self) -> None:
+        """The loss stays where it is: this is the level now, and another rule's matter."""
+        base = RollingMedian(self.settings.window)
+        for loss in self.state.outside[-self.settings.window :]:
+            base.push(loss)
+        self.state.base, self.state.outside, self.state.recent = base, [], []
+
+    def _words(self, view: View, row: int) -> tuple[str, list[Fact]]:
+        state = self.state
+        median, sigma = state.base.median, state.base.sigma
+        steps = view.step[row] - state.onset[0]
+        evidence: list[Fact] = [
+            ("baseline", median, "median of 50 records", state.onset[0]),
+            ("peak", state.peak, "", None),
+            ("deviation", (state.peak - median) / sigma if sigma > 0 else math.inf, "robust sigma", None),
+            ("duration", float(steps), "steps", None),
+        ]
+        where = f"at step {state.onset[0]}" if steps <= 0 else f"within {count(steps, 'step')}"
+        return f"Loss spiked {number(median)} → {number(state.peak)} {where}", evidence
+
+
+RULE = LossSpike

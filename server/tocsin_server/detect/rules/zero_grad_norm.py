@@ -1,0 +1,144 @@
+"""zero-grad-norm: the gradient norm is exactly 0 (catalogue D2).
+
+A norm of 0 with a moving loss is a fault of measurement (taken after ``zero_grad``); with a
+constant loss it is real; 0 in exactly k-1 of k records is gradient accumulation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.detect.rule import (
+    CRITICAL,
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.steps import ladder
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import count, number
+from tocsin_server.domain import Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+
+    recover_updates: int = setting(3, "updates", "updates with a norm above 0 before it is recovering")
+    resolve_updates: int = setting(50, "updates", "updates with a norm above 0 before it is resolved")
+    streak: int = setting(20, "records", "with a norm of exactly 0 in a row")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
+    cycles: int = setting(5, "cycles", "of equal length that show gradient accumulation")
+
+
+class State(RuleState):
+    """The present streak of zeros, the range of the loss within it, and the cycles of accumulation."""
+
+    streak: int = 0
+    since: tuple[int, int] = (0, 0)
+    low: float = math.inf
+    high: float = -math.inf
+    gap: int = 0
+    """Zeros between the last two norms above 0."""
+    cycles: int = 0
+    """How often in a row that number was the same."""
+
+
+class ZeroGradNorm(Rule[Settings, State]):
+    """Critical where the loss stands still, warning where it moves, info for accumulation."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="zero-grad-norm",
+        title="Gradient norm is exactly 0",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None or self._nothing_new(norms):
+            return
+        for row, norm in enumerate(norms):
+            if norm == 0.0:
+                self._zero(view, row)
+            elif norm is not None:
+                self._above(view, row)
+
+    def _nothing_new(self, norms: list[float | None]) -> bool:
+        state = self.state
+        if 0.0 in norms or state.streak or state.cycles or self.episode.state:
+            return False
+        state.gap = 0
+        return True
+
+    def _above(self, view: View, row: int) -> None:
+        """A norm other than 0 ends a streak; streaks of equal length are gradient accumulation."""
+        state = self.state
+        if state.streak:
+            state.cycles = state.cycles + 1 if state.streak == state.gap else 1
+            state.gap = state.streak
+        else:
+            state.cycles = state.gap = 0
+        state.streak, state.low, state.high = 0, math.inf, -math.inf
+        if state.cycles >= self.settings.cycles:
+            self._accumulation(view, row)
+        elif self.episode.state:
+            self.settle(view, row)
+
+    def _accumulation(self, view: View, row: int) -> None:
+        state = self.state
+        if state.cycles * state.gap < self.settings.streak:
+            return
+        k = state.gap + 1
+        summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
+        evidence: list[Fact] = [("micro-steps", float(k), "records an update", view.step[row])]
+        self.ring(
+            view, row, INFO, (view.step[row], view.time_ns[row]), summary, evidence, kind="accumulation"
+        )
+
+    def _zero(self, view: View, row: int) -> None:
+        state = self.state
+        if not state.streak:
+            state.since = (view.step[row], view.time_ns[row])
+        state.streak += 1
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None and math.isfinite(loss):
+            state.low, state.high = min(state.low, loss), max(state.high, loss)
+        accumulating = state.cycles > 0 and state.streak <= 2 * state.gap
+        if state.streak >= self.settings.streak and not accumulating:
+            self._ring(view, row)
+
+    def _ring(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        times = count(state.streak, "record")
+        evidence: list[Fact] = [
+            ("grad norm", 0.0, "", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+        ]
+        if state.high < state.low:
+            severity, kind, summary = WARNING, "unknown", f"Gradient norm is exactly 0 in {times}"
+        elif state.high - state.low <= limits.constant * max(abs(state.high), abs(state.low)):
+            severity, kind = CRITICAL, "real"
+            summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
+            evidence.append(("loss", state.high, "constant", view.step[row]))
+        else:
+            severity, kind = WARNING, "measurement"
+            span = f"{number(state.low)} to {number(state.high)}"
+            summary = f"Gradient norm reads 0 in {times} while the loss moves {span}"
+            evidence += [("lowest loss", state.low, "", None), ("highest loss", state.high, "", None)]
+        self.ring(view, row, severity, state.since, summary, evidence, level=ladder(state.streak), kind=kind)
+
+
+RULE = ZeroGradNorm
