@@ -31,13 +31,14 @@ class Target:
 
 def parse_target(url: str) -> Target:
     """Reads ``http://host:port[/prefix]`` (https, ws and wss too). Raises ValueError with a sentence."""
-    parts = urlsplit(url.strip())
-    if parts.scheme not in _SECURE or not parts.hostname:
-        raise ValueError(f"server address: expected something like http://host:8765, got {url!r}")
+    refusal = f"server address: expected something like http://host:8765, got {url!r}"
     try:
+        parts = urlsplit(url.strip())
         port = parts.port
-    except ValueError:
-        raise ValueError(f"port of the server address: expected 1 to 65535, got {url!r}") from None
+    except ValueError as error:
+        raise ValueError(f"{refusal} ({error})") from None
+    if parts.scheme not in _SECURE or not parts.hostname:
+        raise ValueError(refusal)
     secure = _SECURE[parts.scheme]
     port = port or (443 if secure else 80)
     prefix = parts.path.rstrip("/").removesuffix(PATH)
