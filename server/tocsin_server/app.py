@@ -118,7 +118,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
-            asyncio.create_task(anyio.to_thread.run_sync(lambda: plotly.script_gzipped), name="plotly"),
+            asyncio.create_task(_compress(plotly), name="plotly"),
         ]
         try:
             yield
@@ -126,6 +126,11 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
             await _stop(services, tasks)
 
     return lifespan
+
+
+async def _compress(plotly: PlotlyJS) -> None:
+    """So that the first page does not wait for it."""
+    await anyio.to_thread.run_sync(lambda: plotly.script_gzipped)
 
 
 async def _keep_tokens_fresh(services: Services) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -47,14 +49,25 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
     Raises StartError, whose text says what to do: port taken, no tokens for an open address,
     database away, another server on the same database.
     """
-    with listening(settings) as listener, sole_server(settings):
+    os.umask(0o077)  # configurations of trainings and secrets lie in what this process writes
+    with listening(settings) as listener, sole_server(settings), ending_quietly():
         prepare(settings)
         base = address(settings, listener.getsockname()[1])
         app = create_app(settings)
         server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
-        with suppress(KeyboardInterrupt):  # uvicorn hands the signal on after it has stopped in order
-            server.run(sockets=[listener])
+        server.run(sockets=[listener])
     return 0 if server.started else 1
+
+
+@contextmanager
+def ending_quietly() -> Iterator[None]:
+    """uvicorn raises a signal anew once it has stopped in order; by then there is nothing left to end."""
+    kept = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, kept)
 
 
 def uvicorn_config(app: object, settings: Settings) -> uvicorn.Config:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import known_run
+from tocsin_server.api.query import known_run, page_of
 from tocsin_server.domain import RunEvent
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
@@ -45,7 +46,7 @@ def events(
 ) -> ExactJSON:
     """Events of a run in order of arrival."""
     reader = services_of(request).reader
-    page = reader.events(run_id, after=after, limit=limit)
+    page = page_of(lambda: reader.events(run_id, after=after, limit=limit), after)
     if not page.items:
         known_run(reader, run_id)
     return ExactJSON({"items": [event_row(event) for event in page.items], "next": page.next})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from fastapi import APIRouter
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from tocsin_server import __version__
 from tocsin_server.api.permission import PROBLEMS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 from fastapi import Query
 
@@ -14,6 +15,7 @@ Names = Annotated[
     list[str] | None,
     Query(description="Series, comma separated; given several times, each is one name as it stands."),
 ]
+T = TypeVar("T")
 First = Annotated[int | None, Query(alias="from", description="First step.")]
 Last = Annotated[int | None, Query(alias="to", description="Last step, included.")]
 
@@ -32,3 +34,11 @@ def known_run(reader: StoreReader, run_id: str) -> RunFacts:
     if facts is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     return facts
+
+
+def page_of(read: Callable[[], T], after: str | None) -> T:
+    """What ``read`` answers. Raises a 422 Problem where it refuses ``after`` as a cursor."""
+    try:
+        return read()
+    except ValueError as error:
+        raise Problem(422, subject="after", expected="`next` of an earlier page", got=after or "") from error

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import First, Last, Names, known_run, names_of
+from tocsin_server.api.query import First, Last, Names, known_run, names_of, page_of
 from tocsin_server.api.shapes import Number
 from tocsin_server.export import Format, every_page, items, series_names, text_of
 from tocsin_server.responses import ExactJSON
@@ -60,7 +61,12 @@ def records(
     known_run(reader, run_id)
     wanted = names_of(names)
     if format == "json":
-        page = reader.records(run_id, names=wanted, start=start, stop=stop, after=after, limit=limit or 1000)
+        page = page_of(
+            lambda: reader.records(
+                run_id, names=wanted, start=start, stop=stop, after=after, limit=limit or 1000
+            ),
+            after,
+        )
         return ExactJSON({"items": list(items(page)), "next": page.next})
     form = Format(format)
     pages = every_page(reader, run_id, names=wanted, start=start, stop=stop)

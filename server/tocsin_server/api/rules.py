@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 from fastapi import APIRouter
+from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.detect.engine import catalogue

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Query
 from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.api.query import known_run
@@ -115,7 +116,7 @@ async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON
 
 def details(services: Services, facts: RunFacts) -> dict[str, Any]:
     """What a run's page shows besides its row."""
-    connected = services.pipeline.connected(facts.id)
+    connected = _connected(services, facts.id)
     return {
         "config": facts.config,
         "notes": facts.notes,
@@ -124,6 +125,12 @@ def details(services: Services, facts: RunFacts) -> dict[str, Any]:
         "attempts_list": [_attempt(attempt) for attempt in facts.attempts_list],
         "writers": [_writer(writer, connected) for writer in facts.writers],
     }
+
+
+def _connected(services: Services, run_id: str) -> set[int]:
+    """Numbers of the run's writers that are connected now."""
+    run = services.pipeline.roster.active.get(run_id)
+    return {no for no, state in run.writers.items() if state.connections > 0} if run else set()
 
 
 def _series(series: SeriesFacts) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import First, Last, Names, known_run, names_of
+from tocsin_server.api.query import Names, known_run, names_of
 from tocsin_server.api.shapes import Packed
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
@@ -58,8 +59,8 @@ def series(
     run_id: str,
     _identity: Reader,
     names: Names = None,
-    start: First = None,
-    stop: Last = None,
+    start: Annotated[float | None, Query(alias="from", allow_inf_nan=False)] = None,
+    stop: Annotated[float | None, Query(alias="to", allow_inf_nan=False)] = None,
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST)] = 2000,
     x: Literal["step", "time"] = "step",
 ) -> ExactJSON:

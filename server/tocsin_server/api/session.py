@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from fastapi import APIRouter
 from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from tocsin_server import __version__
 from tocsin_server.api.permission import PROBLEMS, Reader

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """JSON has no NaN: a float, or its name."""

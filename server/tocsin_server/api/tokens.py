@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from tocsin_server.access import ADMIN_ID, NAME_CHARACTERS, TRAINER_ID, Scope, Token, make_token
 from tocsin_server.api.permission import PROBLEMS, Admin

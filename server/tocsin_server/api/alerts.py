@@ -1,0 +1,96 @@
+"""``GET /alerts`` and ``GET /alerts/{id}``: what rules said, over all runs or of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.shapes import AlertRow
+from tocsin_server.domain import AlertState, Severity
+from tocsin_server.fleet import alert_json
+from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.services import services_of
+from tocsin_server.store.answers import AlertStep, StoredAlert
+
+router = APIRouter(tags=["alerts"], responses=PROBLEMS)
+
+
+class AlertList(TypedDict):
+    """Alerts, newest change first."""
+
+    items: list[AlertRow]
+
+
+class HistoryRow(TypedDict):
+    """One step in an alert's life."""
+
+    state: str
+    severity: str
+    previous: str | None
+    at_ms: float
+    step: int | None
+    summary: str
+
+
+class AlertDetail(AlertRow):
+    """An alert with its life, oldest first."""
+
+    history: list[HistoryRow]
+
+
+@router.get("/alerts", response_model=AlertList)
+def list_alerts(
+    request: Request,
+    _identity: Reader,
+    run: str | None = None,
+    state: Annotated[str | None, Query(description="One or several, comma separated.")] = None,
+    severity: Annotated[str | None, Query(description="One or several, comma separated.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 200,
+) -> ExactJSON:
+    """Alerts of all runs or of one; without ``state`` all that are not over, then the newest resolved."""
+    states = chosen("state", state, [known.value for known in AlertState])
+    severities = chosen("severity", severity, [known.value for known in Severity])
+    found = services_of(request).reader.alerts(run, states, severities, limit)
+    return ExactJSON({"items": [alert_row(stored) for stored in found]})
+
+
+@router.get("/alerts/{alert_id:path}", response_model=AlertDetail)
+def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
+    """One alert with its history."""
+    reader = services_of(request).reader
+    stored = reader.alert(alert_id)
+    if stored is None:
+        raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
+    history = [_history_row(step) for step in reader.alert_history(alert_id)]
+    return ExactJSON(alert_row(stored) | {"history": history})
+
+
+def alert_row(stored: StoredAlert) -> dict[str, Any]:
+    """An alert as the API shows it."""
+    return alert_json(stored.alert, run_name=stored.run_name, project=stored.project)
+
+
+def _history_row(step: AlertStep) -> dict[str, Any]:
+    return {
+        "state": step.state,
+        "severity": step.severity,
+        "previous": step.previous,
+        "at_ms": step.at_ns / 1e6,
+        "step": step.step,
+        "summary": step.summary,
+    }
+
+
+def chosen(name: str, given: str | None, known: list[str]) -> list[str] | None:
+    """The values of a comma separated parameter, None for all. Raises a 422 Problem for an unknown one."""
+    if not given:
+        return None
+    values = given.split(",")
+    for value in values:
+        if value not in known:
+            raise Problem(422, subject=name, expected=" or ".join(known), got=value)
+    return values
