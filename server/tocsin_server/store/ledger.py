@@ -52,6 +52,8 @@ class Ledger:
     known: set[str] = field(default_factory=set)
     last: dict[WriterKey, int] = field(default_factory=dict)
     unsealed: dict[WriterKey, int] = field(default_factory=dict)
+    surveyed: bool = False
+    """Whether tails of writers that say nothing any more were looked for."""
 
     def clear(self) -> None:
         """Forgets everything: the transaction that it ran ahead of was rolled back."""
@@ -59,12 +61,13 @@ class Ledger:
         self.known.clear()
         self.last.clear()
         self.unsealed.clear()
+        self.surveyed = False
 
     def forget(self, run_id: str) -> None:
         """Forgets one run, whose rows were changed or deleted by someone else."""
         self.numbers.pop(run_id, None)
         self.known.discard(run_id)
-        for key in [key for key in self.last if key[0] == run_id]:
+        for key in [key for key in self.last | self.unsealed if key[0] == run_id]:
             self.last.pop(key, None)
             self.unsealed.pop(key, None)
 

@@ -9,6 +9,7 @@ trainer hears an ack. The queue has no bound of its own: ``backlog_bytes`` is co
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -30,6 +31,8 @@ from tocsin_server.domain import Intake
 from tocsin_server.store.database import Database
 from tocsin_server.store.intake import Gatherer
 from tocsin_server.store.ledger import Ledger
+from tocsin_server.store.life import delete_run
+from tocsin_server.store.sealer import Sealer
 
 T = TypeVar("T")
 log = logging.getLogger("tocsin.store")
@@ -53,6 +56,7 @@ class StoreWriter:
         self.refused_intakes = 0
         self.ledger = Ledger()
         self._gatherer = Gatherer(self.ledger)
+        self._sealer = Sealer(database, self.ledger)
         self._intakes: deque[Intake] = deque()
         self._calls: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
         self._held: list[Intake] = []
@@ -98,6 +102,18 @@ class StoreWriter:
                 self._wake.notify()
         return future
 
+    def delete_run(self, run_id: str) -> Future[bool]:
+        """Deletes everything of a run, after all that was submitted before; False: there was none.
+
+        What arrives of it later is let go and acked: there is nothing left to keep it for.
+        """
+
+        def work(connection: Connection) -> bool:
+            self.ledger.forget(run_id)
+            return delete_run(connection, run_id)
+
+        return self.call(work)
+
     def _live(self) -> None:
         while self._wait():
             group, calls = self._take()
@@ -105,6 +121,8 @@ class StoreWriter:
                 self._commit_or_hold(group)
             for work, future in calls:
                 self._answer(work, future)
+            if self._stop_at is None and self.failing is None:
+                self._sealer.work()
 
     def _wait(self) -> bool:
         """Sleeps until there is something to do; False when it is time to end."""
@@ -114,9 +132,10 @@ class StoreWriter:
                 waiting = bool(self._intakes or self._held)
                 if self._stop_at is not None and (not waiting or now >= self._stop_at):
                     return bool(self._calls)
-                if self._calls or (waiting and now >= self._due):
+                due = self._due if waiting else self._sealer.due(now)
+                if self._calls or now >= due:
                     return True
-                self._wake.wait(self._due - now if waiting else None)
+                self._wake.wait(due - now if due < math.inf else None)
 
     def _take(self) -> tuple[list[Intake], list[tuple[Callable[[Connection], Any], Future[Any]]]]:
         with self._wake:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import create_engine, func, make_url, select, text
 from sqlalchemy.engine import URL
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import Column, Intake, RecordBatch, Writer
 from tocsin_server.store.database import Database, database_url, migrate, open_database
 from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
 
 _names = itertools.count()
@@ -124,3 +126,16 @@ def put(store: StoreWriter) -> Callable[..., None]:
         store.call(lambda connection: None).result(60)
 
     return stored
+
+
+def sealed(database: Database, chunks: int, run_id: str = "r1") -> None:
+    """Waits until the run has so many chunks."""
+    deadline = time.monotonic() + 60
+    query = select(func.count()).select_from(chunk_dir).where(chunk_dir.c.run_id == run_id)
+    while True:
+        with database.reader.connect() as connection:
+            found = connection.execute(query).scalar_one()
+        if found >= chunks:
+            return
+        assert time.monotonic() < deadline, f"expected {chunks} chunks, got {found}"
+        time.sleep(0.01)

@@ -1,0 +1,120 @@
+"""Alerts as rows and back. Functions of a Connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from tocsin_server import exactjson
+from tocsin_server.domain import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.store.answers import AlertStep, StoredAlert
+from tocsin_server.store.tables import alert, alert_transition, run
+
+OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
+
+
+def read_alerts(
+    connection: Connection,
+    run_id: str | None,
+    states: Sequence[str] | None,
+    severities: Sequence[str] | None,
+    limit: int,
+) -> list[StoredAlert]:
+    """See ``StoreReader.alerts``."""
+    query = _with_run()
+    if run_id is not None:
+        query = query.where(alert.c.run_id == run_id)
+    if severities is not None:
+        query = query.where(alert.c.severity.in_([str(severity) for severity in severities]))
+    query = query.order_by(alert.c.updated_ns.desc(), alert.c.run_id, alert.c.fingerprint)
+    if states is not None:
+        chosen = query.where(alert.c.state.in_([str(state) for state in states])).limit(limit)
+        return [_stored(row) for row in connection.execute(chosen)]
+    still_open = query.where(alert.c.state.in_(OPEN_STATES))
+    over = query.where(alert.c.state == AlertState.RESOLVED).limit(limit)
+    return [_stored(row) for part in (still_open, over) for row in connection.execute(part)]
+
+
+def read_alert(connection: Connection, alert_id: str) -> StoredAlert | None:
+    """The alert with this id, or None."""
+    key = alert_key(alert_id)
+    if key is None:
+        return None
+    row = connection.execute(_with_run().where(*_is(alert, key))).first()
+    return None if row is None else _stored(row)
+
+
+def read_history(connection: Connection, alert_id: str) -> list[AlertStep]:
+    """The transitions of an alert, oldest first; empty for an unknown one."""
+    key = alert_key(alert_id)
+    if key is None:
+        return []
+    query = select(alert_transition).where(*_is(alert_transition, key))
+    return [
+        AlertStep(row.state, Severity(row.severity), row.previous, row.at_ns, row.step, row.summary)
+        for row in connection.execute(query.order_by(alert_transition.c.at_ns))
+    ]
+
+
+def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
+    """The newest episode of each fingerprint of a run, resolved ones too."""
+    newest = (
+        select(alert.c.fingerprint, func.max(alert.c.episode).label("episode"))
+        .where(alert.c.run_id == run_id)
+        .group_by(alert.c.fingerprint)
+        .subquery()
+    )
+    same = (alert.c.fingerprint == newest.c.fingerprint) & (alert.c.episode == newest.c.episode)
+    query = select(alert).join(newest, same).where(alert.c.run_id == run_id)
+    return [alert_of(row) for row in connection.execute(query.order_by(alert.c.onset_ns))]
+
+
+def alert_key(alert_id: str) -> tuple[str, str, int] | None:
+    """(run id, fingerprint, episode) of an alert's id, or None where it cannot be one."""
+    parts = alert_id.rsplit(".", 2)
+    if len(parts) != 3 or not parts[2].isdecimal() or len(parts[2]) > 9:
+        return None
+    return parts[0], parts[1], int(parts[2])
+
+
+def alert_of(row: Row[Any]) -> Alert:
+    """An alert row as the noun; numbers of its evidence are floats again, NaN included."""
+    values = {column.name: getattr(row, column.name) for column in alert.c}
+    values |= {
+        "severity": Severity(row.severity),
+        "state": AlertState(row.state),
+        "diagnosis": _diagnosis(row.diagnosis),
+    }
+    return Alert(**values)
+
+
+def _with_run() -> Select[Any]:
+    return select(alert, run.c.name.label("run_name"), run.c.project).join(run, run.c.id == alert.c.run_id)
+
+
+def _is(table: Any, key: tuple[str, str, int]) -> tuple[Any, ...]:
+    return table.c.run_id == key[0], table.c.fingerprint == key[1], table.c.episode == key[2]
+
+
+def _stored(row: Row[Any]) -> StoredAlert:
+    return StoredAlert(alert_of(row), row.run_name, row.project)
+
+
+def _diagnosis(told: Mapping[str, Any]) -> Diagnosis:
+    return Diagnosis(
+        told.get("cause", ""),
+        tuple(_evidence(item) for item in told.get("evidence", ())),
+        tuple(told.get("alternatives", ())),
+        tuple(Remedy(item["text"], item.get("code", "")) for item in told.get("remedies", ())),
+        told.get("disproof", ""),
+        tuple((step, text, rule) for step, text, rule in told.get("story", ())),
+    )
+
+
+def _evidence(item: Mapping[str, Any]) -> Evidence:
+    value = item["value"]
+    if value in (exactjson.NAN, exactjson.PINF, exactjson.NINF):
+        value = exactjson.parse_number(value)
+    return Evidence(item["name"], value, item.get("unit", ""), item.get("step"))

@@ -1,0 +1,106 @@
+"""The codec of sealed columns: exact to the bit, 2 to 6 bytes a value. Pure.
+
+Floats are stored as float32 where that gives every bit back, else as float64; steps, times,
+arrivals and record numbers as differences. Bytes are shuffled (all first bytes, all second
+bytes, ...) before zstd level 1, which is what makes floats compress. A column that some
+records lack begins with a presence bitmap: missing is not NaN.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from tocsin_server.domain import F64, I64, U32, Column
+
+RECORDS = 4096
+"""Records of one writer in a chunk: the knee of bytes a point (docs/storage.md)."""
+
+FLOAT32, SPARSE, DELTA = 1, 2, 4
+"""Bits of a codec."""
+
+LEVEL = 1
+_local = threading.local()
+
+
+def compress(raw: bytes) -> bytes:
+    """zstd; the compressor is the thread's own, for it is not safe to share."""
+    if not hasattr(_local, "packer"):
+        _local.packer = zstandard.ZstdCompressor(level=LEVEL)
+    packed: bytes = _local.packer.compress(raw)
+    return packed
+
+
+def expand(body: bytes) -> bytes:
+    """The reverse. Raises zstandard.ZstdError for a damaged body."""
+    if not hasattr(_local, "unpacker"):
+        _local.unpacker = zstandard.ZstdDecompressor()
+    raw: bytes = _local.unpacker.decompress(body)
+    return raw
+
+
+def shuffle(values: NDArray[Any]) -> bytes:
+    """The bytes of ``values`` [k], transposed: byte 0 of all, then byte 1 of all, ..."""
+    width = values.dtype.itemsize
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1, width).T.tobytes()
+
+
+def unshuffle(raw: bytes | memoryview, dtype: str) -> NDArray[Any]:
+    """The reverse; a fresh array [k] of ``dtype``."""
+    width = np.dtype(dtype).itemsize
+    planes = np.frombuffer(raw, dtype=np.uint8).reshape(width, -1)
+    return np.ascontiguousarray(planes.T).reshape(-1).view(dtype)
+
+
+def narrow(values: F64) -> NDArray[np.float32] | None:
+    """``values`` as float32 where every bit comes back, NaN payloads included; else None."""
+    with np.errstate(all="ignore"):
+        small = values.astype("<f4")
+        exact = np.array_equal(small.astype("<f8").view(np.uint64), values.view(np.uint64))
+    return small if exact else None
+
+
+def encode_floats(column: Column, rows: int) -> tuple[int, bytes]:
+    """(codec, body) of a column over ``rows`` records."""
+    values = np.ascontiguousarray(column.v, dtype="<f8")
+    small = narrow(values)
+    codec = 0 if small is None else FLOAT32
+    raw = shuffle(values if small is None else small)
+    if column.at is None or len(column.at) == rows:
+        return codec, compress(raw)
+    present = np.zeros(rows, dtype=np.bool_)
+    present[column.at] = True
+    return codec | SPARSE, compress(np.packbits(present).tobytes() + raw)
+
+
+def decode_floats(codec: int, body: bytes, rows: int) -> Column:
+    """The reverse of :func:`encode_floats`."""
+    raw, at = memoryview(expand(body)), None
+    if codec & SPARSE:
+        bitmap = (rows + 7) // 8
+        present = np.unpackbits(np.frombuffer(raw[:bitmap], dtype=np.uint8), count=rows)
+        at, raw = np.flatnonzero(present).astype(np.uint32), raw[bitmap:]
+    if not codec & FLOAT32:
+        return Column(unshuffle(raw, "<f8"), at)
+    with np.errstate(all="ignore"):
+        return Column(unshuffle(raw, "<f4").astype(np.float64), at)
+
+
+def encode_ints(values: I64) -> tuple[int, bytes]:
+    """(codec, body) of whole numbers [n], as differences that wrap at 64 bits."""
+    steps = np.diff(values.astype("<i8"), prepend=np.int64(0))
+    return DELTA, compress(shuffle(steps))
+
+
+def decode_ints(body: bytes) -> I64:
+    """The reverse of :func:`encode_ints`."""
+    return np.cumsum(unshuffle(expand(body), "<i8"), dtype=np.int64)
+
+
+def rows_of(column: Column, rows: int) -> U32:
+    """The rows that have a value, whether or not the column names them."""
+    return np.arange(rows, dtype=np.uint32) if column.at is None else column.at

@@ -1,0 +1,120 @@
+"""The reading side of the store. Thread-safe: each method has a read transaction of its own.
+
+A method raises what the database raises where it cannot be reached (``sqlalchemy.exc``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin_server.store import alert_rows, pages, recovery, run_rows, window
+from tocsin_server.store.answers import (
+    AlertStep,
+    EventPage,
+    RecordPage,
+    Recovery,
+    RunFacts,
+    SeriesAnswer,
+    StoredAlert,
+)
+from tocsin_server.store.database import Database
+
+
+class StoreReader:
+    """Answers from one consistent moment each."""
+
+    def __init__(self, database: Database) -> None:
+        self._engine = database.reader
+
+    def runs(self) -> list[RunFacts]:
+        """Every run, newest first, without its lists of attempts, writers and series."""
+        with self._engine.begin() as connection:
+            return run_rows.read_runs(connection)
+
+    def active_runs(self) -> list[RunFacts]:
+        """Runs that have not ended."""
+        with self._engine.begin() as connection:
+            return run_rows.read_runs(connection, active=True)
+
+    def run(self, run_id: str) -> RunFacts | None:
+        """One run with its lists, or None."""
+        with self._engine.begin() as connection:
+            return run_rows.read_run(connection, run_id)
+
+    def series(
+        self,
+        run_id: str,
+        names: Sequence[str] | None,
+        *,
+        start: float | None = None,
+        stop: float | None = None,
+        buckets: int = 2000,
+        x: str = "step",
+    ) -> SeriesAnswer:
+        """Series in a window, exact where it holds at most ``buckets`` values, else in that many buckets.
+
+        ``names`` None: all. ``start`` and ``stop`` belong to the window; their unit is that of ``x``:
+        ``step``, or ``time`` in Unix ms. An unknown name has no layers. Raises ValueError for another x.
+        """
+        if x not in ("step", "time"):
+            raise ValueError(f"x: expected step or time, got {x!r}")
+        with self._engine.begin() as connection:
+            asked = window.Window(start, stop, x)
+            return window.read_series(connection, run_id, names, asked, max(1, buckets))
+
+    def since(self, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
+        """The exact records that arrived after ``cursor``; None where they are too many for a delta."""
+        with self._engine.begin() as connection:
+            return recovery.read_since(connection, run_id, names, cursor)
+
+    def records(
+        self,
+        run_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        after: str | None = None,
+        limit: int = 10_000,
+    ) -> RecordPage:
+        """Every record with a step from ``start`` to ``stop`` (both included), page by page.
+
+        Raises ValueError where ``after`` is not the ``next`` of an earlier page.
+        """
+        with self._engine.begin() as connection:
+            asked = window.Window(start, stop, "step")
+            return pages.read_records(connection, run_id, names, asked, after, max(1, limit))
+
+    def events(self, run_id: str, *, after: str | None = None, limit: int = 1000) -> EventPage:
+        """Events in order of arrival. Raises ValueError where ``after`` is not the ``next`` of a page."""
+        with self._engine.begin() as connection:
+            return pages.read_events(connection, run_id, after, max(1, limit))
+
+    def alerts(
+        self,
+        run_id: str | None = None,
+        states: Sequence[str] | None = None,
+        severities: Sequence[str] | None = None,
+        limit: int = 200,
+    ) -> list[StoredAlert]:
+        """Alerts, newest change first; ``states`` None: all that are not over, then ``limit`` resolved."""
+        with self._engine.begin() as connection:
+            return alert_rows.read_alerts(connection, run_id, states, severities, limit)
+
+    def alert(self, alert_id: str) -> StoredAlert | None:
+        """One alert, or None."""
+        with self._engine.begin() as connection:
+            return alert_rows.read_alert(connection, alert_id)
+
+    def alert_history(self, alert_id: str) -> list[AlertStep]:
+        """The life of one alert, oldest first; empty for an unknown one."""
+        with self._engine.begin() as connection:
+            return alert_rows.read_history(connection, alert_id)
+
+    def recovery(self, run_id: str, *, anew: bool = False) -> Recovery:
+        """What to go on from: the newest snapshot and all that came after it, alerts, last arrival.
+
+        With ``anew`` the snapshot is passed over and ``replay`` holds every record of the run.
+        """
+        with self._engine.begin() as connection:
+            return recovery.read_recovery(connection, run_id, anew=anew)

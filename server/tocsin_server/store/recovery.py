@@ -1,0 +1,111 @@
+"""What came after an arrival: for recovery, which judges it again, and for live deltas.
+
+Sealing does not wait for rule snapshots: chunks keep the arrival number of every record, so
+the batches after a snapshot are found wherever they lie, tail or chunk, cut as they came.
+Functions of a Connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, func, select
+
+from tocsin_server.domain import RecordBatch, RuleSnapshot, RunEvent, Writer
+from tocsin_server.store.alert_rows import newest_episodes
+from tocsin_server.store.answers import Recovery, SeriesAnswer, SeriesLayer
+from tocsin_server.store.files import chunk_points, tail_rows
+from tocsin_server.store.ledger import series_numbers
+from tocsin_server.store.pages import events_after
+from tocsin_server.store.points import Points, batches, from_tail, joined
+from tocsin_server.store.tables import chunk_dir, rule_state, tail
+from tocsin_server.store.window import exact_layer, last_arrival, writer_rows
+
+DELTA_RECORDS = 20_000
+"""A live delta beyond this many records is answered by asking for the whole window again."""
+
+
+def read_recovery(connection: Connection, run_id: str, *, anew: bool = False) -> Recovery:
+    """See ``StoreReader.recovery``."""
+    row = None
+    if not anew:
+        row = connection.execute(select(rule_state).where(rule_state.c.run_id == run_id)).first()
+    snapshot = RuleSnapshot(run_id, row.arrival, row.body) if row is not None else None
+    since = -1 if snapshot is None else snapshot.arrival
+    replay: list[RecordBatch | RunEvent] = [
+        *batches_after(connection, run_id, since),
+        *events_after(connection, run_id, since),
+    ]
+    replay.sort(key=lambda item: item.arrival)
+    return Recovery(snapshot, replay, newest_episodes(connection, run_id), last_arrival(connection, run_id))
+
+
+def batches_after(connection: Connection, run_id: str, arrival: int) -> list[RecordBatch]:
+    """Every batch that arrived after ``arrival``, whole, as it was accepted."""
+    names = {col: name for name, col in series_numbers(connection, run_id).items()}
+    out = []
+    for row in writer_rows(connection, run_id):
+        who = Writer(run_id, row.writer_no, row.attempt_no, row.rank)
+        out += batches(points_after(connection, row, arrival), who, names)
+    return out
+
+
+def points_after(
+    connection: Connection, row: Row[Any], arrival: int, wanted: Sequence[int] | None = None
+) -> Points:
+    """Records of one writer that arrived after ``arrival``, sealed or not, each once."""
+    rows = tail_rows(connection, row.run_id, row.writer_no, after_arrival=arrival)
+    unsealed = from_tail(rows, wanted)
+    if row.sealed_arrival <= arrival:
+        return unsealed
+    numbers = _chunks_since(connection, row, arrival)
+    sealed = chunk_points(connection, row.run_id, row.writer_no, numbers, wanted, numbered=True)
+    # A batch across the end of the last chunk lies whole in the tail: there it is taken.
+    first = int(unsealed.seq[0]) if unsealed.n else np.iinfo(np.int64).max
+    return joined([sealed.where((sealed.arrival > arrival) & (sealed.seq < first)), unsealed])
+
+
+def _chunks_since(connection: Connection, row: Row[Any], arrival: int) -> Sequence[int]:
+    query = select(chunk_dir.c.no).where(
+        chunk_dir.c.run_id == row.run_id,
+        chunk_dir.c.writer_no == row.writer_no,
+        chunk_dir.c.arrival1 > arrival,
+    )
+    return connection.execute(query.order_by(chunk_dir.c.no)).scalars().all()
+
+
+def read_since(connection: Connection, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
+    """See ``StoreReader.since``."""
+    rows = writer_rows(connection, run_id)
+    if _records_after(connection, rows, run_id, cursor) > DELTA_RECORDS:
+        return None
+    numbers = series_numbers(connection, run_id)
+    wanted = {numbers[name]: name for name in names if name in numbers}
+    answer: dict[str, list[SeriesLayer]] = {name: [] for name in names}
+    steps: list[int] = []
+    for row in rows:
+        points = points_after(connection, row, cursor, sorted(wanted))
+        steps += [int(points.step.min()), int(points.step.max())] if points.n else []
+        for col, column in points.columns.items():
+            answer[wanted[col]].append(exact_layer(row, points, column, "step"))
+    newest = max(cursor, last_arrival(connection, run_id))
+    return SeriesAnswer(run_id, "step", 0, newest, min(steps, default=None), max(steps, default=None), answer)
+
+
+def _records_after(connection: Connection, rows: Sequence[Row[Any]], run_id: str, cursor: int) -> int:
+    """At least so many records arrived after ``cursor``; sealed ones count by the chunk."""
+    fresh = select(func.coalesce(func.sum(tail.c.n), 0)).where(
+        tail.c.run_id == run_id, tail.c.arrival > cursor
+    )
+    count = int(connection.execute(fresh).scalar_one())
+    for row in rows:
+        if row.sealed_arrival > cursor:
+            found = select(func.coalesce(func.sum(chunk_dir.c.n), 0)).where(
+                chunk_dir.c.run_id == run_id,
+                chunk_dir.c.writer_no == row.writer_no,
+                chunk_dir.c.arrival1 > cursor,
+            )
+            count += int(connection.execute(found).scalar_one())
+    return count

@@ -1,0 +1,125 @@
+"""Runs as rows and back: the run, its attempts, writers and series. Functions of a Connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, func, select
+
+from tocsin_server.domain import RunState, Writer
+from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.store.chunks import rows_of
+from tocsin_server.store.files import tail_points
+from tocsin_server.store.ledger import series_numbers
+from tocsin_server.store.points import Points
+from tocsin_server.store.tables import attempt, event, run, series
+from tocsin_server.store.window import writer_rows
+
+ENDED = (RunState.FINISHED, RunState.FAILED)
+
+
+def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]:
+    """All runs, newest first; with ``active`` only those that have not ended."""
+    query = select(run).order_by(run.c.created_ns.desc(), run.c.id)
+    if active:
+        query = query.where(run.c.state.not_in(ENDED))
+    counted = connection.execute(select(attempt.c.run_id, func.count().label("n")).group_by(attempt.c.run_id))
+    attempts = {row.run_id: row.n for row in counted}
+    return [_facts(row, attempts.get(row.id, 0)) for row in connection.execute(query)]
+
+
+def read_run(connection: Connection, run_id: str) -> RunFacts | None:
+    """One run with its attempts, writers and series, the tail counted in."""
+    row = connection.execute(select(run).where(run.c.id == run_id)).first()
+    if row is None:
+        return None
+    found = writer_rows(connection, run_id)
+    tails = {w.writer_no: tail_points(connection, run_id, w.writer_no, w.sealed_seq) for w in found}
+    events = _event_counts(connection, run_id)
+    writers = tuple(_writer(w, tails[w.writer_no], events.get(w.writer_no, 0)) for w in found)
+    attempts = connection.execute(
+        select(attempt).where(attempt.c.run_id == run_id).order_by(attempt.c.attempt_no)
+    ).all()
+    return replace(
+        _facts(row, len(attempts)),
+        attempts_list=tuple(_attempt(a, writers) for a in attempts),
+        writers=writers,
+        series=_series(connection, run_id, found, tails),
+    )
+
+
+def _facts(row: Row[Any], attempts: int) -> RunFacts:
+    values = {column.name: getattr(row, column.name) for column in run.c}
+    return RunFacts(**values | {"state": RunState(row.state)}, attempts=attempts)
+
+
+def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:
+    query = select(event.c.writer_no, func.count().label("n")).where(event.c.run_id == run_id)
+    return {row.writer_no: row.n for row in connection.execute(query.group_by(event.c.writer_no))}
+
+
+def _writer(row: Row[Any], unsealed: Points, events: int) -> WriterFacts:
+    ends = [] if row.first_step is None else [row.first_step, row.last_step]
+    ends += [int(unsealed.step.min()), int(unsealed.step.max())] if unsealed.n else []
+    who = Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
+    return WriterFacts(
+        who,
+        row.host,
+        row.pid,
+        row.hello_ns,
+        row.sealed_records + unsealed.n,
+        events,
+        min(ends, default=None),
+        max(ends, default=None),
+    )
+
+
+def _attempt(row: Row[Any], writers: Iterable[WriterFacts]) -> AttemptFacts:
+    own = [w for w in writers if w.writer.attempt_no == row.attempt_no]
+    first = min((w.first_step for w in own if w.first_step is not None), default=None)
+    last = max((w.last_step for w in own if w.last_step is not None), default=None)
+    return AttemptFacts(row.attempt_no, row.started_ns, first, last)
+
+
+def _series(
+    connection: Connection, run_id: str, writers: list[Row[Any]], tails: dict[int, Points]
+) -> tuple[SeriesFacts, ...]:
+    """Each series over all writers, in the order of their first appearance."""
+    names = {col: name for name, col in series_numbers(connection, run_id).items()}
+    found = connection.execute(select(series).where(series.c.run_id == run_id)).all()
+    sealed = {(row.writer_no, row.col_id): row for row in found}
+    out = []
+    for col, name in sorted(names.items()):
+        told = [
+            facts
+            for who in writers
+            if (facts := _of_writer(name, sealed.get((who.writer_no, col)), tails[who.writer_no], col))
+        ]
+        if told:
+            out.append(_over_writers(told))
+    return tuple(out)
+
+
+def _of_writer(name: str, row: Row[Any] | None, unsealed: Points, col: int) -> SeriesFacts | None:
+    sealed = None if row is None else SeriesFacts(name, row.n, row.first_step, row.last_step, row.last_value)
+    column = unsealed.columns.get(col)
+    if column is None:
+        return sealed
+    step = unsealed.step[rows_of(column, unsealed.n)]
+    newer = SeriesFacts(name, len(step), int(np.min(step)), int(step[-1]), float(column.v[-1]))
+    if sealed is None:
+        return newer
+    return replace(newer, n=newer.n + sealed.n, first_step=min(newer.first_step, sealed.first_step))
+
+
+def _over_writers(told: list[SeriesFacts]) -> SeriesFacts:
+    """Counts over all; the last value is that of the newest attempt's lowest rank, which comes first."""
+    return replace(
+        told[0],
+        n=sum(facts.n for facts in told),
+        first_step=min(facts.first_step for facts in told),
+        last_step=max(facts.last_step for facts in told),
+    )

@@ -1,0 +1,77 @@
+"""When to seal: after commits, on the writer thread, a bounded time at once. See ``keeper``."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from tocsin_server.store import chunks
+from tocsin_server.store.database import Database
+from tocsin_server.store.keeper import seal, writers_due
+from tocsin_server.store.ledger import Ledger, WriterKey
+
+log = logging.getLogger("tocsin.store")
+
+SLICE_S = 0.03
+"""Sealing between two commits stops after this long, so that acks do not wait for it."""
+PAUSE_S = 30.0
+"""A writer whose tail could not be sealed is tried again after this long; its tail stays readable."""
+
+
+class Sealer:
+    """Seals the writers whose tail holds a chunk's worth of records, oldest asked first."""
+
+    def __init__(self, database: Database, ledger: Ledger) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._paused: dict[WriterKey, float] = {}
+
+    def due(self, now_s: float) -> float:
+        """When there is something to seal, on the monotonic clock; infinity where there is nothing."""
+        if not self._ledger.surveyed:
+            return now_s
+        ripe = self._ripe()
+        return min((self._paused.get(key, now_s) for key in ripe), default=math.inf)
+
+    def work(self) -> None:
+        """Seals for at most ``SLICE_S`` seconds. Never raises: what fails waits ``PAUSE_S``."""
+        begun = time.monotonic()
+        self._survey()
+        for key in self._ripe():
+            if self._paused.get(key, begun) > begun:
+                continue
+            while self._one(key):
+                if time.monotonic() - begun > SLICE_S:
+                    return
+
+    def _survey(self) -> None:
+        """At the start: writers that were left with a full tail and may never say another word."""
+        if self._ledger.surveyed:
+            return
+        self._ledger.surveyed = True
+        try:
+            with self._database.reader.begin() as connection:
+                found = writers_due(connection)
+        except Exception as error:  # noqa: BLE001 - the writer thread must not die
+            log.warning("could not look for tails to seal, they are sealed as they grow: %s", error)
+            return
+        self._ledger.unsealed = found | self._ledger.unsealed
+
+    def _ripe(self) -> list[WriterKey]:
+        return [key for key, n in self._ledger.unsealed.items() if n >= chunks.RECORDS]
+
+    def _one(self, key: WriterKey) -> bool:
+        """Seals one chunk; whether the writer has another."""
+        try:
+            with self._database.engine.begin() as connection:
+                taken = seal(connection, *key)
+        except Exception:
+            log.exception("tail of run %s could not be sealed, it stays as it is", key[0])
+            self._paused[key] = time.monotonic() + PAUSE_S
+            return False
+        self._paused.pop(key, None)
+        left = self._ledger.unsealed[key] - taken
+        # The count takes in the sealed part of a batch across the seal: no chunk yet, ask at the next batch.
+        self._ledger.unsealed[key] = left if taken else chunks.RECORDS - 1
+        return taken > 0 and left >= chunks.RECORDS
