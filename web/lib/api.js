@@ -52,9 +52,20 @@ export class Api {
     return this.ask("/session");
   }
 
-  /** @returns {Promise<{ items: RunRow[], now_ms: number }>} */
-  runs() {
-    return this.ask("/runs");
+  /** @param {string | null} after @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first */
+  runs(after = null) {
+    return this.ask(`/runs${query({ after })}`);
+  }
+
+  /** Every run, page after page. @returns {Promise<{ items: RunRow[], now_ms: number }>} */
+  async allRuns() {
+    let page = await this.runs();
+    const items = [...page.items];
+    while (page.next) {
+      page = await this.runs(page.next);
+      items.push(...page.items);
+    }
+    return { items, now_ms: page.now_ms };
   }
 
   /** @param {string} id @returns {Promise<RunDetail>} */
@@ -62,10 +73,11 @@ export class Api {
     return this.ask(`/runs/${encodeURIComponent(id)}`);
   }
 
-  /** @param {string} id @param {string[]} names @param {StepWindow & { buckets?: number }} window @param {AbortSignal} [signal] @returns {Promise<SeriesAnswer>} */
+  /** Names are repeated, never joined: one may hold a comma, and a lone one would be split at it. @param {string} id @param {string[]} names @param {StepWindow & { buckets?: number }} window @param {AbortSignal} [signal] @returns {Promise<SeriesAnswer>} */
   series(id, names, { from, to, buckets }, signal) {
-    const asked = query({ names: names.join(","), from: floor(from), to: ceil(to), buckets });
-    return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
+    const asked = new URLSearchParams((names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]));
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), buckets })) if (value !== null && value !== undefined) asked.set(key, String(value));
+    return this.ask(`/runs/${encodeURIComponent(id)}/series?${asked}`, { signal });
   }
 
   /** @param {string} id @returns {Promise<{ items: RunEvent[], next: unknown }>} */

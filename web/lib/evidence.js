@@ -9,10 +9,13 @@ export function evidenceText(item) {
   if (value === null) return powers(String(item.value));
   if (item.unit === "step") return `step ${int(value)}`;
   if (item.unit === "s") return span(value);
-  if (/scale/.test(item.name) && value > 1 && Number.isInteger(Math.log2(value))) return scale(value).filter(Boolean).join(" ");
-  const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : num(value);
+  if (/scale/.test(item.name) && value >= 1 && Number.isInteger(Math.log2(value))) return scale(value).filter(Boolean).join(" ");
+  const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : trimmed(num(value));
   return item.unit ? `${text} ${item.unit}` : text;
 }
+
+/** Zeros at the end say nothing here. @param {string} text */
+const trimmed = (text) => (/^[−\d.]+$/.test(text) && text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 
 /** The whole diagnosis as text, to paste into a chat or a ticket. @param {Alert} alert @param {string} address */
 export function asText(alert, address) {

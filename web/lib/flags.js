@@ -4,9 +4,13 @@
 
 const LETTER_PX = 6.2;
 const FRAME_PX = 26;
+const GAP_PX = 4;
 
 /** @param {Flag} flag */
 const widthOf = (flag) => flag.text.length * LETTER_PX + FRAME_PX;
+
+/** @param {Flag} flag @param {number} px @param {boolean} mirrored */
+const spotOf = (flag, px, mirrored) => ({ flag, px, mirrored, from: mirrored ? px - widthOf(flag) : px, to: mirrored ? px : px + widthOf(flag) });
 
 /** @param {Flag[]} flags @param {(step: number) => number} toPx @param {number} left @param {number} right @param {number} most @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text stands left of its step */
 export function placeFlags(flags, toPx, left, right, most = 40) {
@@ -15,10 +19,8 @@ export function placeFlags(flags, toPx, left, right, most = 40) {
   for (const flag of [...flags].sort((a, b) => b.weight - a.weight || b.step - a.step)) {
     const px = toPx(flag.step);
     if (placed.length >= most || px < left || px > right) continue;
-    const mirrored = px + widthOf(flag) > right;
-    const [from, to] = mirrored ? [px - widthOf(flag), px] : [px, px + widthOf(flag)];
-    if (from < 0 || placed.some((other) => from < other.to + 4 && to > other.from - 4)) continue;
-    placed.push({ flag, px, mirrored, from, to });
+    const spot = [spotOf(flag, px, false), spotOf(flag, px, true)].find((each) => each.from >= 0 && each.to <= right + 2 && !placed.some((other) => each.from < other.to + GAP_PX && each.to > other.from - GAP_PX));
+    if (spot) placed.push(spot);
   }
   return placed;
 }
@@ -31,11 +33,11 @@ export function eventText(event) {
   return "";
 }
 
-/** @param {Alert[]} alerts @param {RunEvent[]} events @returns {Flag[]} */
-export function flagsOf(alerts, events) {
+/** @param {Alert[]} alerts @param {RunEvent[]} events @param {string | null} chosen the alert being read: its flag always finds a place @returns {Flag[]} */
+export function flagsOf(alerts, events, chosen) {
   const heights = { critical: 30, warning: 20, info: 10 };
   const rung = alerts.filter((alert) => alert.state !== "pending" && alert.onset_step !== null)
-    .map((alert) => ({ step: Number(alert.onset_step), text: alert.rule, severity: alert.severity, weight: heights[alert.severity] + (alert.state === "resolved" ? 0 : 5), key: alert.id }));
+    .map((alert) => ({ step: Number(alert.onset_step), text: alert.rule, severity: alert.severity, weight: heights[alert.severity] + (alert.state === "resolved" ? 0 : 5) + (alert.id === chosen ? 100 : 0), key: alert.id }));
   const told = events.filter((event) => event.step !== null && eventText(event))
     .map((event) => ({ step: Number(event.step), text: eventText(event), severity: /** @type {const} */ (""), weight: 1, key: `event-${event.id}` }));
   return [...rung, ...told];

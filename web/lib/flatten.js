@@ -1,6 +1,6 @@
 /** Nested settings as flat pairs: {"amp": {"dtype": "fp16"}} is "amp.dtype" = "fp16". Bounded, for configs of any size. */
 
-import { int, num } from "./format.js";
+import { int } from "./format.js";
 
 const MOST = 400;
 
@@ -23,9 +23,9 @@ function walk(value, path, out) {
 /** @param {object} value */
 const isPlainList = (value) => Array.isArray(value) && value.length <= 16 && value.every((item) => item === null || typeof item !== "object");
 
-/** @param {unknown} value @returns {string} */
+/** A setting as it was written: no digit is rounded away. @param {unknown} value @returns {string} */
 export function valueText(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : num(value, 6);
+  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : String(value);
   return Array.isArray(value) ? `[${value.map(valueText).join(", ")}]` : String(value);
 }

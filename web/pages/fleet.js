@@ -57,7 +57,7 @@ class Fleet {
 
   async #load() {
     try {
-      const { items, now_ms } = await this.app.api.runs();
+      const { items, now_ms } = await this.app.api.allRuns();
       this.app.clock.hear(now_ms);
       this.#runs = new Map(items.map((row) => [row.id, row]));
       this.#loaded = true;
@@ -70,7 +70,8 @@ class Fleet {
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
   #hear(frame) {
     this.app.clock.hear(frame.now_ms);
-    for (const row of frame.items ?? []) this.#runs.set(row.id, row);
+    // A row without sparks keeps those it had.
+    for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
     for (const id of frame.removed ?? []) this.#runs.delete(id);
     this.#loaded = true;
     cancelAnimationFrame(this.#frame);

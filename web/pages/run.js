@@ -52,7 +52,7 @@ class RunPage {
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), chose: (flag) => this.#flag(flag) });
     this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots });
-    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
+    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
     this.frame = this.#frame();
   }
 

@@ -7,7 +7,7 @@ import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "./icons.js";
 
 export class Aside {
-  /** @param {{ alerts: () => Alert[], chosen: () => string | null, choose: (alert: Alert) => void, loaded: () => boolean } & import("./diagnosis.js").Mover} source */
+  /** @param {{ alerts: () => Alert[], chosen: () => string | null, gravest: () => string | null, choose: (alert: Alert) => void, loaded: () => boolean } & import("./diagnosis.js").Mover} source */
   constructor(source) {
     this.source = source;
     this.node = el("aside", { "aria-label": "Alerts of this run" });
@@ -15,10 +15,10 @@ export class Aside {
     this.key = "";
   }
 
-  /** The alert in full: the one a person chose, else the gravest. @returns {Alert | null} */
+  /** The alert in full: the one a person chose, else the one that the fleet names as the reason, else the gravest. @returns {Alert | null} */
   current() {
     const alerts = [...this.source.alerts()].sort(byGravity), chosen = this.source.chosen();
-    return alerts.find((alert) => alert.id === chosen) ?? alerts[0] ?? null;
+    return alerts.find((alert) => alert.id === chosen) ?? alerts.find((alert) => alert.id === this.source.gravest()) ?? alerts[0] ?? null;
   }
 
   /** Writes anew only what changed, so that a reader keeps the place and the selection. */

@@ -59,9 +59,9 @@ export class Vitals {
 
   /** Flags are made anew only when one moves by a pixel. */
   #placeFlags() {
-    const { range: [a, b], alerts, events } = this.source.scene(), { left, right } = margins(), width = this.node.clientWidth - left - right;
+    const { range: [a, b], alerts, events, chosen } = this.source.scene(), { left, right } = margins(), width = this.node.clientWidth - left - right;
     if (width <= 0) return;
-    const placed = placeFlags(flagsOf(alerts, events), (step) => left + ((step - a) / (b - a)) * width, left, left + width);
+    const placed = placeFlags(flagsOf(alerts, events, chosen), (step) => left + ((step - a) / (b - a)) * width, left, left + width);
     const key = placed.map(({ flag, px, mirrored }) => `${flag.key} ${Math.round(px)} ${mirrored}`).join(";");
     if (key === this.flagKey) return;
     this.flagKey = key;
