@@ -1,5 +1,6 @@
-"""``python -m tocsin_server``: the same as the command ``tocsin-server``."""
+"""``python -m tocsin_server``: the command line without the installed script."""
 
 from tocsin_server.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

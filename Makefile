@@ -1,0 +1,78 @@
+# One command each. Every target sets up what it needs, once; a second call is quick.
+#
+#   make setup        everything below has what it needs
+#   make demo         the server with real trainings reporting to it; prints a login link
+#   make check        ruff, mypy --strict, tsc
+#   make test         the whole suite
+#   make bench        the benchmarks, one after another
+#   make screenshots  the pictures of docs/img, taken from the running demo
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := setup
+.DELETE_ON_ERROR:
+.PHONY: setup demo check test bench screenshots browser clean
+
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := build/stamps
+ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
+
+setup: $(STAMPS)/python $(STAMPS)/node browser
+
+demo: $(STAMPS)/python
+	@exec $(BIN)/tocsin-server demo $(DEMO)
+
+check: $(STAMPS)/python $(STAMPS)/node
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy server client_hook tests
+	node_modules/.bin/tsc -p tsconfig.json
+
+test: $(STAMPS)/python $(STAMPS)/node browser
+	cd tests/web && node --test
+	$(BIN)/python -m pytest $(TESTS)
+
+bench: $(STAMPS)/python
+	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+screenshots: $(STAMPS)/python browser
+	$(BIN)/python tests/browser/screenshots.py
+
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
+
+# Python 3.11 or newer; Debian keeps venv in a package of its own.
+$(BIN)/python:
+	@for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python="$$candidate"; break; fi; \
+	done; \
+	[ -n "$${python:-}" ] || { echo "expected Python 3.11 or newer as python3, found $$(python3 --version 2>&1)" >&2; exit 1; }; \
+	if ! "$$python" -c 'import ensurepip' 2>/dev/null; then \
+	  $(call ROOT_ONLY,Python's venv module,python3-venv); \
+	  apt-get update -q && apt-get install -y -q python3-venv; \
+	fi; \
+	"$$python" -m venv $(VENV)
+
+# torch alone and first: pip takes the CPU wheel where its configuration points at one.
+$(STAMPS)/python: requirements-dev.txt pyproject.toml client_hook/pyproject.toml | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e 'client_hook[system]' -e '.[demo,postgres]'
+	@touch $@
+
+$(STAMPS)/node: package.json package-lock.json
+	@mkdir -p $(STAMPS)
+	@if ! command -v npm >/dev/null; then \
+	  $(call ROOT_ONLY,Node.js,nodejs npm); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends nodejs npm; \
+	fi
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+browser:
+	@if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then \
+	  $(call ROOT_ONLY,Chromium,chromium); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; \
+	fi
