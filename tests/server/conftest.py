@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,14 +13,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 import uvicorn
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_to
+
+from tocsin import protocol
+from tocsin_server.app import create_app
+from tocsin_server.auth import ADMIN
+from tocsin_server.pipeline import Pipeline
+from tocsin_server.serve import uvicorn_config
+from tocsin_server.services import Services
+from tocsin_server.settings import Settings
+
+Heard = TypeVar("Heard")
 
 DEADLINE_S = 60.0
 
@@ -158,3 +173,230 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One real server process for all tests that do not stop it; use run names of your own."""
     with server_process(tmp_path_factory.mktemp("server")) as running:
         yield running
+
+
+# Trainers and browsers that speak the wire themselves
+
+
+def records_of(seq: int, steps: Sequence[int], **columns: Any) -> protocol.Records:
+    """Records from number ``seq`` on; a column is a list of floats or a ready ``Sparse``."""
+    times = [time.time_ns()] * len(steps)
+    packed = {
+        name: values if isinstance(values, protocol.Sparse) else protocol.little_endian("d", values)
+        for name, values in columns.items()
+    }
+    step, t = protocol.little_endian("q", steps), protocol.little_endian("q", times)
+    return protocol.Records(seq, len(steps), step, t, packed)
+
+
+def sparse_of(at: Sequence[int], values: Sequence[float]) -> protocol.Sparse:
+    """A column that only the rows ``at`` have."""
+    return protocol.Sparse(protocol.little_endian("I", at), protocol.little_endian("d", values))
+
+
+def hello_of(run: str, token: str = "", **changes: Any) -> protocol.Hello:
+    """A hello of one process that trains ``run``."""
+    attempt, rank = changes.pop("attempt", "first"), changes.pop("rank", 0)
+    told: dict[str, Any] = {
+        "version": 1,
+        "token": token,
+        "project": "project",
+        "name": run or "unnamed",
+        "run": run,
+        "writer": protocol.WriterId(attempt, rank, "boot", 100 + rank, 1),
+        "world_size": 1,
+        "host": "node",
+        "time_ns": time.time_ns(),
+    }
+    return protocol.Hello(**(told | changes))
+
+
+@pytest.fixture
+def make_records() -> Callable[..., protocol.Records]:
+    """``make_records(seq, steps, loss=[...])``."""
+    return records_of
+
+
+@pytest.fixture
+def make_sparse() -> Callable[..., protocol.Sparse]:
+    """``make_sparse(at, values)``."""
+    return sparse_of
+
+
+@pytest.fixture
+def make_hello() -> Callable[..., protocol.Hello]:
+    """``make_hello(run, token, rank=1)``."""
+    return hello_of
+
+
+class TrainerSocket:
+    """A training process as the server sees it: a real websocket, messages made by hand."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.welcome: protocol.Welcome | None = None
+        self.heard: list[protocol.ServerMessage] = []
+        self.next_seq = 0
+
+    def send(self, message: protocol.ClientMessage | bytes) -> None:
+        """One message, or raw bytes."""
+        self.socket.send(message if isinstance(message, bytes) else protocol.encode(message))
+
+    def greet(self, hello: protocol.Hello) -> protocol.Welcome:
+        """Says hello and hears the welcome."""
+        self.send(hello)
+        self.welcome = self.hear(protocol.Welcome)
+        self.next_seq = self.welcome.seq + 1
+        return self.welcome
+
+    def train(self, steps: Sequence[int], **columns: Any) -> int:
+        """Sends the next records; the number of the last one."""
+        self.send(records_of(self.next_seq, steps, **columns))
+        self.next_seq += len(steps)
+        return self.next_seq - 1
+
+    def hear(self, kind: type[Heard], true: Callable[[Heard], bool] = lambda _: True) -> Heard:
+        """The next message of ``kind`` for which ``true`` holds; the others are kept in ``heard``."""
+        ends = time.monotonic() + DEADLINE_S
+        while time.monotonic() < ends:
+            frame = self.socket.recv(timeout=DEADLINE_S)
+            message = protocol.decode_server(frame)  # type: ignore[arg-type]
+            self.heard.append(message)
+            if isinstance(message, kind) and true(message):
+                return message
+        raise AssertionError(f"heard no {kind.__name__}, but {self.heard}")
+
+    def acked(self, seq: int = -1, events: int = -1) -> protocol.Ack:
+        """Waits until records up to ``seq`` and events up to ``events`` are durable."""
+        return self.hear(protocol.Ack, lambda ack: ack.seq >= seq and ack.events >= events)
+
+    def ended(self) -> int | None:
+        """Reads to the end of the connection; its close code."""
+        try:
+            while True:
+                self.heard.append(protocol.decode_server(self.socket.recv(timeout=DEADLINE_S)))  # type: ignore[arg-type]
+        except ConnectionClosed:
+            return self.socket.close_code
+
+
+@pytest.fixture
+def dial() -> Iterator[Callable[..., TrainerSocket]]:
+    """``dial(address, run=..., token=...)`` greets; ``dial(address)`` only connects."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(address: str, run: str | None = None, token: str = "", **hello: Any) -> TrainerSocket:
+            url = address.replace("http", "ws", 1) + protocol.PATH
+            trainer = TrainerSocket(stack.enter_context(connect_to(url, compression=None, max_size=None)))
+            if run is not None:
+                trainer.greet(hello_of(run, token, **hello))
+            return trainer
+
+        yield connect
+
+
+class BrowserSocket:
+    """A page on the live socket."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    def send(self, message: object) -> None:
+        """One message as JSON; text goes as it is."""
+        self.socket.send(message if isinstance(message, str) else json.dumps(message))
+
+    def hear(self, kind: str, true: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+        """The next message of type ``kind`` for which ``true`` holds."""
+        ends = time.monotonic() + DEADLINE_S
+        while time.monotonic() < ends:
+            message: dict[str, Any] = json.loads(
+                self.socket.recv(timeout=DEADLINE_S), parse_constant=_no_json
+            )
+            if message["type"] == kind and true(message):
+                return message
+        raise AssertionError(f"heard no {kind}")
+
+
+def _no_json(word: str) -> None:
+    raise AssertionError(f"expected strict JSON, got {word}")
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., BrowserSocket]]:
+    """``watch(address, token)``: a page on the live socket, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(address: str, token: str, **options: Any) -> BrowserSocket:
+            url = address.replace("http", "ws", 1) + "/api/v1/live"
+            headers = {"authorization": f"Bearer {token}"}
+            opened = connect_to(url, additional_headers=headers, compression=None, max_size=None, **options)
+            return BrowserSocket(stack.enter_context(opened))
+
+        yield connect
+
+
+@dataclass
+class ServerThread:
+    """The whole application in a thread of this process, so that a test can look into it."""
+
+    app: Any
+    settings: Settings
+    base: str
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def services(self) -> Services:
+        return self.app.state.services  # type: ignore[no-any-return]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.services.pipeline
+
+    @property
+    def token(self) -> str:
+        """An admin token, good for trainers too."""
+        return ADMIN.secret(self.settings.data_dir)
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """What ``work`` returns on the server's event loop."""
+
+        async def run() -> Any:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(DEADLINE_S)
+
+
+@contextlib.contextmanager
+def server_thread(data_dir: Path, **changes: Any) -> Iterator[ServerThread]:
+    """A server with settings of its own in a thread of this process."""
+    settings = Settings(data_dir=data_dir, **changes)
+    app = create_app(settings)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        uvicorn_server = uvicorn.Server(uvicorn_config(app, settings))
+        loop = asyncio.new_event_loop()
+
+        def run() -> None:
+            asyncio.set_event_loop(loop)
+            loop.run_until_complete(uvicorn_server.serve(sockets=[listener]))
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            wait_until(lambda: uvicorn_server.started or not thread.is_alive(), "the application to start")
+            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield ServerThread(app, settings, base, loop)
+        finally:
+            uvicorn_server.should_exit = True
+            thread.join(DEADLINE_S)
+
+
+@pytest.fixture
+def run_server(tmp_path: Path) -> Iterator[Callable[..., ServerThread]]:
+    """``run_server(limit_series=4)``: servers in threads, stopped after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(data_dir: Path = tmp_path, **changes: Any) -> ServerThread:
+            return stack.enter_context(server_thread(data_dir, **changes))
+
+        yield start
