@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+CHECKPOINTS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ScalerFacts:
@@ -70,6 +72,8 @@ class RunContext:
     """By optimizer suffix: where the grad norm is taken (clip, own, local)."""
     expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Changes that the script declared (``run.expect``): what, at which steps."""
+    checkpoints: tuple[tuple[int, str], ...] = ()
+    """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are forgotten."""
 
     @property
     def has_scaler(self) -> bool | None:
@@ -85,8 +89,15 @@ class RunContext:
                 return ScalerFacts.from_plain(facts)
         return ScalerFacts.from_plain(self.scalers[0]) if self.scalers else None
 
-    def learn(self, kind: str, data: Mapping[str, Any]) -> RunContext:
-        """The context after an event of ``kind``; other events leave it as it is."""
+    def checkpoint_before(self, step: int) -> tuple[int, str] | None:
+        """The newest checkpoint at or before ``step``."""
+        return max((saved for saved in self.checkpoints if saved[0] <= step), default=None)
+
+    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
+        """The context after an event of ``kind`` at ``step``; other events leave it as it is."""
+        if kind == "checkpoint" and step is not None:
+            saved = (step, str(data.get("path", "")))
+            return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
         if kind == "attached":
             return replace(self, **_told(data))
         if kind == "grad-norm-source":
@@ -111,10 +122,11 @@ class RunContext:
             optimizers=tuple(learned.get("optimizers") or self.optimizers),
             norm_sources=dict(learned.get("norm_sources", {})),
             expected=expected,
+            checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
         )
 
 
-_LEARNED = ("scalers", "optimizers", "norm_sources", "expected")
+_LEARNED = ("scalers", "optimizers", "norm_sources", "expected", "checkpoints")
 
 
 def _told(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,31 +1,50 @@
-"""What is wrong, on which evidence, what else it could be, what to do, what would disprove it."""
+"""What is wrong, on which evidence, what else it could be, what to do, and what would disprove it.
+
+Deterministic: the same records give the same words. The findings of one episode are joined into
+one story; the cause is the first candidate of :mod:`causes` for which something speaks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.history import History
-from tocsin_server.detect.rule import Verdict
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.causes import CANDIDATES, Cause
 from tocsin_server.domain import Diagnosis, Evidence
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One alert to be explained: its verdict, what other rules have open, and the records before."""
-
-    rule: str
-    subject: str
-    verdict: Verdict
-    others: Sequence[tuple[str, str, Verdict]]
-    history: History
-    upto: int
-    """Number of the newest record that may be looked at."""
-    context: RunContext
+UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
 
 
 def explain(case: Case) -> Diagnosis:
     """The diagnosis of an alert."""
-    evidence = tuple(Evidence(*fact) for fact in case.verdict.evidence)
-    return Diagnosis(cause=case.verdict.summary, evidence=evidence)
+    found = [cause for cause in (candidate(case) for candidate in CANDIDATES) if cause is not None]
+    cause = found[0] if found else UNKNOWN
+    return Diagnosis(
+        cause=cause.text,
+        evidence=_evidence(case, cause),
+        alternatives=_alternatives(cause, found[1:]),
+        remedies=cause.remedies,
+        disproof=cause.disproof,
+        story=_story(case, cause),
+    )
+
+
+def _evidence(case: Case, cause: Cause) -> tuple[Evidence, ...]:
+    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+    names = {item.name for item in own}
+    return own + tuple(item for item in cause.evidence if item.name not in names)
+
+
+def _alternatives(cause: Cause, others: list[Cause]) -> tuple[str, ...]:
+    names = {cause.name}
+    said: list[str] = []
+    for other in others:
+        if other.name not in names and other.short:
+            names.add(other.name)
+            said.append(other.short[0].upper() + other.short[1:] + ".")
+    return tuple(said)
+
+
+def _story(case: Case, cause: Cause) -> tuple[tuple[int, str, str], ...]:
+    told = [(verdict.onset_step, verdict.summary, rule) for rule, _, verdict in case.episode]
+    if cause.onset is not None:
+        told.append((*cause.onset, ""))
+    return tuple(sorted(set(told), key=lambda item: (item[0], item[2], item[1])))

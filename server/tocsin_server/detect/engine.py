@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tocsin_server.detect.case import Case
 from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.diagnosis import Case, explain
+from tocsin_server.detect.diagnosis import explain
 from tocsin_server.detect.registry import catalogue
 from tocsin_server.detect.rule import FIRING, PENDING, RECOVERING, RESOLVED, Rule, RuleSettings, Verdict
 from tocsin_server.detect.stream import SavedStream, Stream
@@ -88,7 +89,7 @@ class Engine:
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
         """Takes what an event tells of the run. No rule judges events alone, so far."""
-        context = self.context.learn(event.kind, event.data)
+        context = self.context.learn(event.kind, event.step, event.data)
         if context is not self.context:
             self.context = context
             for writer in self._writers.values():

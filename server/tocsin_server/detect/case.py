@@ -1,0 +1,142 @@
+"""A case: one alert to be explained, with what other rules have open and the records before the onset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.history import History, median
+from tocsin_server.detect.rule import Verdict
+
+NUMERIC = frozenset(
+    {
+        "nonfinite-loss",
+        "nonfinite-grad-norm",
+        "scaler-overflow-burst",
+        "scaler-collapse",
+        "scaler-at-floor",
+        "scaler-not-updating",
+    }
+)
+"""Rules about values that left the number range; they share causes."""
+LOSS_SHAPE = frozenset({"loss-spike", "loss-divergence"})
+
+BASELINE, RECENT = 60, 5
+"""Records before the onset that make the baseline, and the last of them that may already differ."""
+LR_STEPS, LR_RECORDS = 100, 10
+"""How far back a change of learning rate counts as an event before the onset (catalogue section 4)."""
+LR_EVENT = 1.5
+LOSS_RISE, NORM_RISE = 1.25, 3.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known when an alert is explained."""
+
+    rule: str
+    subject: str
+    verdict: Verdict
+    others: Sequence[tuple[str, str, Verdict]]
+    history: History
+    upto: int
+    """Number of the newest record that may be looked at."""
+    context: RunContext
+
+    @cached_property
+    def episode(self) -> list[tuple[str, str, Verdict]]:
+        """This alert and the others, the earliest onset first."""
+        mine = (self.rule, self.subject, self.verdict)
+        return sorted([mine, *self.others], key=lambda item: (item[2].onset_step, item[0], item[1]))
+
+    def kind(self, rule: str) -> str | None:
+        """Which condition of ``rule`` holds in this episode; None where the rule is silent."""
+        return next((verdict.kind for name, _, verdict in self.episode if name == rule), None)
+
+    @cached_property
+    def onset(self) -> int:
+        """Where the trouble began: the earliest onset of rules about numbers, else this alert's own."""
+        steps = [verdict.onset_step for rule, _, verdict in self.episode if rule in NUMERIC]
+        return min([*steps, self.verdict.onset_step]) if self.rule in NUMERIC else self.verdict.onset_step
+
+    def before(self, base: str) -> list[tuple[int, float]]:
+        """(step, value) of the records of ``base`` before the onset, at most ``BASELINE``."""
+        return self.history.between(base, -(1 << 62), self.onset, upto=self.upto)[-BASELINE:]
+
+    def since(self, base: str) -> list[tuple[int, float]]:
+        """(step, value) from the onset on."""
+        return self.history.between(base, self.onset, 1 << 62, upto=self.upto)
+
+    def rise(self, base: str) -> tuple[float, float, float] | None:
+        """Baseline, last level before the onset, and their ratio; None where that cannot be said."""
+        values = [value for _, value in self.before(base) if math.isfinite(value)]
+        if len(values) < 2 * RECENT:
+            return None
+        usual, recent = median(values[:-RECENT]), median(values[-RECENT:])
+        if usual is None or recent is None or usual <= 0:
+            return None
+        return usual, recent, recent / usual
+
+    @cached_property
+    def lr_event(self) -> tuple[int, float, float] | None:
+        """Step, rate before and rate at the onset where it rose by ``LR_EVENT`` shortly before."""
+        rates = [(step, rate) for step, rate in self.before("lr") if math.isfinite(rate) and rate > 0]
+        if len(rates) < 2:
+            return None
+        near = [item for item in rates if item[0] >= self.onset - LR_STEPS]
+        near = near if len(near) >= LR_RECORDS else rates[-LR_RECORDS:]
+        step, low = min(near, key=lambda item: (item[1], -item[0]))
+        now = near[-1][1]
+        return (step, low, now) if now >= LR_EVENT * low else None
+
+    @cached_property
+    def lr(self) -> float | None:
+        """The learning rate at the onset."""
+        rates = [rate for _, rate in self.before("lr") if math.isfinite(rate)]
+        rates = rates or [rate for _, rate in self.since("lr") if math.isfinite(rate)]
+        return rates[-1] if rates else None
+
+    @cached_property
+    def loss_rose(self) -> tuple[float, float, float] | None:
+        """As :meth:`rise` of the loss where it was rising before the onset."""
+        rise = self.rise("loss")
+        return rise if rise is not None and rise[2] >= LOSS_RISE else None
+
+    @cached_property
+    def norm_rose(self) -> tuple[float, float, float] | None:
+        """As :meth:`rise` of the gradient norm where it was rising before the onset."""
+        rise = self.rise("grad_norm")
+        return rise if rise is not None and rise[2] >= NORM_RISE else None
+
+    @cached_property
+    def runaway_step(self) -> int:
+        """Step of the first of the last records before the onset, by which loss or norm had risen."""
+        steps = [step for base in ("loss", "grad_norm") for step, _ in self.before(base)[-RECENT:]]
+        return min(steps, default=self.onset)
+
+    @cached_property
+    def shape_first(self) -> Verdict | None:
+        """A loss spike or divergence that began before the numbers went wrong."""
+        for rule, _, verdict in self.episode:
+            if rule in LOSS_SHAPE and verdict.onset_step < self.onset:
+                return verdict
+        return None
+
+    @cached_property
+    def lowest_bad_scale(self) -> float | None:
+        """The lowest loss scale at which loss or norm was not finite; None where none was seen."""
+        bad = {
+            step
+            for base in ("loss", "grad_norm")
+            for step, value in self.since(base)
+            if not math.isfinite(value)
+        }
+        scales = [scale for step, scale in self.since("scale") if step in bad]
+        return min(scales, default=None)
+
+    @cached_property
+    def usual_norm(self) -> float | None:
+        """The median gradient norm before the onset."""
+        return median([value for _, value in self.before("grad_norm")])

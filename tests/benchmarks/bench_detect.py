@@ -1,0 +1,73 @@
+"""Cost of judging: all rules over healthy fp16 records of six series, one by one and in batches of 50."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.domain import Column, RecordBatch, Writer
+
+RECORDS = 20_000
+LIMITS_US = {1: 20.0, 50: 6.0}
+"""Batch size: most microseconds a record may cost (docs/architecture.md)."""
+
+
+def healthy(count: int) -> dict[str, np.ndarray]:
+    """Six series f64[count] of a healthy run: a noisy falling loss, heavy-tailed norms, a saw-tooth scale."""
+    draw = random.Random(7)
+    steps = np.arange(count)
+    noise = np.array([draw.gauss(0.0, 0.05) for _ in range(count)])
+    norms = np.array([draw.lognormvariate(0.0, 0.4) for _ in range(count)])
+    return {
+        "loss": 2.0 / (1.0 + steps / 4000.0) * (1.0 + noise),
+        "grad_norm": norms,
+        "scale": np.where(steps % 2100 < 100, 131072.0, 65536.0),
+        "lr": 1e-3 * (0.5 + 0.5 * np.cos(np.pi * steps / (2.0 * count))),
+        "skipped": (steps % 2100 == 99).astype(np.float64),
+        "stepped": (steps % 2100 != 99).astype(np.float64),
+    }
+
+
+def batches(size: int) -> list[RecordBatch]:
+    """The records cut into batches of ``size``."""
+    columns, writer = healthy(RECORDS), Writer("bench", 1, 1, 0)
+    steps = np.arange(RECORDS, dtype=np.int64)
+    return [
+        RecordBatch(
+            writer=writer,
+            arrival=start // size,
+            seq=start,
+            n=size,
+            step=steps[start : start + size],
+            time_ns=steps[start : start + size] * 10**8,
+            columns={name: Column(values[start : start + size]) for name, values in columns.items()},
+        )
+        for start in range(0, RECORDS, size)
+    ]
+
+
+def cost_us(size: int) -> float:
+    """Microseconds a record, the best of three passes."""
+    work, best = batches(size), float("inf")
+    for _ in range(3):
+        engine = Engine(RunContext(planned_steps=2 * RECORDS))
+        begun = time.perf_counter()
+        for batch in work:
+            engine.observe(batch)
+        best = min(best, time.perf_counter() - begun)
+    return best / RECORDS * 1e6
+
+
+def main() -> None:
+    """Prints the cost beside its limit, and their ratio."""
+    for size, limit in LIMITS_US.items():
+        cost = cost_us(size)
+        print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}, ratio {cost / limit:.2f}")
+
+
+if __name__ == "__main__":
+    main()
