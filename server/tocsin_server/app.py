@@ -16,6 +16,7 @@ from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.api import (
     alerts,
+    description,
     events,
     failures,
     health,
@@ -85,6 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.attempts = Attempts(settings.login_attempts)
     app.state.plotly_version = plotly.version
     failures.install(app)
+    description.describe(app)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
     for router in (ingest.router, live.router, login.router, page_routes(web, plotly)):

@@ -44,7 +44,12 @@ class RecordAnswer(TypedDict):
     next: str | None
 
 
-@router.get("/runs/{run_id:path}/records", response_model=RecordAnswer)
+TEXTS = {
+    200: {"content": {kind.split(";")[0]: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()}}
+}
+
+
+@router.get("/runs/{run_id:path}/records", response_model=RecordAnswer, responses=TEXTS)
 def records(
     request: Request,
     run_id: str,

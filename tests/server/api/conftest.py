@@ -1,0 +1,87 @@
+"""A trainer for the tests of the API: it speaks the real protocol over a real websocket."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tocsin import protocol
+from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little_endian
+
+_numbers = itertools.count(1)
+
+Cells = Sequence[float | None]
+
+
+def _column(values: Cells) -> protocol.Column:
+    """Values as the wire has them; None is a record without such a value."""
+    present = [(row, value) for row, value in enumerate(values) if value is not None]
+    packed = little_endian("d", [value for _, value in present])
+    if len(present) == len(values):
+        return packed
+    return protocol.Sparse(little_endian("I", [row for row, _ in present]), packed)
+
+
+class Trainer:
+    """One training process; each call returns once the server says that it is durable."""
+
+    def __init__(self, socket: ClientConnection, hello: Hello) -> None:
+        self._socket = socket
+        self._seq = self._no = 0
+        self.run = self._said(hello, protocol.Welcome).run
+
+    def _said(self, message: protocol.ClientMessage, kind: type[Any]) -> Any:
+        self._socket.send(protocol.encode(message))
+        return self._heard(kind)
+
+    def _heard(self, kind: type[Any]) -> Any:
+        while not isinstance(message := protocol.decode_server(cast(bytes, self._socket.recv(30))), kind):
+            pass
+        return message
+
+    def _durable(self, message: protocol.ClientMessage) -> None:
+        ack = self._said(message, Ack)
+        while (ack.seq, ack.events) != (self._seq - 1, self._no - 1):
+            ack = self._heard(Ack)
+
+    def records(self, columns: Mapping[str, Cells], *, first_step: int = 0) -> None:
+        """One record a row of ``columns``."""
+        n = len(next(iter(columns.values())))
+        step = little_endian("q", range(first_step, first_step + n))
+        t = little_endian("q", [time.time_ns()] * n)
+        seq, self._seq = self._seq, self._seq + n
+        self._durable(Records(seq, n, step, t, {name: _column(cells) for name, cells in columns.items()}))
+
+    def event(self, kind: str, *, step: int | None = None, **data: Any) -> None:
+        """One event."""
+        self._no += 1
+        self._durable(Event(self._no - 1, kind, time.time_ns(), step, data))
+
+    def finish(self) -> None:
+        """The end of this training."""
+        self._no += 1
+        self._durable(Finish(self._no - 1, time.time_ns(), records=self._seq))
+
+
+@pytest.fixture
+def trainer(server: Any) -> Iterator[Callable[..., Trainer]]:
+    """``trainer(project=..., name=..., run=...)``: a connected training; disconnected after the test."""
+    with ExitStack() as stack:
+
+        def begin(**hello: Any) -> Trainer:
+            number = next(_numbers)
+            now_ns = time.time_ns()
+            defaults = {"project": "p", "name": f"run {number}", "run": f"r_{number}", "world_size": 1}
+            who = WriterId(f"launch-{number}", 0, "boot", number, now_ns)
+            fields = defaults | {"token": server.trainer_token, "host": "node", "time_ns": now_ns} | hello
+            address = server.base.replace("http", "ws", 1) + protocol.PATH
+            socket = stack.enter_context(connect(address))
+            return Trainer(socket, Hello(version=protocol.VERSION, writer=who, **fields))
+
+        yield begin

@@ -1,0 +1,131 @@
+"""Every record of a run, in every format, bit for bit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tocsin_server.api.records import file_name
+
+NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
+
+
+def bits(value: float | str) -> bytes:
+    return struct.pack("<d", float(value))
+
+
+def text(server: Any, run: str, **params: Any) -> httpx.Response:
+    answer = httpx.get(f"{server.base}/api/v1/runs/{run}/records", params=params, headers=server.headers)
+    assert answer.status_code == 200
+    return answer
+
+
+def test_json_keeps_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
+    """Non-finite values come by name, -0.0 and the smallest float as they are; missing is not NaN."""
+    run = trainer()
+    run.records({"loss": NASTY, "extra": [None, math.nan, *[None] * 4]})
+    items = server.get(f"/runs/{run.run}/records")["items"]
+    assert [bits(item["values"]["loss"]) for item in items] == [bits(value) for value in NASTY]
+    assert [item["values"].get("extra") for item in items] == [None, "NaN", None, None, None, None]
+    assert items[3]["step"] == items[3]["seq"] == 3
+
+
+def test_json_lines_keep_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
+    """One record a line, never a bare NaN."""
+    run = trainer()
+    run.records({"loss": NASTY})
+    lines = text(server, run.run, format="jsonl").text.splitlines()
+    found = [json.loads(line, parse_constant=pytest.fail)["values"]["loss"] for line in lines]
+    assert [bits(value) for value in found] == [bits(value) for value in NASTY]
+
+
+def test_csv_writes_nan_inf_and_nothing(server: Any, trainer: Callable[..., Any]) -> None:
+    """nan, inf, -inf, -0.0; empty where a record has no such value; hostile names quoted."""
+    run = trainer()
+    name = 'a,"b"\u00e9<b>'
+    run.records({name: [*NASTY[:4], None, 0.1], "step_time": NASTY, "rank": NASTY})
+    answer = text(server, run.run, format="csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [row[name] for row in rows] == ["nan", "inf", "-inf", "-0.0", "", "0.1"]
+    assert [row["rank"] for row in rows] == ["0"] * 6
+    assert [bits(row["value:rank"]) for row in rows] == [bits(value) for value in NASTY]
+    assert "attachment" in answer.headers["content-disposition"]
+
+
+def test_exports_are_never_cut(server: Any, trainer: Callable[..., Any]) -> None:
+    """More records than a page of any kind arrive in one answer, each once and in order."""
+    run = trainer()
+    for start in range(0, 12_000, 4_000):
+        run.records({"loss": [float(step) for step in range(start, start + 4_000)]}, first_step=start)
+    lines = text(server, run.run, format="jsonl").text.splitlines()
+    assert [json.loads(line)["values"]["loss"] for line in lines] == [float(n) for n in range(12_000)]
+
+
+def test_pages_follow_one_another(server: Any, trainer: Callable[..., Any]) -> None:
+    """`next` leads from page to page; the last one has none."""
+    run = trainer()
+    run.records({"loss": [float(n) for n in range(25)]})
+    seen, after = [], None
+    while True:
+        page = server.get(f"/runs/{run.run}/records", limit=10, **({"after": after} if after else {}))
+        seen += [item["step"] for item in page["items"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert seen == list(range(25))
+
+
+def test_a_window_and_names_are_chosen(server: Any, trainer: Callable[..., Any]) -> None:
+    """Both ends of the window belong to it; a name with a comma is asked for by repeating names."""
+    run = trainer()
+    run.records({"loss": [1.0, 2.0, 3.0, 4.0], "a,b": [5.0, 6.0, 7.0, 8.0], "lr": [0.1] * 4})
+    page = server.get(f"/runs/{run.run}/records", **{"from": 1, "to": 2}, names=["a,b", "loss"])
+    assert [item["values"] for item in page["items"]] == [
+        {"loss": 2.0, "a,b": 6.0},
+        {"loss": 3.0, "a,b": 7.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("params", "subject"),
+    [
+        ({"after": "x"}, "after"),
+        ({"from": "x"}, "from"),
+        ({"format": "xml"}, "format"),
+        ({"limit": 0}, "limit"),
+    ],
+)
+def test_a_bad_parameter_is_named(
+    server: Any, trainer: Callable[..., Any], params: dict[str, Any], subject: str
+) -> None:
+    """422, and the problem says which one and what was expected."""
+    run = trainer()
+    run.records({"loss": [1.0]})
+    answer = httpx.get(f"{server.base}/api/v1/runs/{run.run}/records", params=params, headers=server.headers)
+    assert answer.status_code == 422
+    assert answer.json()["subject"] == subject
+    assert answer.json()["got"] == str(next(iter(params.values())))
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
+    """Also where the answer would have been a stream."""
+    answer = httpx.get(f"{server.base}/api/v1/runs/none/records?format={form}", headers=server.headers)
+    assert (answer.status_code, answer.json()["subject"]) == (404, "run")
+
+
+@pytest.mark.parametrize(
+    ("run_id", "name"),
+    [("r_1", "r_1"), ('a"\r\nb', "a_b"), ("../../etc", "_.._etc"), ("é", "_"), ("..", "run")],
+)
+def test_a_file_name_holds_no_tricks(run_id: str, name: str) -> None:
+    """Neither header nor path can be broken out of."""
+    assert file_name(run_id) == name
