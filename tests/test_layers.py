@@ -144,10 +144,15 @@ def test_relative_imports_are_seen() -> None:
 SOURCES = [*modules(SERVER), *modules(HOOK), *sorted((ROOT / "web").rglob("*.js"))]
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *modules(ROOT / "tests")], ids=of(ROOT))
+@pytest.mark.parametrize("path", SOURCES, ids=of(ROOT))
 def test_modules_stay_small(path: Path) -> None:
-    """No module is above 500 lines, and none is called after nothing in particular."""
+    """No module that ships is above 500 lines."""
     assert len(path.read_text("utf-8").splitlines()) <= LONGEST_MODULE
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *modules(ROOT / "tests")], ids=of(ROOT))
+def test_modules_are_called_after_something(path: Path) -> None:
+    """A module's name is a noun of the field."""
     assert path.stem not in {"utils", "util", "manager", "helpers", "helper", "misc", "common"}
 
 
