@@ -46,18 +46,27 @@ const stage = (alert) => (isOpen(alert) ? 0 : alert.state === "pending" ? 1 : 2)
 /** Whether `next` is news that tolls: critical, just begun to fire, and not from an old spool. @param {Alert | undefined} before @param {Alert} next */
 export const tolls = (before, next) => next.severity === "critical" && next.state === "firing" && !next.late && !(before && isOpen(before) && before.severity === "critical");
 
-/** Stretches of steps under alert, joined a severity. @param {Alert[]} alerts @param {number} end where an open alert's tint ends @returns {{ severity: Severity, from: number, to: number }[]} */
+/** @typedef {{ severity: Severity, from: number, to: number }} Band */
+
+/** Stretches of steps under alert, joined a severity; a warning's tint ends where a critical one begins, so that tints never mix. @param {Alert[]} alerts @param {number} end where an open alert's tint ends @returns {Band[]} */
 export function bands(alerts, end) {
-  /** @type {{ severity: Severity, from: number, to: number }[]} */
+  const critical = spans(alerts, "critical", end);
+  return [...critical.reduce(without, spans(alerts, "warning", end)), ...critical];
+}
+
+/** @param {Alert[]} alerts @param {Severity} severity @param {number} end @returns {Band[]} ascending, none over another */
+function spans(alerts, severity, end) {
+  /** @type {Band[]} */
   const out = [];
-  for (const severity of /** @type {const} */ (["warning", "critical"])) {
-    const spans = alerts.filter((a) => a.severity === severity && a.state !== "pending" && a.onset_step !== null)
-      .map((a) => ({ severity, from: Number(a.onset_step), to: a.resolved_step ?? (isOpen(a) ? end : Number(a.fired_step ?? a.onset_step)) })).sort((a, b) => a.from - b.from);
-    for (const span of spans) {
-      const last = out[out.length - 1];
-      if (last?.severity === severity && span.from <= last.to) last.to = Math.max(last.to, span.to);
-      else out.push(span);
-    }
+  const all = alerts.filter((a) => a.severity === severity && a.state !== "pending" && a.onset_step !== null)
+    .map((a) => ({ severity, from: Number(a.onset_step), to: a.resolved_step ?? (isOpen(a) ? end : Number(a.fired_step ?? a.onset_step)) }));
+  for (const span of all.sort((a, b) => a.from - b.from)) {
+    const last = out[out.length - 1];
+    if (last && span.from <= last.to) last.to = Math.max(last.to, span.to);
+    else out.push(span);
   }
   return out;
 }
+
+/** @param {Band[]} bands @param {Band} hole */
+const without = (bands, hole) => bands.flatMap((band) => [{ ...band, to: Math.min(band.to, hole.from) }, { ...band, from: Math.max(band.from, hole.to) }].filter((part) => part.to > part.from));

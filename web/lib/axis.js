@@ -1,6 +1,6 @@
 /** Axes with hand-set ticks and rounded ends, so that a live chart does not tremble with every record. */
 
-import { num, raised } from "./format.js";
+import { raised, short } from "./format.js";
 
 /** The next of 1, 2, 5 x 10^k at or above `rough`. @param {number} rough */
 export function niceStep(rough) {
@@ -38,8 +38,7 @@ export function linearAxis(low, high, o = {}) {
 function tickLabel(v, step) {
   if (v === 0) return "0";
   const digits = Math.max(1, Math.min(6, Math.ceil(Math.log10(Math.abs(v) / step) + 1.001)));
-  const text = num(Number(v.toPrecision(digits)), digits);
-  return text.includes("e") ? text : text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  return short(Number(v.toPrecision(digits)), digits);
 }
 
 /** Powers of ten; between one and two decades also 2 and 5. The range is in log10, as plotly wants it. @param {number} low @param {number} high least and greatest positive value in sight @returns {AxisPlan} */
@@ -49,7 +48,7 @@ export function logAxis(low, high) {
   const fine = b - a <= 1.6;
   [a, b] = fine ? [floorNice(a - 0.02), ceilNice(b + 0.02)] : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
   const ticks = decades(a, b, fine);
-  return { log: true, range: [a, b], ticks, labels: ticks.map((v) => num(v, 3)) };
+  return { log: true, range: [a, b], ticks, labels: ticks.map((v) => short(v, 3)) };
 }
 
 const MANTISSAS = [1, 2, 5];

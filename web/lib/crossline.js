@@ -28,8 +28,7 @@ export class CrossLine {
     this.source = source;
     host.addEventListener("pointermove", (event) => this.#move(event));
     host.addEventListener("pointerleave", () => this.#hoverAt(null));
-    host.addEventListener("pointerdown", (event) => { this.#downX = event.clientX; if (event.pointerType !== "mouse") this.#move(event); });
-    host.addEventListener("pointerup", (event) => this.#up(event));
+    host.addEventListener("pointerdown", (event) => this.#down(event));
     host.addEventListener("dblclick", () => clearTimeout(this.#click));
     host.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -80,10 +79,19 @@ export class CrossLine {
     this.refresh();
   }
 
+  /** @param {PointerEvent} event */
+  #down(event) {
+    if (event.pointerType !== "mouse") this.#move(event);
+    if (event.button || !(/** @type {Element} */ (event.target).closest(".plot"))) return;
+    this.#downX = event.clientX;
+    // On the window: plotly covers the page while a button is down.
+    addEventListener("pointerup", (up) => this.#up(up), { once: true });
+  }
+
   /** @param {PointerEvent} event a click pins the line, a click on the pinned step lets it go */
   #up(event) {
-    const inPlot = /** @type {Element} */ (event.target).closest(".plot"), step = this.#stepAt(event);
-    if (!inPlot || event.button || Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
+    const step = this.#stepAt(event);
+    if (Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
     clearTimeout(this.#click);
     this.#click = setTimeout(() => this.#set(step === this.#pin ? null : step), DOUBLE_CLICK_MS);
   }

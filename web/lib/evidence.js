@@ -1,7 +1,7 @@
 /** A number of evidence in words: powers of two for scales, units after a space, steps as "step 1 790". */
 
 import { number } from "./exact.js";
-import { int, num, powers, scale, span } from "./format.js";
+import { int, powers, scale, short, span } from "./format.js";
 
 /** @param {Evidence} item */
 export function evidenceText(item) {
@@ -10,12 +10,9 @@ export function evidenceText(item) {
   if (item.unit === "step") return `step ${int(value)}`;
   if (item.unit === "s") return span(value);
   if (/scale/.test(item.name) && value >= 1 && Number.isInteger(Math.log2(value))) return scale(value).filter(Boolean).join(" ");
-  const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : trimmed(num(value));
+  const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : short(value);
   return item.unit ? `${text} ${item.unit}` : text;
 }
-
-/** Zeros at the end say nothing here. @param {string} text */
-const trimmed = (text) => (/^[−\d.]+$/.test(text) && text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 
 /** The whole diagnosis as text, to paste into a chat or a ticket. @param {Alert} alert @param {string} address */
 export function asText(alert, address) {

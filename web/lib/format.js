@@ -29,6 +29,12 @@ export function num(v, digits = 4) {
   return sign + (Number.isInteger(size) ? int(size) : size.toPrecision(digits));
 }
 
+/** The same without zeros at the end, where they say nothing: 0.5, not 0.5000. @param {number | null | undefined} v */
+export function short(v, digits = 4) {
+  const text = num(v, digits);
+  return /^\D?\d+\.\d+$/.test(text) ? text.replace(/\.?0+$/, "") : text;
+}
+
 /** @param {number} size @param {number} digits */
 function exponent(size, digits) {
   const [mantissa, power] = size.toExponential(Math.max(0, digits - 2)).split("e");

@@ -1,6 +1,7 @@
 /** What a line cannot show: non-finite values by kind, and on a log axis zeros and negatives. Each is a mark on a rail at its step. */
 
 import { finite } from "./buckets.js";
+import { int } from "./format.js";
 
 /** @type {Record<MarkKind, string>} */
 export const MARK_WORDS = { nan: "NaN", pinf: "+Inf", ninf: "−Inf", zero: "zero", negative: "negative" };
@@ -19,7 +20,8 @@ export function marksOf(layer, log, from, to) {
 
 /** A bucket keeps its least value, not how many are at or below zero: at least one, all of them if the greatest is too. @param {Layer} layer @param {number} i @returns {Mark} */
 function belowZero(layer, i) {
-  return { x: layer.x[i], kind: layer.min[i] < 0 ? "negative" : "zero", count: layer.max[i] <= 0 ? finite(layer, i) : 1 };
+  const all = layer.max[i] <= 0, count = all ? finite(layer, i) : 1;
+  return { x: layer.x[i], kind: layer.min[i] < 0 ? "negative" : "zero", count, least: !all };
 }
 
 /** Joins marks of one kind that lie closer than `apart`; the first keeps its step and takes the counts of the rest. @param {Mark[]} marks @param {number} apart @returns {Mark[]} */
@@ -29,7 +31,7 @@ export function mergeMarks(marks, apart) {
   const out = [];
   for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
     const last = open.get(mark.kind);
-    if (last && mark.x - last.x < apart) { last.count += mark.count; continue; }
+    if (last && mark.x - last.x < apart) { last.count += mark.count; last.least ||= mark.least; continue; }
     const kept = { ...mark };
     open.set(mark.kind, kept);
     out.push(kept);
@@ -37,12 +39,11 @@ export function mergeMarks(marks, apart) {
   return out;
 }
 
-/** "3 NaN · 2 +Inf", "" for none. @param {Mark[]} marks */
+/** "3 NaN · 2 +Inf", "" for none; "≥ 5 zero" where buckets hide how many. @param {Mark[]} marks */
 export function countMarks(marks) {
-  /** @type {Map<MarkKind, number>} */
-  const totals = new Map();
-  for (const { kind, count } of marks) totals.set(kind, (totals.get(kind) ?? 0) + count);
-  return Object.entries(MARK_WORDS).filter(([kind]) => totals.has(/** @type {MarkKind} */ (kind))).map(([kind, text]) => `${totals.get(/** @type {MarkKind} */ (kind))} ${text}`).join(" · ");
+  const kinds = /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS));
+  return kinds.map((kind) => marks.filter((mark) => mark.kind === kind)).filter((found) => found.length)
+    .map((found) => `${found.some((mark) => mark.least) ? "≥ " : ""}${int(found.reduce((sum, mark) => sum + mark.count, 0))} ${MARK_WORDS[found[0].kind]}`).join(" · ");
 }
 
 /** Steps with a skipped update: buckets of the series `skipped` with a value above zero, joined when closer than `apart`. @param {Layer[]} layers @param {number} from @param {number} to @param {number} apart @returns {number[]} */

@@ -61,7 +61,7 @@ export function margins() {
 /** @param {Drawn} drawn */
 function layout({ picture, bands, edges, xticks, nticks }) {
   const ink = colour("--ink-3"), { left, right } = margins();
-  const axis = { color: ink, gridcolor: colour("--grid"), gridwidth: 1, zeroline: false, showline: false, ticks: "", tickfont: { size: 11 }, automargin: false };
+  const axis = { color: ink, gridcolor: colour("--grid"), gridwidth: 1, zeroline: false, showline: false, ticks: "", tickfont: { size: 11 }, ticklabeloverflow: "allow", automargin: false };
   const { plan, range } = picture;
   const touch = matchMedia("(pointer: coarse)").matches;
   return {

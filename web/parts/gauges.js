@@ -1,7 +1,7 @@
 /** The state of a run in eight readings. */
 
 import { el, refill, say } from "../lib/dom.js";
-import { ago, bytes, clock as clockTime, int, moment, num, span } from "../lib/format.js";
+import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../lib/format.js";
 import { icon } from "./icons.js";
 
 class Gauge {
@@ -49,7 +49,7 @@ export class Gauges {
     this.rate.set(row.state === "running" ? num(steps_per_s, 3) : "–", row.state === "running" && steps_per_s !== null ? "steps/s" : "", row.host ?? "");
     this.eta.set(...eta(row, now));
     const steps = (last_step ?? -1) + 1;
-    this.skipped.set(int(row.skipped), "", steps > 0 && row.skipped ? `${num((100 * row.skipped) / steps, 2)} % of steps` : "of the whole run");
+    this.skipped.set(int(row.skipped), "", steps > 0 && row.skipped ? `${short((100 * row.skipped) / steps, 2)} % of steps` : "of the whole run");
     this.faults.set(int(row.nonfinite), "", row.nonfinite ? "drawn on the charts' rails" : "none in any record");
     this.attempt.set(int(row.attempt), row.attempts > 1 ? `of ${int(row.attempts)}` : "", `began ${clockTime(row.created_ms)}`, moment(row.created_ms));
     const trainer = row.trainer, late = [trainer?.queued ? `${int(trainer.queued)} waiting` : "", trainer?.spooled_bytes ? `${bytes(trainer.spooled_bytes)} spooled` : "", trainer?.dropped ? `${int(trainer.dropped)} dropped` : ""].filter(Boolean);
@@ -70,6 +70,7 @@ export class Gauges {
 function eta(row, now) {
   const { planned_steps, last_step, steps_per_s, state } = row;
   if (state !== "running" || !planned_steps || !steps_per_s || last_step === null) return ["–", "", row.ended_ms ? `ended ${clockTime(row.ended_ms)}` : ""];
+  if (last_step + 1 >= planned_steps) return ["–", "", "past the planned length"];
   const left = Math.max(0, planned_steps - last_step - 1) / steps_per_s;
   return [span(left), "", `${clockTime(now + left * 1000)}${row.health === "ok" ? "" : ", if it were well"}`];
 }

@@ -62,5 +62,6 @@ interface Layer {
 /** A step window; null: as far as there are steps. */
 interface StepWindow { from: number | null; to: number | null }
 interface AxisPlan { log: boolean; range: [number, number]; ticks: number[]; labels: string[] }
-interface Mark { x: number; kind: MarkKind; count: number }
+/** least: the count is a lower bound. */
+interface Mark { x: number; kind: MarkKind; count: number; least?: boolean }
 type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";
