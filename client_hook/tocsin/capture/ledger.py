@@ -143,10 +143,6 @@ class Ledger:
             self.step = done - 1
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
 
-    def continue_at(self, step: int) -> None:
-        """The newest step was ``step``: a checkpoint was loaded."""
-        self.step, self.start_known = step, True
-
     def trouble(self, where: str, error: Exception) -> None:
         """An internal error of a callback; never raises."""
         self.reporter.trouble(where, error)
@@ -276,9 +272,11 @@ class Ledger:
         flags, losses = 0, stepper.losses
         if losses:
             flags = HAS_LOSS
-            values += (_sum(losses), float(len(losses)))
+            count = 0.0
             for loss in losses:
                 loss.used = True
+                count += loss.count
+            values += (_sum(losses), count)
             if stepper.scale is None:
                 stepper.scale, stepper.scaler = losses[-1].scale, losses[-1].scaler
         if stepper.norm is not None:
@@ -340,7 +338,7 @@ class Ledger:
         """A scaler event: growth or backoff, at the step after which it happened."""
         change = "growth" if after > before else "backoff"
         data = {"scaler": scaler, "change": change, "from": before, "to": after}
-        self.reporter.put_event("scaler", data, max(self.step, 0))
+        self.reporter.put_event("scaler", data, self.current_step)
 
     @property
     def current_step(self) -> int:
@@ -379,6 +377,7 @@ def _fold(losses: list[Loss]) -> None:
     """Keeps a long accumulation bounded: all but the newest become one; the sum stays right."""
     newest = losses[-1]
     folded = Loss(_sum(losses[:-1]), newest.scaler, newest.scale)
+    folded.count = sum(loss.count for loss in losses[:-1])
     losses[:] = [folded, newest]
 
 

@@ -52,7 +52,8 @@ def subclasses_with(base: type, name: str) -> list[type]:
         cls = waiting.pop()
         if name in vars(cls):
             found.append(cls)
-        fresh = [sub for sub in cls.__subclasses__() if sub not in seen]
+        subs: list[type] = cls.__subclasses__()
+        fresh = [sub for sub in subs if sub not in seen]
         seen.update(fresh)
         waiting.extend(fresh)
     return found

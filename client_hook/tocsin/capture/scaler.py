@@ -23,6 +23,9 @@ from .stepper import Stepper
 
 REMEMBERED = 1024
 """Scaled losses that wait for their backward; older ones are forgotten."""
+WALK = 16
+"""So many operations are looked at between a backward and the scaling before it."""
+_MARK = "tocsin"
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -30,7 +33,7 @@ _is_compiling = torch.compiler.is_compiling
 class Scaled:
     """A scaled loss: the unscaled value (None for what is no scalar), by which scaler and scale."""
 
-    __slots__ = ("node", "ref", "scale", "scaler", "value")
+    __slots__ = ("ref", "scale", "scaler", "value")
 
     def __init__(self, output: Tensor, value: Any, scaler: Any, scale: Any) -> None:
         self.ref = weakref.ref(output)
@@ -89,7 +92,9 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
         if len(_scaled) > REMEMBERED:
             _scaled.clear()
         value = read(outputs) if outputs.numel() == 1 else None
-        _scaled[id(result)] = Scaled(result, value, scaler, scale)
+        scaled = _scaled[id(result)] = Scaled(result, value, scaler, scale)
+        if result.grad_fn is not None:
+            result.grad_fn.metadata[_MARK] = scaled
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
         for output, one in zip(outputs, result, strict=False):
             _remember(scaler, output, one)
@@ -119,26 +124,27 @@ def forget_scaled(tensor: Tensor) -> Scaled | None:
 def scaled_source(tensor: Tensor) -> Scaled | None:
     """The scaled loss that ``tensor`` was computed from, a few operations back; None if there is none.
 
-    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``.
+    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``. The
+    mark lies on the graph's node, so it goes when the graph goes.
     """
     if not _scaled:
         return None
-    nodes = {}
-    for key, scaled in tuple(_scaled.items()):
-        output = scaled.ref()
-        if output is None:
-            del _scaled[key]
-        elif output.grad_fn is not None:
-            nodes[output.grad_fn] = scaled
     waiting = [tensor.grad_fn]
-    for _ in range(16 if nodes else 0):
-        if not waiting:
+    for _ in range(WALK):
+        node = waiting.pop(0) if waiting else None
+        if node is None:
             break
-        node = waiting.pop(0)
-        if node in nodes:
-            return nodes[node]
-        waiting.extend(after for after, _ in getattr(node, "next_functions", ()) if after is not None)
+        scaled: Scaled | None = node.metadata.get(_MARK)
+        if scaled is not None:
+            return scaled
+        waiting.extend(after for after, _ in node.next_functions if after is not None)
+    _forget_dead()
     return None
+
+
+def _forget_dead() -> None:
+    for key in [key for key, scaled in _scaled.items() if scaled.ref() is None]:
+        del _scaled[key]
 
 
 # -- unscale_

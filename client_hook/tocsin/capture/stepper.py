@@ -15,7 +15,7 @@ HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME = 1, 2, 4, 8, 16
 class Loss:
     """One backpropagated scalar: its unscaled value, and whether an attempted step has used it."""
 
-    __slots__ = ("scale", "scaler", "used", "value")
+    __slots__ = ("count", "scale", "scaler", "used", "value")
 
     def __init__(self, value: Any, scaler: str | None, scale: Any) -> None:
         self.value = value
@@ -23,6 +23,7 @@ class Loss:
         """Name of the scaler that scaled it, None where it was not scaled."""
         self.scale = scale
         self.used = False
+        self.count = 1.0
 
 
 class Stepper:

@@ -1,0 +1,82 @@
+"""A watch whose records stay here instead of going to a server: the outbox's two methods, kept."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tocsin
+from tocsin.beginning import begin
+from tocsin.run import Run
+
+
+class KeptOutbox:
+    """Takes what an outbox takes and keeps it readable."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[Any, ...]] = []
+        self.told: list[tuple[str, int | None, dict[str, Any]]] = []
+
+    def put(self, item: tuple[Any, ...]) -> None:
+        assert isinstance(item[0], int)
+        assert all(type(value) is float for value in item[3:]), item
+        assert len(item[2]) == len(item) - 3 == len(set(item[2])), item
+        self.items.append(item)
+
+    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None:
+        self.told.append((kind, step, data))
+
+    @property
+    def records(self) -> list[dict[str, float]]:
+        """Each record as a mapping, its step under ``step``."""
+        return [
+            {"step": item[0], **dict(zip(item[2], item[3:], strict=True))} for item in self.items
+        ]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Data of the events of a kind, each with its step."""
+        return [{"step": step, **data} for name, step, data in self.told if name == kind]
+
+    def series(self, name: str) -> list[tuple[int, float]]:
+        """(step, value) of one name."""
+        return [(int(record["step"]), record[name]) for record in self.records if name in record]
+
+
+class KeptSender:
+    """Counts starts and keeps how the run ended."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.closed: list[tuple[str, dict[str, Any] | None]] = []
+
+    def start(self) -> None:
+        self.started += 1
+
+    def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
+        self.closed.append((state, error))
+
+    def forget(self) -> None:
+        raise AssertionError("only a fork forgets")
+
+
+def watch(outbox: Any = None, sender: Any = None, **options: Any) -> Run:
+    """``tocsin.watch`` with its defaults, on this outbox and sender."""
+    parameters = inspect.signature(tocsin.watch).parameters
+    given = {name: one.default for name, one in parameters.items() if name != "project"}
+    run = begin("tests", outbox=outbox or KeptOutbox(), sender=sender or KeptSender(), **{**given, **options})
+    assert isinstance(run, Run)
+    return run
+
+
+@contextmanager
+def watched(**options: Any) -> Iterator[tuple[Run, KeptOutbox]]:
+    """A run on a kept outbox, finished at the end; no internal error is allowed."""
+    outbox = KeptOutbox()
+    run = watch(outbox, **options)
+    try:
+        yield run, outbox
+    finally:
+        run.finish()
+    assert run._watch.errors == 0

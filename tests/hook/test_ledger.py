@@ -1,0 +1,51 @@
+"""What capture says of a loop equals what the loop wrote down itself."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.hook.captured import watched
+from tests.hook.truth import LOOPS, Truth
+
+
+def _same(told: dict[str, float], true: dict[str, float]) -> None:
+    told = {name: value for name, value in told.items() if not name.startswith("step_time")}
+    assert sorted(told) == sorted(true)
+    for name, value in true.items():
+        assert told[name] == pytest.approx(value, rel=2e-5, nan_ok=True), (name, true)
+
+
+@pytest.mark.parametrize("style", LOOPS)
+def test_records_equal_what_the_loop_measured(style: str) -> None:
+    """Every attempted step is a record with the values that the loop measured by hand."""
+    truth = Truth()
+    with watched() as (_, outbox):
+        LOOPS[style](truth)
+    assert len(outbox.records) == len(truth.rows)
+    for told, true in zip(outbox.records, truth.rows, strict=True):
+        _same(told, true)
+
+
+@pytest.mark.parametrize("style", LOOPS)
+def test_scale_changes_are_events(style: str) -> None:
+    """Every growth and backoff of a scaler is an event with its step, from and to."""
+    truth = Truth()
+    with watched() as (_, outbox):
+        LOOPS[style](truth)
+    told = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert told == truth.changes
+    for one in outbox.events("scaler"):
+        assert one["change"] == ("growth" if one["to"] > one["from"] else "backoff")
+
+
+@pytest.mark.parametrize("style", LOOPS)
+def test_weights_are_bit_identical(style: str) -> None:
+    """A watched training ends with exactly the weights of an unwatched one."""
+    unwatched = LOOPS[style](Truth())
+    with watched():
+        seen = LOOPS[style](Truth())
+    for one, other in zip(unwatched.parameters(), seen.parameters(), strict=True):
+        assert torch.equal(one, other) or (math.isnan(one.sum()) and math.isnan(other.sum()))
