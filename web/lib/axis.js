@@ -41,29 +41,32 @@ function tickLabel(v, step) {
   return short(Number(v.toPrecision(digits)), digits);
 }
 
-/** Powers of ten; between one and two decades also 2 and 5. The range is in log10, as plotly wants it. @param {number} low @param {number} high least and greatest positive value in sight @returns {AxisPlan} */
+/** Powers of ten; over few decades also numbers between. The range is in log10, as plotly wants it. @param {number} low @param {number} high least and greatest positive value in sight @returns {AxisPlan} */
 export function logAxis(low, high) {
   if (!(low > 0 && low <= high)) [low, high] = [0.1, 10];
   let a = Math.log10(low), b = Math.log10(high);
-  const fine = b - a <= 1.6;
-  [a, b] = fine ? [floorNice(a - 0.02), ceilNice(b + 0.02)] : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
+  const fine = b - a <= 0.5 ? FINEST : b - a <= 1.6 ? FINE : null;
+  [a, b] = fine ? [floorNice(a - 0.02, fine), ceilNice(b + 0.02, fine)] : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
   const ticks = decades(a, b, fine);
   return { log: true, range: [a, b], ticks, labels: ticks.map((v) => short(v, 3)) };
 }
 
-const MANTISSAS = [1, 2, 5];
-/** @param {number} p log10 */
-const floorNice = (p) => Math.floor(p) + Math.log10(Math.max(...MANTISSAS.filter((m) => Math.log10(m) <= p - Math.floor(p) + 1e-9)));
-/** @param {number} p log10 */
-const ceilNice = (p) => Math.floor(p) + Math.log10(Math.min(...[...MANTISSAS, 10].filter((m) => Math.log10(m) >= p - Math.floor(p) - 1e-9)));
+/** Ticks within a decade, where there are few decades. */
+const FINE = [1, 2, 5];
+const FINEST = [1, 1.5, 2, 3, 4, 5, 7];
 
-/** @param {number} a @param {number} b @param {boolean} fine */
+/** @param {number} p log10 @param {number[]} fine */
+const floorNice = (p, fine) => Math.floor(p) + Math.log10(Math.max(...fine.filter((m) => Math.log10(m) <= p - Math.floor(p) + 1e-9)));
+/** @param {number} p log10 @param {number[]} fine */
+const ceilNice = (p, fine) => Math.floor(p) + Math.log10(Math.min(...[...fine, 10].filter((m) => Math.log10(m) >= p - Math.floor(p) - 1e-9)));
+
+/** @param {number} a @param {number} b @param {number[] | null} fine null: whole decades, at most about six */
 function decades(a, b, fine) {
-  const every = Math.max(1, Math.ceil((b - a) / 5));
+  const every = fine ? 1 : Math.max(1, Math.ceil((b - a) / 5));
   const out = [];
   for (let k = Math.floor(a); k <= Math.ceil(b); k++) {
-    if (!fine && k % every) continue;
-    for (const m of fine ? MANTISSAS : [1]) if (k + Math.log10(m) >= a - 1e-9 && k + Math.log10(m) <= b + 1e-9) out.push(Number(`${m}e${k}`));
+    if (k % every) continue;
+    for (const m of fine ?? [1]) if (k + Math.log10(m) >= a - 1e-9 && k + Math.log10(m) <= b + 1e-9) out.push(Number(`${m}e${k}`));
   }
   return out;
 }

@@ -165,7 +165,8 @@ class RunPage {
   /** @param {Error} error */
   #failed(error) {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
-    if (!this.failure) return;
+    // Once the page has data, silence of the server is said by the offline strip alone: nothing jumps.
+    if (!this.failure || (this.base.ready && error instanceof ApiError && error.status === 0)) return;
     this.failure.hidden = false;
     refill(this.failure, icon("offline"), ` ${error.message} What is on the page stays; it is asked for again when the server is back. `, button("Try now", () => { void this.base.reload(); void this.refresh(); }));
   }

@@ -45,6 +45,7 @@ export class Gauges {
     const { last_step, planned_steps, steps_per_s } = row;
     this.step.set(int(last_step), planned_steps ? `/ ${int(planned_steps)}` : "", planned_steps ? "" : "length not known");
     this.progress.hidden = !planned_steps;
+    this.step.context.hidden = Boolean(planned_steps);
     if (planned_steps) this.bar.parentElement?.style.setProperty("--p", `${Math.min(100, (100 * ((last_step ?? -1) + 1)) / planned_steps).toFixed(1)}%`);
     this.rate.set(row.state === "running" ? num(steps_per_s, 3) : "–", row.state === "running" && steps_per_s !== null ? "steps/s" : "", row.host ?? "");
     this.eta.set(...eta(row, now));
