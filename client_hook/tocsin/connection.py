@@ -29,11 +29,12 @@ Address = tuple[int, Any]
 
 
 class LostError(Exception):
-    """The connection is gone: why, and the code of the websocket's close if it was closed."""
+    """The connection is gone: why, the code of the websocket's close, and what was said just before."""
 
-    def __init__(self, reason: str, code: int | None = None) -> None:
+    def __init__(self, reason: str, code: int | None = None, messages: Sequence[bytes] = ()) -> None:
         super().__init__(reason)
         self.code = code
+        self.messages = messages
 
 
 def resolve(target: Target) -> list[Address]:
@@ -244,15 +245,7 @@ class Connection:
     def _closed(self, messages: list[bytes]) -> LostError:
         failed = self._protocol.handshake_exc
         if failed is not None:
-            return ClosedError(f"{self._target.base}: {failed}", None, messages)
+            return LostError(f"{self._target.base}: {failed}", None, messages)
         code = self._protocol.close_code
         reason = self._protocol.close_reason or "without a reason"
-        return ClosedError(f"{self._target.base}: closed by the server ({code}: {reason})", code, messages)
-
-
-class ClosedError(LostError):
-    """The peer closed; ``messages`` came just before it did."""
-
-    def __init__(self, reason: str, code: int | None, messages: list[bytes]) -> None:
-        super().__init__(reason, code)
-        self.messages = messages
+        return LostError(f"{self._target.base}: closed by the server ({code}: {reason})", code, messages)

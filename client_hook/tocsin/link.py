@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from . import protocol
-from .connection import Address, ClosedError, Connection, LostError
+from .connection import Address, Connection, LostError
 from .session import Phase, Session, Told
 from .target import Target
 
 PING_S = 5.0
+
+
+_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Poll has no descriptor that a fork would inherit, and no limit at 1024 like select."""
+
+
+def wait(
+    connections: Iterable[Connection | None], timeout_s: float, bell: socket.socket | None = None
+) -> None:
+    """Returns when a connection or the bell has something to do, or after ``timeout_s``."""
+    with _Selector() as selector:
+        if bell is not None:
+            selector.register(bell, selectors.EVENT_READ)
+        for connection in connections:
+            if connection is not None and connection.waits_on is not None:
+                write = selectors.EVENT_WRITE if connection.wants_write else 0
+                selector.register(connection.waits_on, selectors.EVENT_READ | write)
+        if not selector.get_map():
+            time.sleep(timeout_s)
+        elif any(key.fileobj is bell for key, _ in selector.select(timeout_s)) and bell is not None:
+            bell.recv(64)
 
 
 class Link:
@@ -39,9 +63,6 @@ class Link:
                 self._dial(now)
             if self.connection is not None:
                 self._exchange(self.connection, now)
-        except ClosedError as gone:
-            self._take(gone.messages, now)
-            self._lose(now, gone)
         except LostError as gone:
             self._lose(now, gone)
         if self.session.stopped:
@@ -86,12 +107,13 @@ class Link:
         if reason is not None:
             raise LostError(reason)
 
-    def _take(self, messages: list[bytes], now: float) -> None:
+    def _take(self, messages: Sequence[bytes], now: float) -> None:
         for message in messages:
             told = self.session.received(message, now)
             if told is not None:
                 self._told(told)
 
     def _lose(self, now: float, gone: LostError) -> None:
+        self._take(gone.messages, now)
         self.close()
         self.session.lost(now, str(gone), gone.code)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import selectors
 import socket
 import threading
 import time
@@ -25,7 +24,7 @@ from .adoption import Adopter
 from .backlog import Backlog, Shelf
 from .connection import Address, LostError, resolve
 from .frames import frame_of
-from .link import Link
+from .link import Link, wait
 from .outbox import BATCH_RECORDS, Outbox
 from .plain import sendable
 from .protocol import Hello
@@ -187,7 +186,8 @@ class Sender:
                 with self._lock:
                     timeout = self._turn(time.monotonic())
                 if not self._over:
-                    self._wait(timeout)
+                    bell = self._bell[0] if self._bell is not None else None
+                    wait([link.connection for link in self._links()], timeout, bell)
             except Exception as error:
                 self._fail(error)
         self._close_bell()
@@ -252,22 +252,6 @@ class Sender:
             f"the end of this run was not delivered ({reason}); it waits in {self._spool.path}, "
             "and the next run or `tocsin sync` brings it in"
         )
-
-    def _wait(self, timeout: float) -> None:
-        with _Selector() as selector:
-            if self._bell is not None:
-                selector.register(self._bell[0], selectors.EVENT_READ)
-            for link in self._links():
-                connection = link.connection
-                if connection is not None and connection.waits_on is not None:
-                    write = selectors.EVENT_WRITE if connection.wants_write else 0
-                    selector.register(connection.waits_on, selectors.EVENT_READ | write)
-            if not selector.get_map():
-                time.sleep(timeout)
-                return
-            ready = selector.select(timeout)
-        if self._bell is not None and any(key.fileobj is self._bell[0] for key, _ in ready):
-            self._bell[0].recv(64)
 
     def _adopt(self, now: float) -> None:
         """Delivers what dead processes left, while the server listens and the run goes on."""
@@ -366,9 +350,6 @@ class Sender:
         finally:
             self._lock.release()
 
-
-_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""Poll has no descriptor that a fork would inherit, and no limit at 1024 like select."""
 
 _LIVE: weakref.WeakSet[Sender] = weakref.WeakSet()
 

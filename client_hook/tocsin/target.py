@@ -31,7 +31,7 @@ class Target:
 
 def parse_target(url: str) -> Target:
     """Reads ``http://host:port[/prefix]`` (https, ws and wss too). Raises ValueError with a sentence."""
-    refusal = f"server address: expected something like http://host:8765, got {url!r}"
+    refusal = f"server address: expected something like http://host:8321, got {url!r}"
     try:
         parts = urlsplit(url.strip())
         port = parts.port

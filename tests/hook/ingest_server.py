@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
 import threading
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 
 from tocsin import protocol
 
@@ -28,6 +30,14 @@ def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) 
     while not condition():
         assert time.monotonic() < end, f"not true within {deadline_s} s: {condition}"
         time.sleep(0.005)
+
+
+def closed_port() -> int:
+    """A port on loopback where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 @dataclass
@@ -84,6 +94,8 @@ class IngestServer:
         self.refuse: protocol.Refused | None = None
         self.close_code = 4401
         self.say: list[protocol.Alert | protocol.Request | protocol.Refused] = []
+        self.health = '{"status": "ok", "version": "0.1.0"}'
+        self.token: str | None = None
         self.connections = 0
         self.largest_flight = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -122,7 +134,10 @@ class IngestServer:
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        async with serve(self._talk, "127.0.0.1", self.port, ping_interval=None) as self._server:
+        listening = serve(
+            self._talk, "127.0.0.1", self.port, ping_interval=None, process_request=self._answer
+        )
+        async with listening as self._server:
             self.port = next(iter(self._server.sockets)).getsockname()[1]
             ready.set()
             await self._stopped.wait()
@@ -133,6 +148,11 @@ class IngestServer:
         for connection in self._server.connections:
             connection.transport.abort()
 
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        if request.path == protocol.PATH:
+            return None
+        return connection.respond(200 if request.path == "/api/v1/health" else 404, self.health)
+
     async def _talk(self, connection: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             await self._converse(connection)
@@ -141,8 +161,9 @@ class IngestServer:
         self.connections += 1
         hello = protocol.decode_client(await self._frame(connection))
         assert isinstance(hello, protocol.Hello)
-        if self.refuse is not None:
-            await connection.send(protocol.encode(self.refuse))
+        refusal = self._refusal(hello)
+        if refusal is not None:
+            await connection.send(protocol.encode(refusal))
             await connection.close(self.close_code)
             return
         kept = self.writers.setdefault(hello.writer, Kept())
@@ -152,6 +173,14 @@ class IngestServer:
         for message in self.say:
             await connection.send(protocol.encode(message))
         await self._listen(connection, kept)
+
+    def _refusal(self, hello: protocol.Hello) -> protocol.Refused | None:
+        """As the real one: the token first, the rest of the hello afterwards."""
+        if self.token is not None and hello.token != self.token:
+            return protocol.Refused("connection", "bad-token", "a valid ingest token", "one that is unknown")
+        if hello.writer.rank < 0:
+            return protocol.Refused("connection", "bad-hello", "a rank from 0 on", str(hello.writer.rank))
+        return self.refuse
 
     async def _listen(self, connection: ServerConnection, kept: Kept) -> None:
         flight = 0

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.hook.ingest_server import IngestServer, Kept, wait_until
+from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
 from tocsin import protocol
 from tocsin.outbox import Outbox
 from tocsin.sender import Sender
@@ -59,14 +59,6 @@ class Trainer:
 def spool_dir(tmp_path: Path) -> Path:
     """Where spools of this test lie."""
     return tmp_path / "spool"
-
-
-def dead_port() -> int:
-    """A port on loopback where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def assert_exactly_once(kept: Kept, steps: int) -> None:
@@ -160,7 +152,7 @@ def test_a_restarted_server_gets_what_it_missed(server: IngestServer, spool_dir:
 def test_a_server_that_comes_late_gets_everything(spool_dir: Path) -> None:
     """Server absent at the start: the run's first step is there in the end."""
     server = IngestServer()
-    server.port = dead_port()
+    server.port = closed_port()
     trainer = Trainer(server.url, spool_dir)
     trainer.train(500)
     wait_until(lambda: trainer.sender.stats.last_error)
@@ -317,9 +309,9 @@ def test_orphaned_records_are_delivered_as_their_own_writer(server: IngestServer
 
 def test_the_token_is_never_on_disk(spool_dir: Path) -> None:
     """Neither the header nor a segment holds the token."""
-    trainer = Trainer(f"http://127.0.0.1:{dead_port()}", spool_dir, exit_timeout=0.1)
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool_dir, exit_timeout=0.1)
     trainer._hello = lambda: None  # type: ignore[assignment,method-assign,return-value]
-    trainer = Trainer(f"http://127.0.0.1:{dead_port()}", spool_dir, exit_timeout=0.1)
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool_dir, exit_timeout=0.1)
     trainer.train(10)
     trainer.sender.close()
     files = [path for path in spool_dir.rglob("*") if path.is_file()]
@@ -338,7 +330,7 @@ def test_exit_takes_no_longer_than_its_limit(kind: str, spool_dir: Path) -> None
         for sock in filler:
             sock.setblocking(False)
             sock.connect_ex(("127.0.0.1", port))  # fills the queue: further connects hang
-        host = {"refusing": f"127.0.0.1:{dead_port()}", "unresolvable": "no-such-host.invalid:1"}
+        host = {"refusing": f"127.0.0.1:{closed_port()}", "unresolvable": "no-such-host.invalid:1"}
         trainer = Trainer(f"http://{host.get(kind, f'127.0.0.1:{port}')}", spool_dir, exit_timeout=0.5)
         trainer.train(100)
         started = time.monotonic()

@@ -25,9 +25,9 @@ FRAMES = [
 ]
 
 
-def spool_in(root: Path, **options: int) -> Spool:
+def spool_in(root: Path, segment_bytes: int = 4 << 20) -> Spool:
     """A spool of its own writer."""
-    return Spool(root, lambda: HEADER, **options)
+    return Spool(root, lambda: HEADER, segment_bytes=segment_bytes)
 
 
 def all_of(spool: Spool) -> list[Frame]:

@@ -28,7 +28,7 @@ def test_an_address_leads_to_the_websocket(url: str, websocket: str) -> None:
 @pytest.mark.parametrize("url", ["", "lab:8765", "ftp://lab", "http://", "http://lab:99999", "http://[::1"])
 def test_an_address_that_is_none_is_refused_with_a_sentence(url: str) -> None:
     """The error says what was expected and what came."""
-    with pytest.raises(ValueError, match=r"expected something like http://host:8765, got "):
+    with pytest.raises(ValueError, match=r"expected something like http://host:8321, got "):
         parse_target(url)
 
 
