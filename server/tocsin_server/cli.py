@@ -134,16 +134,19 @@ def demo(
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Opens the login link in a browser.")
     ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keeps the runs of the last demo.")] = False,
     host: Annotated[str | None, typer.Option(help="As for serve.")] = None,
     port: Annotated[int | None, typer.Option(help="As for serve.")] = None,
-    data_dir: DataDir = None,
+    data_dir: Annotated[Path, typer.Option(help="Where database and secrets of the demo lie.")] = Path(
+        ".demo"
+    ),
     config: Config = None,
 ) -> None:
     """Starts the server with real PyTorch trainings reporting to it; one goes into scaler collapse."""
     from tocsin_server.demo.launch import run_demo
 
     settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)
-    raise typer.Exit(run_demo(settings, steps=steps, open_browser=open_browser))
+    raise typer.Exit(run_demo(settings, steps=steps, open_browser=open_browser, keep=keep))
 
 
 @app.command()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import signal
-import socket
 import threading
 import time
 import urllib.error
@@ -18,7 +17,7 @@ from tocsin_server.auth import ADMIN, TRAINER
 from tocsin_server.demo.child import Child
 from tocsin_server.errors import StartError
 from tocsin_server.login import login_address
-from tocsin_server.serve import address
+from tocsin_server.serve import address, listening
 from tocsin_server.settings import Settings
 
 TRAININGS = ("transformer", "deblur", "wgan")
@@ -51,8 +50,8 @@ def run_demo(
     last demo stay. Raises StartError, whose text says what to do.
     """
     require_torch()
+    port = port_for(settings)
     clear(settings.data_dir, keep=keep)
-    port = settings.port or free_port(settings.host)
     base = address(settings, port)
     server = Child("server", serve_command(settings, port), lambda _name, _line: None)
     children = [Child(name, training_command(name, steps), tell) for name in trainings]
@@ -95,10 +94,10 @@ def clear(directory: Path, *, keep: bool) -> None:
                 path.unlink()
 
 
-def free_port(host: str) -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.create_server((host, 0)) as probe:
-        port: int = probe.getsockname()[1]
+def port_for(settings: Settings) -> int:
+    """The port to serve on, free at this moment. Raises StartError where it is taken."""
+    with listening(settings) as listener:
+        port: int = listener.getsockname()[1]
         return port
 
 

@@ -118,13 +118,13 @@ def main() -> None:
         with torch.autocast(device, dtype=torch.float16):
             pixel, frequency = objective(model(blurred[batch]), sharp[batch])
             loss = pixel + frequency
-        tocsin.log(pixel_loss=pixel, frequency_loss=frequency)
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         scaler.step(optimizer)
         scaler.update()
         warmup.step()
+        tocsin.log(pixel_loss=pixel, frequency_loss=frequency)
         if step % REPORT_STEPS == 0:
             print(
                 f"step {step}: loss {loss:.4g}, grad norm {norm:.3g}, scale {scaler.get_scale():g}",
