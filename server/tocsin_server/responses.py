@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 from tocsin_server import exactjson
 
@@ -18,7 +18,7 @@ GOT_CHARACTERS = 200
 """How much of a hostile input an error repeats."""
 
 
-class ExactJSON(Response):
+class ExactJSON(JSONResponse):
     """Strict JSON that keeps non-finite numbers; never stored by a cache."""
 
     media_type = "application/json"

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -37,7 +38,7 @@ def on_http(request: Request, error: Exception) -> Response:
     if isinstance(error.__cause__, Problem):  # raised while the framework read the body
         return problem_response(error.__cause__)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("allow", "another method")
+        allowed = Headers(error.headers or {}).get("allow", "another method")
         return _problem(error, subject="method", expected=allowed, got=request.method)
     if error.status_code == 404:
         return _problem(error, subject="path", expected="a path of this server", got=request.url.path)

@@ -1,0 +1,20 @@
+"""What is not a number per step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+def test_events_come_in_order_with_their_data(server: Any, trainer: Callable[..., Any]) -> None:
+    """As the trainer sent them, non-finite numbers by name, page by page."""
+    run = trainer()
+    for step in range(3):
+        run.event("note", step=step, value=math.inf, text="<b>")
+    first = server.get(f"/runs/{run.run}/events", limit=2)
+    rest = server.get(f"/runs/{run.run}/events", after=first["next"])
+    assert [event["step"] for event in first["items"] + rest["items"]] == [0, 1, 2]
+    assert first["items"][0]["data"] == {"value": "Infinity", "text": "<b>"}
+    assert (first["items"][0]["attempt"], first["items"][0]["rank"]) == (1, 0)
+    assert rest["next"] is None

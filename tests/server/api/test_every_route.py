@@ -1,0 +1,124 @@
+"""Claims about every route at once, taken from the server's own description of itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+NASTY = [math.nan, math.inf, -math.inf, -0.0]
+NAMED = ["NaN", "Infinity", "-Infinity", -0.0]
+HOSTILE = [
+    "<b>bold</b>",
+    "\"'`;--",
+    "../../etc/passwd",
+    "a b%2Fc?d#e&f",
+    "名前\u202e‮",
+    "x" * 250,
+    "=1+1",
+    "{}[]",
+]
+
+
+def get_paths(server: Any) -> list[str]:
+    """Every GET path of the API, below /api/v1."""
+    paths = server.get("/openapi.json")["paths"]
+    return [path.removeprefix("/api/v1") for path, verbs in paths.items() if "get" in verbs]
+
+
+def strict(text: str) -> Any:
+    """JSON as a browser reads it: a bare NaN is a fault."""
+
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"bare {constant}")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def filled(path: str, run: str, alert: str) -> str:
+    return path.replace("{run_id}", run).replace("{alert_id}", alert)
+
+
+def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., Any]) -> None:
+    """A run made of NaN, infinities and -0.0 answers strict JSON everywhere, and the values are there."""
+    run = trainer(config={"values": NASTY})
+    run.records({"loss": NASTY, "grad_norm": NASTY, "scale": NASTY, "lr": NASTY})
+    run.event("note", values=NASTY)
+    alert = server.get("/alerts", run=run.run)["items"][0]["id"]
+    for path in get_paths(server):
+        answer = httpx.get(f"{server.base}/api/v1{filled(path, run.run, alert)}", headers=server.headers)
+        assert answer.status_code == 200, path
+        strict(answer.text)
+    assert server.get(f"/runs/{run.run}")["config"]["values"] == NAMED
+    assert server.get(f"/runs/{run.run}/events")["items"][0]["data"]["values"] == NAMED
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], name: str) -> None:
+    """As name of project, run, series, tag, event and host: kept as sent, and every route answers."""
+    run = trainer(project=name, name=name, tags=[name], host=name, notes=name, config={name: name})
+    run.records({name: [1.0, math.nan], "loss": [1.0, math.nan]})
+    run.event(name, **{name: name})
+    alert = server.get("/alerts", run=run.run)["items"][0]["id"]
+    for path in get_paths(server):
+        answer = httpx.get(f"{server.base}/api/v1{filled(path, run.run, alert)}", headers=server.headers)
+        assert answer.status_code == 200, path
+    found = server.get(f"/runs/{run.run}")
+    assert (found["project"], found["name"], found["config"]) == (name, name, {name: name})
+    assert server.get("/runs", project=name)["items"][0]["id"] == run.run
+    assert len(server.get(f"/runs/{run.run}/series", names=[name, "loss"])["series"][name]) == 1
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "x" * 10_000, "..", "%00", "%ff%fe", "r%0d%0aSet-Cookie:x", "/"])
+def test_hostile_ids_are_404_problems(server: Any, name: str) -> None:
+    """Whatever stands where an id should be: a 404 problem (or 400, 422), short, and never a crash."""
+    for path in get_paths(server):
+        if "{" not in path:
+            continue
+        address = f"{server.base}/api/v1{filled(path, name.replace('?', '%3F').replace('#', '%23'), name)}"
+        answer = httpx.get(address, headers=server.headers)
+        assert answer.status_code in (400, 404, 422), (path, answer.text[:300])
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert len(answer.content) < 3000
+
+
+def test_the_description_names_every_shape(server: Any) -> None:
+    """OpenAPI: each answer has a schema, each error is a problem, and no reference leads nowhere."""
+    description = server.get("/openapi.json")
+    text = json.dumps(description)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in description["components"]["schemas"]
+    for path, verbs in description["paths"].items():
+        for verb, route in verbs.items():
+            answer = (
+                route["responses"].get("200") or route["responses"].get("201") or route["responses"]["204"]
+            )
+            assert verb == "delete" or "$ref" in json.dumps(answer["content"]["application/json"]), path
+            assert "application/problem+json" in route["responses"]["422"]["content"], path
+
+
+def test_wrong_methods_and_paths_are_problems(server: Any) -> None:
+    """405 names the right method; 404 the path."""
+    wrong = httpx.put(f"{server.base}/api/v1/rules", headers=server.headers)
+    assert (wrong.status_code, wrong.json()["expected"], wrong.json()["got"]) == (405, "GET", "PUT")
+    absent = httpx.get(f"{server.base}/api/v1/nothing", headers=server.headers)
+    assert (absent.status_code, absent.json()["subject"]) == (404, "path")
+
+
+def test_answers_are_neither_stored_nor_large(server: Any, trainer: Callable[..., Any]) -> None:
+    """no-store on every route; gzip where a client takes it."""
+    run = trainer()
+    run.records({"loss": [float(n) for n in range(2000)]})
+    for path in get_paths(server):
+        answer = httpx.get(f"{server.base}/api/v1{filled(path, run.run, 'x')}", headers=server.headers)
+        assert path == "/openapi.json" or answer.headers["cache-control"] == "no-store", path
+    assert (
+        httpx.get(f"{server.base}/api/v1/runs/{run.run}/series", headers=server.headers).headers[
+            "content-encoding"
+        ]
+        == "gzip"
+    )

@@ -1,0 +1,72 @@
+"""The fleet and one run's facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+
+def ids(answer: dict[str, Any]) -> list[str]:
+    return [row["id"] for row in answer["items"]]
+
+
+def test_a_row_says_how_a_run_does(server: Any, trainer: Callable[..., Any]) -> None:
+    """State, last values (infinite ones by name), skipped steps, non-finite points, alerts."""
+    run = trainer(project="rows", name="mdt-fp16", tags=["fp16"], planned_steps=100)
+    run.records({"loss": [1.0, math.nan], "grad_norm": [2.0, math.inf], "skipped": [0.0, 1.0]})
+    (row,) = server.get("/runs", project="rows")["items"]
+    assert (row["name"], row["state"], row["tags"], row["host"]) == ("mdt-fp16", "running", ["fp16"], "node")
+    assert row["last"] == {"loss": "NaN", "grad_norm": "Infinity", "scale": None, "lr": None}
+    assert (row["last_step"], row["planned_steps"], row["skipped"], row["nonfinite"]) == (1, 100, 1, 2)
+    assert row["sparks"]["loss"]["buckets"][1] == [None, None, None, 1, 0, 0]
+    assert row["alerts"] == sum(row["severities"].values())
+
+
+def test_runs_come_newest_first_and_in_pages(server: Any, trainer: Callable[..., Any]) -> None:
+    """`next` leads through all of them, none twice."""
+    made = [trainer(project="paged").run for _ in range(5)]
+    first = server.get("/runs", project="paged", limit=3)
+    second = server.get("/runs", project="paged", limit=3, after=first["next"])
+    assert ids(first) + ids(second) == made[::-1]
+    assert second["next"] is None
+
+
+def test_runs_are_chosen_by_state(server: Any, trainer: Callable[..., Any]) -> None:
+    """A finished run is not among the running ones."""
+    going, done = trainer(project="states"), trainer(project="states")
+    done.records({"loss": [1.0]})
+    done.finish()
+    assert ids(server.get("/runs", project="states", state="finished")) == [done.run]
+    assert ids(server.get("/runs", project="states", state="running")) == [going.run]
+
+
+def test_a_run_tells_its_facts(server: Any, trainer: Callable[..., Any]) -> None:
+    """Configuration (NaN by name), notes, versions, series, attempts and processes."""
+    hello = {
+        "config": {"lr": math.nan, "net": {"depth": 3}},
+        "notes": "second try",
+        "versions": {"torch": "2.13"},
+    }
+    run = trainer(**hello)
+    run.records({"loss": [1.0, -0.0]}, first_step=7)
+    found = server.get(f"/runs/{run.run}")
+    assert found["config"] == {"lr": "NaN", "net": {"depth": 3}}
+    assert (found["notes"], found["facts"]["versions"]) == ("second try", {"torch": "2.13"})
+    assert found["series"] == [{"name": "loss", "n": 2, "first_step": 7, "last_step": 8, "last": -0.0}]
+    assert math.copysign(1, found["series"][0]["last"]) == -1
+    assert [(row["attempt"], row["first_step"], row["last_step"]) for row in found["attempts_list"]] == [
+        (1, 7, 8)
+    ]
+    (writer,) = found["writers"]
+    assert (writer["host"], writer["records"], writer["connected"]) == ("node", 2, True)
+
+
+def test_unknown_runs_are_404(server: Any) -> None:
+    """Also as a cursor."""
+    for path in ("/runs/none", "/runs?after=none"):
+        answer = httpx.get(f"{server.base}/api/v1{path}", headers=server.headers)
+        assert answer.status_code == 404
+        assert answer.json()["got"] == "none"
