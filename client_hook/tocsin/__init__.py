@@ -70,7 +70,7 @@ def watch(
 
     Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
     """
-    if disabled():
+    if is_disabled():
         from .disabled import NoRun
 
         return NoRun(project, name or "")
@@ -105,6 +105,6 @@ def log(mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None,
         _live[-1].log(mapping, step=step, **values)
 
 
-def disabled() -> bool:
+def is_disabled() -> bool:
     """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
     return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")
