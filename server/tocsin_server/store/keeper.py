@@ -55,17 +55,26 @@ def seal(connection: Connection, run_id: str, writer_no: int) -> int:
     ).first()
     if who is None:
         return 0
-    rows = tail_rows(connection, run_id, writer_no, limit=chunks.RECORDS + 1)
-    points = from_tail(rows)
-    begin = int(np.searchsorted(points.seq, who.sealed_seq, side="right"))
-    if points.n - begin < chunks.RECORDS:
+    points = _oldest(connection, who)
+    if points.n < chunks.RECORDS:
         return 0
-    points = points.part(begin, begin + chunks.RECORDS)
     _write_chunk(connection, place, who.chunks, points)
     _write_pyramid(connection, place, who.chunks, points)
     _count_series(connection, place, points)
     _advance(connection, who, points)
     return points.n
+
+
+def _oldest(connection: Connection, who: Row[Any]) -> Points:
+    """The oldest unsealed records of a writer, a chunk's worth where there are so many."""
+    # Record numbers seldom have gaps, so the first query nearly always reads all that is needed
+    # and no more; with gaps there are at most as many rows as records.
+    for bounds in ({"to_seq": who.sealed_seq + chunks.RECORDS}, {"limit": chunks.RECORDS + 1}):
+        points = from_tail(tail_rows(connection, who.run_id, who.writer_no, **bounds))
+        begin = int(np.searchsorted(points.seq, who.sealed_seq, side="right"))
+        if points.n - begin >= chunks.RECORDS:
+            break
+    return points.part(begin, begin + chunks.RECORDS)
 
 
 def _write_chunk(connection: Connection, place: Place, no: int, points: Points) -> None:

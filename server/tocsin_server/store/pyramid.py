@@ -67,21 +67,39 @@ def ranges_of(step: I64, time_ns: I64, size: int) -> Ranges:
 
 def values_of(column: Column, rows: int, size: int) -> Values:
     """The column's values in buckets of ``size`` of the ``rows`` records."""
-    groups = rows_of(column, rows).astype(np.int64) // size
     v = column.v
+    if column.at is None and rows and rows % size == 0:
+        return _values_of_blocks(v.reshape(-1, size))
     finite = np.isfinite(v)
+    known = np.where(finite, v, np.nan)
     single = Values(
         np.ones(len(v), dtype=np.int64),
         np.isnan(v).astype(np.int64),
         np.isposinf(v).astype(np.int64),
         np.isneginf(v).astype(np.int64),
-        np.where(finite, v, np.nan),
-        np.where(finite, v, np.nan),
+        known,
+        known,
         v,
         v,
         np.where(finite, v, 0.0),
     )
+    groups = rows_of(column, rows).astype(np.int64) // size
     return merge_values(single, groups, (rows + size - 1) // size)
+
+
+def _values_of_blocks(v: F64) -> Values:
+    """The same for full buckets [m, size] of a series that every record has; the usual case."""
+    count = np.full(len(v), v.shape[1], dtype=np.int64)
+    first, last = v[:, 0].copy(), v[:, -1].copy()
+    with np.errstate(all="ignore"):
+        if np.isfinite(v).all():
+            zero = np.zeros(len(v), dtype=np.int64)
+            return Values(count, zero, zero, zero, v.min(1), v.max(1), first, last, v.sum(1))
+        nan, pinf, ninf = (np.asarray(test(v).sum(1)) for test in (np.isnan, np.isposinf, np.isneginf))
+        finite = np.isfinite(v)
+        known = np.where(finite, v, np.nan)
+        low, high = np.fmin.reduce(known, axis=1), np.fmax.reduce(known, axis=1)
+        return Values(count, nan, pinf, ninf, low, high, first, last, np.where(finite, v, 0.0).sum(1))
 
 
 def merge_values(values: Values, groups: I64, count: int) -> Values:

@@ -8,6 +8,7 @@ its edge is lost. Functions of a Connection; the connection's transaction is the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, func, select
 
-from tocsin_server.domain import F64, Column
+from tocsin_server.domain import F64, I64, Column
 from tocsin_server.store import chunks, pyramid
 from tocsin_server.store.answers import SeriesAnswer, SeriesLayer
 from tocsin_server.store.files import chunk_points, tail_points
@@ -26,7 +27,7 @@ from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, roll, seri
 
 DECODED = pyramid.LEVELS[0]
 """Up to this many records a bucket are decoded; beyond, the pyramid answers."""
-NS_PER_MS = 1e6
+NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,7 @@ class Window:
     @property
     def bounds(self) -> tuple[float | None, float | None]:
         """The ends in the unit that is stored: steps, or ns."""
-        unit = NS_PER_MS if self.by == "time" else 1.0
-        return (
-            None if self.start is None else self.start * unit,
-            None if self.stop is None else self.stop * unit,
-        )
+        return (self.start, self.stop) if self.by == "step" else (_ns(self.start), _ns(self.stop))
 
     def touches(self, ranges: pyramid.Ranges) -> pyramid.Mask:
         """Which buckets have a part in the window."""
@@ -56,6 +53,18 @@ class Window:
         """The records in the window."""
         x = points.time_ns if self.by == "time" else points.step
         return points.where(pyramid.overlapping(x, x, *self.bounds))
+
+
+def _ns(ms: float | None) -> float | None:
+    """Unix ms as whole ns: a float64 of ns would be wrong by a hundred of them."""
+    if ms is None or not math.isfinite(ms):
+        return ms
+    return int(ms) * NS_PER_MS + round((ms - int(ms)) * NS_PER_MS)
+
+
+def to_ms(ns: I64) -> F64:
+    """Unix ns as float64 ms, rounded once."""
+    return ns // NS_PER_MS + (ns % NS_PER_MS) / NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +300,7 @@ def exact_layer(row: Row[Any], points: Points, column: Column, by: str) -> Serie
     at = chunks.rows_of(column, points.n)
     order = np.argsort(points.time_ns[at] if by == "time" else points.step[at], kind="stable")
     at, v = at[order], column.v[order]
-    t = points.time_ns[at] / NS_PER_MS
+    t = to_ms(points.time_ns[at])
     x = t if by == "time" else points.step[at].astype(np.float64)
     flags = (np.isnan(v), np.isposinf(v), np.isneginf(v))
     nan, pinf, ninf = (flag.astype(np.float64) for flag in flags)
@@ -305,8 +314,7 @@ def _bucket_layer(
 ) -> SeriesLayer:
     ranges, values = pyramid.reduce_to(ranges, values, buckets)
     order = np.argsort(ranges.t0 if by == "time" else ranges.step0, kind="stable")
-    x, x1 = (ranges.t0, ranges.t1) if by == "time" else (ranges.step0, ranges.step1)
-    unit = NS_PER_MS if by == "time" else 1.0
+    ends = (to_ms(ranges.t0), to_ms(ranges.t1)) if by == "time" else (ranges.step0, ranges.step1)
 
     def sorted_floats(array: np.ndarray[Any, Any]) -> F64:
         return array[order].astype(np.float64)
@@ -316,9 +324,9 @@ def _bucket_layer(
         row.rank,
         row.writer_no,
         False,
-        sorted_floats(x) / unit,
-        sorted_floats(x1) / unit,
-        sorted_floats(ranges.t0) / NS_PER_MS,
+        sorted_floats(ends[0]),
+        sorted_floats(ends[1]),
+        sorted_floats(to_ms(ranges.t0)),
         sorted_floats(values.first),
         sorted_floats(values.n),
         sorted_floats(values.nan),
