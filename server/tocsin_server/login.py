@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import time
 from collections import deque
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -84,8 +84,8 @@ def login_page(message: str = "", *, status: int = 401, then: str = "/") -> HTML
 
 def safe_next(wanted: str) -> str:
     """``wanted`` where it is a path of this site, else ``/``: a link must not lead elsewhere."""
-    parts = urlsplit(wanted.replace("\\", "/")) if wanted.isprintable() else urlsplit("")
-    if parts.scheme or parts.netloc or not wanted.startswith("/") or wanted[1:2] in ("/", "\\"):
+    elsewhere = wanted[1:2] in ("/", "\\")  # browsers read both as another host
+    if not wanted.startswith("/") or elsewhere or not wanted.isprintable():
         return "/"
     return quote(wanted, safe="/%?&=#+,;:@!$'()*~[]-._")
 
