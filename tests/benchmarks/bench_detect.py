@@ -66,7 +66,7 @@ def main() -> None:
     """Prints the cost beside its limit, and their ratio."""
     for size, limit in LIMITS_US.items():
         cost = cost_us(size)
-        print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}, ratio {cost / limit:.2f}")
+        print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
 
 
 if __name__ == "__main__":

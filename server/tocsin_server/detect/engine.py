@@ -15,10 +15,19 @@ from tocsin_server.detect.case import Case
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.diagnosis import explain
 from tocsin_server.detect.registry import catalogue
-from tocsin_server.detect.rule import FIRING, PENDING, RECOVERING, RESOLVED, Rule, RuleSettings, Verdict
+from tocsin_server.detect.rule import (
+    FIRING,
+    PENDING,
+    RECOVERING,
+    RESOLVED,
+    Episode,
+    Rule,
+    RuleSettings,
+    Verdict,
+)
 from tocsin_server.detect.stream import SavedStream, Stream
 from tocsin_server.detect.subject import Subject, severity_of
-from tocsin_server.detect.view import split
+from tocsin_server.detect.view import View, split
 from tocsin_server.domain import AlertState, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
@@ -40,6 +49,8 @@ class _Source(msgspec.Struct):
     attempt: int
     rank: int
     rivals_from: int | None
+    compared: list[str]
+    heirlooms: dict[str, dict[str, Episode]]
     streams: dict[str, SavedStream]
 
 
@@ -58,7 +69,9 @@ class _Writer:
         self.rank = rank
         self.streams: dict[str, Stream] = {}
         self.rivals_from: int | None = None
-        self.heirlooms: dict[str, dict[str, Any]] = {}
+        self.compared: set[str] = set()
+        self.heirlooms: dict[str, dict[str, Episode]] = {}
+        """Open episodes of the attempt before, by suffix and rule, for streams that are yet to come."""
 
 
 class Engine:
@@ -76,12 +89,13 @@ class Engine:
             return []
         writer = self._writer(batch.writer)
         spoken: list[Spoken] = []
-        for order, (suffix, view) in enumerate(split(batch).items()):
+        views = split(batch)
+        for order, (suffix, view) in enumerate(views.items()):
             stream = writer.streams.get(suffix) or self._stream(writer, suffix)
             for number, rule, verdict in stream.judge(view):
                 spoken.append((verdict.row, order, number, stream, rule, verdict))
-            if suffix and writer.rivals_from is None and view.loss is not None:
-                self._meet_rival(writer, stream, view.loss, view.rows, batch.seq)
+            if suffix and suffix not in writer.compared:
+                self._compare(writer, suffix, view, views.get(""), batch.seq)
         if not spoken:
             return []
         spoken.sort(key=lambda item: item[:2])
@@ -132,21 +146,25 @@ class Engine:
         writer.streams[suffix] = stream
         return stream
 
-    def _meet_rival(self, writer: _Writer, stream: Stream, loss: Any, rows: Any, seq: int) -> None:
+    def _compare(self, writer: _Writer, suffix: str, view: View, primary: View | None, seq: int) -> None:
         """Notes from where on another optimizer pursues a loss of its own, as in a GAN.
 
-        Two optimizers that share one objective report the same loss at the same step.
+        Two optimizers that share one objective report the same loss at the same step. A loss that
+        could not be attributed to an optimizer (``loss/0``) is no adversary's.
         """
-        if stream.suffix.isdigit() or "" not in writer.streams:
+        if view.loss is None or suffix.isdigit() or "" not in writer.streams:
             return
-        row = next((row for row, value in enumerate(loss) if value is not None), None)
-        if row is None:
+        at = next((index for index, loss in enumerate(view.loss) if loss is not None), None)
+        if at is None:
             return
-        primary = writer.streams[""].history
-        step = stream.history.steps[row - len(loss)]
-        same = [value for _, value in primary.between("loss", step, step + 1, upto=1 << 62)]
-        if not same or loss[row] not in same:
-            writer.rivals_from = seq + rows[row]
+        writer.compared.add(suffix)
+        stream, step = writer.streams[""], view.step[at]
+        newest = stream.count - 1
+        if primary is not None:
+            newest -= sum(row > view.rows[at] for row in primary.rows)
+        same = stream.history.between("loss", step, step + 1, upto=newest)
+        if writer.rivals_from is None and view.loss[at] not in [loss for _, loss in same]:
+            writer.rivals_from = seq + view.rows[at]
 
     # Joining
 
@@ -232,6 +250,8 @@ class Engine:
                 attempt=writer.attempt,
                 rank=writer.rank,
                 rivals_from=writer.rivals_from,
+                compared=sorted(writer.compared),
+                heirlooms=writer.heirlooms,
                 streams={suffix: stream.save() for suffix, stream in writer.streams.items()},
             )
             for no, writer in self._writers.items()
@@ -260,9 +280,11 @@ class Engine:
 
     def _load(self, source: _Source) -> _Writer:
         writer = _Writer(source.attempt, source.rank)
-        writer.rivals_from = source.rivals_from
+        writer.rivals_from, writer.compared = source.rivals_from, set(source.compared)
+        writer.heirlooms = source.heirlooms
         for suffix, saved in source.streams.items():
-            self._stream(writer, suffix).load(saved)
+            stream = writer.streams[suffix] = Stream(suffix, self.context, self._settings)
+            stream.load(saved)
         return writer
 
 

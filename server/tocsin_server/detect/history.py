@@ -14,11 +14,15 @@ SIGNALS = ("loss", "grad_norm", "scale", "lr")
 
 
 class History(msgspec.Struct):
-    """Up to ``KEPT`` records back from any record that is being judged. ``first`` numbers the oldest kept."""
+    """Up to ``KEPT`` records back from any record that is being judged, none from before its seam.
+
+    ``first`` numbers the oldest record kept, ``seams`` the records with which the stream began anew.
+    """
 
     first: int = 0
     steps: list[int] = []
     values: dict[str, Values] = {}
+    seams: list[int] = []
 
     def take(self, view: View) -> None:
         """Appends the records of a view; forgets what no question can reach any more."""
@@ -31,9 +35,9 @@ class History(msgspec.Struct):
                 self.values[base].extend([None] * view.n)
         self.steps.extend(view.step)
 
-    def forget(self) -> None:
-        """A seam: what was before says nothing of what comes."""
-        self._drop(len(self.steps))
+    def seam(self) -> None:
+        """The stream begins anew: what was before says nothing of what comes."""
+        self.seams.append(self.first + len(self.steps))
 
     def trim(self) -> None:
         """Forgets all but the newest ``KEPT`` records, now and then."""
@@ -46,6 +50,7 @@ class History(msgspec.Struct):
         for column in self.values.values():
             del column[:excess]
         self.first += excess
+        self.seams = [seam for seam in self.seams if seam > self.first]
 
     def compact(self) -> None:
         """Forgets all but the newest ``KEPT`` records, before the state is saved."""
@@ -54,8 +59,9 @@ class History(msgspec.Struct):
 
     def between(self, base: str, start: int, stop: int, *, upto: int) -> list[tuple[int, float]]:
         """(step, value) of the records with start <= step < stop, none after record number ``upto``."""
-        end = upto - self.first + 1
-        begin = max(0, end - KEPT)
+        end = min(upto - self.first + 1, len(self.steps))
+        seam = max((seam for seam in self.seams if seam <= upto), default=0)
+        begin = max(0, end - KEPT, seam - self.first)
         column = self.values.get(base)
         if column is None:
             return []

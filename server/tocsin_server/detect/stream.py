@@ -131,7 +131,7 @@ class Stream:
     def _seam(self, step: int) -> None:
         self.first_step, self.before = step, None
         self.track = ScalerTrack()
-        self.history.forget()
+        self.history.seam()
         for rule in self.rules:
             rule.seam()
             rule.go_on(step)

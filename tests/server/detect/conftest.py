@@ -1,0 +1,128 @@
+"""A run as its rules see it: series in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.domain import AlertState, Column, Finding, RecordBatch, RunEvent, Severity, Writer
+
+SECOND = 10**9
+
+
+class Watched:
+    """Feeds series to an engine. ``None`` in a series is a record without that value."""
+
+    def __init__(self, context: RunContext, size: int) -> None:
+        self.engine = Engine(context)
+        self.size = size
+        self.findings: list[Finding] = []
+        self.arrival = 0
+        self.seqs: dict[int, int] = {}
+
+    def records(
+        self,
+        *,
+        start: int = 0,
+        every: int = 1,
+        steps: Sequence[int] | None = None,
+        rank: int = 0,
+        attempt: int = 1,
+        more: dict[str, Sequence[float | None]] | None = None,
+        **series: Sequence[float | None],
+    ) -> list[Finding]:
+        """Judges records at ``start, start + every, ...``, or at ``steps``; what was found."""
+        columns = {**series, **(more or {})}
+        count = len(next(iter(columns.values())))
+        at = list(steps) if steps is not None else [start + every * index for index in range(count)]
+        writer = Writer("r_1", 100 * attempt + rank, attempt, rank)
+        found: list[Finding] = []
+        for first in range(0, count, self.size):
+            part = {name: values[first : first + self.size] for name, values in columns.items()}
+            found += self.engine.observe(self._batch(writer, at[first : first + self.size], part))
+        self.findings += found
+        return found
+
+    def event(self, kind: str, step: int | None = None, **data: Any) -> None:
+        """One event of the run."""
+        self.arrival += 1
+        self.findings += self.engine.observe_event(
+            RunEvent(Writer("r_1", 100, 1, 0), self.arrival, 0, kind, 0, step, data)
+        )
+
+    def firing(self, rule: str) -> list[Finding]:
+        """Findings of ``rule`` in state firing."""
+        return [item for item in self.findings if item.rule == rule and item.state is AlertState.FIRING]
+
+    def states(self, rule: str) -> list[str]:
+        """The states that ``rule`` went through, repeats left out."""
+        said = [item.state.value for item in self.findings if item.rule == rule]
+        return [state for index, state in enumerate(said) if index == 0 or said[index - 1] != state]
+
+    def severities(self, rule: str) -> list[str]:
+        """The severities that ``rule`` fired with, repeats left out."""
+        said = [item.severity.value for item in self.firing(rule)]
+        return [value for index, value in enumerate(said) if index == 0 or said[index - 1] != value]
+
+    @property
+    def alarms(self) -> list[str]:
+        """What fired at warning or above."""
+        loud = [item for item in self.findings if item.state is AlertState.FIRING]
+        return [f"{item.rule} {item.step}" for item in loud if item.severity is not Severity.INFO]
+
+    def _batch(
+        self, writer: Writer, steps: Sequence[int], part: dict[str, Sequence[float | None]]
+    ) -> RecordBatch:
+        seq = self.seqs.get(writer.writer_no, 0)
+        self.seqs[writer.writer_no] = seq + len(steps)
+        self.arrival += 1
+        at = np.array(steps, dtype=np.int64)
+        columns = {
+            name: column(values) for name, values in part.items() if any(v is not None for v in values)
+        }
+        return RecordBatch(writer, self.arrival, seq, len(steps), at, at * SECOND, columns)
+
+
+def column(values: Iterable[float | None]) -> Column:
+    """Values as a column; rows of None are left out."""
+    kept = [(row, value) for row, value in enumerate(values) if value is not None]
+    everywhere = len(kept) == len(list(values))
+    rows = None if everywhere else np.array([row for row, _ in kept], dtype=np.uint32)
+    return Column(np.array([value for _, value in kept], dtype=np.float64), rows)
+
+
+@pytest.fixture
+def watch() -> Callable[..., Watched]:
+    """Makes a watched run: ``watch(size=..., planned_steps=..., scalers=[...])``."""
+
+    def make(*, size: int = 50, **context: Any) -> Watched:
+        return Watched(RunContext(run_id="r_1", **context), size)
+
+    return make
+
+
+@pytest.fixture
+def torch_scale() -> Callable[..., tuple[list[float], list[float]]]:
+    """What ``torch.amp.GradScaler`` does: (scale used, skipped) of each update, given where it overflows."""
+
+    def run(
+        overflows: Iterable[bool], *, init: float = 65536.0, interval: int = 2000, floor: float = 0.0
+    ) -> tuple[list[float], list[float]]:
+        scale, tracker = init, 0
+        scales, skipped = [], []
+        for overflow in overflows:
+            scales.append(scale)
+            skipped.append(float(overflow))
+            tracker = 0 if overflow else tracker + 1
+            if overflow:
+                scale = max(scale * 0.5, floor)
+            elif tracker == interval:
+                scale, tracker = scale * 2.0, 0
+        return scales, skipped
+
+    return run

@@ -1,0 +1,74 @@
+"""Tests of the rule loss-divergence."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+DIVERGENCE = "loss-divergence"
+
+
+def learning(count: int) -> list[float]:
+    draw = random.Random(2)
+    return [8.0 / (1 + step / 40) * (1 + draw.gauss(0, 0.03)) for step in range(count)]
+
+
+def test_twice_the_best_and_rising(watch: Any) -> None:
+    """A climb that goes on for fifty records is critical; the onset is where it left its best."""
+    run = watch()
+    run.records(loss=learning(300) + [1.0 * 1.02**step for step in range(120)])
+    finding = run.firing(DIVERGENCE)[0]
+    assert finding.severity == "critical"
+    assert 290 <= finding.onset_step <= 330
+
+
+def test_above_the_start_after_having_learned(watch: Any) -> None:
+    """7 down to 1, then 20: it is back above its first losses."""
+    run = watch()
+    run.records(loss=learning(300) + [20.0] * 40)
+    assert run.severities(DIVERGENCE) == ["critical"]
+
+
+def test_a_plateau_above_the_best_raises_nothing(watch: Any) -> None:
+    """Twice the best and level is not rising."""
+    run = watch()
+    run.records(loss=learning(400) + [1.9] * 300)
+    assert run.firing(DIVERGENCE) == []
+
+
+def test_negative_losses_have_no_ratios(watch: Any) -> None:
+    """A critic's loss that climbs from -30 to 3 is no divergence."""
+    run = watch()
+    run.records(loss=[-30 + step * 33 / 2000 for step in range(2000)])
+    assert run.findings == []
+
+
+def test_a_loss_near_zero_raises_nothing(watch: Any) -> None:
+    """0.002 to 0.006 after a start at 8 is noise at the bottom."""
+    draw = random.Random(5)
+    run = watch()
+    run.records(loss=learning(100) + [0.002 * draw.lognormvariate(0, 0.7) for _ in range(3000)])
+    assert run.alarms == []
+
+
+def test_a_rewind_is_a_seam(watch: Any) -> None:
+    """After a restart from an early checkpoint the loss is higher and nothing is wrong."""
+    run = watch()
+    run.records(loss=learning(600))
+    run.records(start=20, attempt=2, loss=[2 * loss for loss in learning(600)[20:]])
+    assert run.findings == []
+
+
+def test_nonfinite_values_are_left_out(watch: Any) -> None:
+    """NaN and infinity are another rule's matter and change no median."""
+    run = watch()
+    run.records(loss=[value for loss in learning(200) for value in (loss, math.inf)])
+    assert run.firing(DIVERGENCE) == []
+
+
+def test_resolves_when_the_loss_is_back(watch: Any) -> None:
+    """A climb that comes down again is recovering, then resolved."""
+    run = watch()
+    run.records(loss=learning(300) + [20.0] * 40 + [1.0] * 400)
+    assert run.states(DIVERGENCE) == ["firing", "recovering", "resolved"]

@@ -1,0 +1,114 @@
+"""Tests of the rule loss-spike."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+SPIKE = "loss-spike"
+
+
+def noisy(count: int, level: float = 2.0, sigma: float = 0.05, seed: int = 1) -> list[float]:
+    draw = random.Random(seed)
+    return [level * (1 + draw.gauss(0, sigma)) for _ in range(count)]
+
+
+def test_a_confirmed_spike_is_a_warning(watch: Any) -> None:
+    """Two records above the limit: warning, dated to the first, resolved when the loss is back."""
+    run = watch()
+    run.records(loss=[*noisy(200), 3.2, 3.5, 3.0, *noisy(60, seed=2)])
+    finding = run.firing(SPIKE)[0]
+    assert (finding.onset_step, finding.severity) == (200, "warning")
+    assert run.states(SPIKE) == ["pending", "firing", "recovering", "resolved"]
+
+
+def test_a_spike_of_twice_the_median_needs_no_second_record(watch: Any) -> None:
+    """Logs that are thinned show a spike in one record only."""
+    run = watch()
+    run.records(every=100, loss=[*noisy(100), 9.0, *noisy(20, seed=2)])
+    assert run.firing(SPIKE)[0].onset_step == 10_000
+
+
+def test_one_lonely_outlier_is_pending_only(watch: Any) -> None:
+    """A single bad batch raises no alarm."""
+    run = watch()
+    run.records(loss=[*noisy(200), 3.3, *noisy(200, seed=2)])
+    assert run.states(SPIKE) == ["pending", "resolved"]
+
+
+def test_far_above_for_ten_records_is_critical(watch: Any) -> None:
+    """More than three times the median, sustained."""
+    run = watch()
+    run.records(loss=noisy(100) + [8.0] * 12)
+    assert run.severities(SPIKE) == ["warning", "critical"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_raises_nothing(watch: Any, seed: Any) -> None:
+    """Ten thousand records of heavy-tailed noise on a falling loss."""
+    draw = random.Random(seed)
+    run = watch()
+    run.records(loss=[4.0 / (1 + step / 2000) * draw.lognormvariate(0, 0.15) for step in range(10_000)])
+    assert run.alarms == []
+
+
+def test_the_negative_loss_of_a_critic_raises_nothing(watch: Any) -> None:
+    """A WGAN critic's loss is negative, drifts and changes sign."""
+    draw = random.Random(3)
+    run = watch()
+    run.records(loss=[-30 + 33 * step / 3000 + draw.gauss(0, 2.0) for step in range(3000)])
+    assert run.alarms == []
+
+
+def test_a_loss_that_crosses_zero_is_judged_by_deviation(watch: Any) -> None:
+    """No ratios there, but a jump of many deviations is a spike all the same."""
+    draw = random.Random(4)
+    run = watch()
+    run.records(loss=[draw.gauss(0, 0.1) for _ in range(100)] + [6.0, 7.0])
+    assert run.firing(SPIKE)[0].onset_step == 100
+
+
+def test_losses_near_zero_need_an_absolute_height(watch: Any) -> None:
+    """0.003 to 0.006 is nothing after a start at 2.0 (floor: 1 % of the first losses)."""
+    run = watch()
+    run.records(loss=noisy(60) + noisy(500, level=0.003) + [0.006, 0.007, 0.006])
+    assert run.alarms == []
+
+
+def test_nothing_in_the_first_fifty_records(watch: Any) -> None:
+    """The warm-up is the baseline's length."""
+    run = watch()
+    run.records(loss=noisy(40) + [20.0] * 5)
+    assert run.findings == []
+
+
+def test_nan_mutes_it(watch: Any) -> None:
+    """After a NaN the shape of the loss is a consequence."""
+    run = watch()
+    run.records(loss=[*noisy(100), math.nan, 9.0, 9.0, 9.0, math.nan])
+    assert run.firing(SPIKE) == []
+
+
+def test_a_new_level_is_adopted(watch: Any) -> None:
+    """A level that stays is no spike for ever: after 200 records it is the baseline."""
+    run = watch()
+    run.records(loss=noisy(100) + noisy(400, level=3.4, seed=2))
+    assert run.states(SPIKE)[-1] == "resolved"
+
+
+def test_adversaries_are_left_alone(watch: Any) -> None:
+    """Two optimizers with losses of their own: rise and fall is their trade."""
+    run = watch()
+    run.records(loss=noisy(100) + [9.0] * 20, more={"loss/D": noisy(120, level=0.7, seed=5)})
+    assert run.alarms == []
+
+
+def test_two_optimizers_of_one_loss_are_judged(watch: Any) -> None:
+    """Muon beside AdamW share one objective: that is no adversary."""
+    loss = noisy(100) + [9.0] * 20
+    run = watch()
+    run.records(loss=loss, more={"loss/adamw": loss})
+    assert {finding.subject for finding in run.firing(SPIKE)} == {"loss", "loss/adamw"}

@@ -1,0 +1,52 @@
+"""Tests of the rule scaler-at-floor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+FLOOR = "scaler-at-floor"
+
+
+def test_scale_zero_is_critical(watch: Any, torch_scale: Any) -> None:
+    """From 65536 the scale is 0.0 at last, and nothing brings it back."""
+    scale, skipped = torch_scale([True] * 1300)
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    finding = run.firing(FLOOR)[0]
+    assert finding.severity == "critical"
+    assert finding.onset_step == scale.index(0.0)
+    assert run.states(FLOOR) == ["firing"]
+
+
+def test_a_told_minimum_with_skips_going_on(watch: Any, torch_scale: Any) -> None:
+    """Megatron's floor of 1: five overflows at it without a change."""
+    scale, skipped = torch_scale([step >= 100 for step in range(140)], init=1024.0, floor=1.0)
+    run = watch(scalers=[{"min_scale": 1.0}])
+    run.records(scale=scale, skipped=skipped)
+    assert run.firing(FLOOR)[0].onset_step == scale.index(1.0)
+    assert run.firing("scaler-not-updating") == []
+
+
+def test_an_untold_minimum_is_recognised(watch: Any, torch_scale: Any) -> None:
+    """Where backing off comes to an end while updates overflow, there the floor is."""
+    scale, skipped = torch_scale([step >= 100 for step in range(140)], init=1024.0, floor=0.25)
+    run = watch()
+    run.records(scale=scale, skipped=skipped, grad_norm=[math.nan if skip else 1.0 for skip in skipped])
+    assert run.firing(FLOOR)[0].onset_step == scale.index(0.25)
+    assert run.firing("scaler-not-updating") == []
+
+
+def test_a_removed_scaler_raises_nothing(watch: Any) -> None:
+    """A scale of 0 from the first record with a moving loss only says that there is no scaler."""
+    run = watch()
+    run.records(scale=[0.0] * 300, loss=[1.0 / (1 + step) for step in range(300)])
+    assert run.findings == []
+
+
+def test_the_lowest_scale_of_a_healthy_run_is_no_floor(watch: Any, torch_scale: Any) -> None:
+    """One overflow at the lowest scale so far is followed by a backoff."""
+    scale, skipped = torch_scale([step % 700 == 699 for step in range(5000)])
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    assert run.firing(FLOOR) == []

@@ -1,0 +1,64 @@
+"""Tests of the rule zero-grad-norm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+RULE = "zero-grad-norm"
+
+
+def falling(count: int) -> list[float]:
+    return [5.0 / (1 + 0.01 * step) for step in range(count)]
+
+
+def test_zero_with_a_moving_loss_is_a_fault_of_measurement(watch: Any) -> None:
+    """The norm taken after zero_grad: warning, and the diagnosis names the instrument, not the model."""
+    run = watch()
+    run.records(loss=falling(30), grad_norm=[0.0] * 30)
+    finding = run.firing(RULE)[0]
+    assert (finding.onset_step, finding.step, finding.severity) == (0, 19, "warning")
+    assert "fault of measurement" in finding.diagnosis.cause
+
+
+def test_zero_with_a_constant_loss_is_real(watch: Any) -> None:
+    """No gradient reaches the parameters: critical."""
+    run = watch()
+    run.records(loss=[0.0] * 30, grad_norm=[0.0] * 30)
+    assert run.severities(RULE) == ["critical"]
+
+
+def test_gradient_accumulation_is_only_told(watch: Any) -> None:
+    """0 in seven of every eight records is accumulation over eight: info, whatever the loss does."""
+    run = watch()
+    run.records(loss=falling(200), grad_norm=[1.0 if step % 8 == 7 else 0.0 for step in range(200)])
+    assert run.alarms == []
+    assert "accumulation over 8" in run.firing(RULE)[0].summary
+
+
+def test_nineteen_zeros_say_nothing(watch: Any) -> None:
+    """Fewer than twenty in a row may happen."""
+    run = watch()
+    run.records(loss=falling(60), grad_norm=[1.0] * 20 + [0.0] * 19 + [1.0] * 21)
+    assert run.findings == []
+
+
+def test_a_small_norm_is_not_zero(watch: Any) -> None:
+    """1e-12 is a gradient."""
+    run = watch()
+    run.records(loss=falling(60), grad_norm=[1e-12] * 60)
+    assert run.findings == []
+
+
+def test_muted_by_a_nonfinite_loss(watch: Any) -> None:
+    """With a NaN loss the norm of 0 is a consequence."""
+    run = watch()
+    run.records(loss=[math.nan] * 40, grad_norm=[0.0] * 40)
+    assert run.firing(RULE) == []
+
+
+def test_ends_with_a_norm_above_zero(watch: Any) -> None:
+    """Norms above 0 for fifty updates resolve it."""
+    run = watch()
+    run.records(loss=falling(100), grad_norm=[0.0] * 30 + [1.0] * 70)
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

@@ -1,0 +1,166 @@
+"""Tests of the alert book: one alert an episode, nothing told twice, nothing lost at a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.alerts import LATE_NS, AlertBook, fingerprint_of
+from tocsin_server.domain import Alert, AlertState, Diagnosis, Finding, Severity, Transition
+
+NOW = 10**18
+
+
+def finding(state: str, severity: str = "warning", **change: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "rule": "loss-spike",
+        "severity": Severity(severity),
+        "state": AlertState(state),
+        "subject": "loss",
+        "onset_step": 100,
+        "step": 102,
+        "time_ns": NOW,
+        "summary": "Loss spiked",
+        "diagnosis": Diagnosis(cause="a batch"),
+        "onset_ns": NOW - 5,
+    }
+    return Finding(**{**facts, **change})
+
+
+def tell(book: AlertBook, *findings: Finding) -> list[Transition]:
+    return [transition for item in findings for transition in book.apply(item, NOW)]
+
+
+def test_a_life() -> None:
+    """Pending, firing, recovering, resolved: four transitions of one alert, with their dates."""
+    book = AlertBook("r_1")
+    told = tell(book, *(finding(state, step=step) for step, state in enumerate(
+        ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
+    assert [transition.alert.state for transition in told] == ["pending", "firing", "recovering", "resolved"]
+    assert [transition.previous for transition in told] == [None, "pending", "firing", "recovering"]
+    last = told[-1].alert
+    assert (last.onset_step, last.fired_step, last.resolved_step) == (100, 103, 105)
+    assert last.id == f"r_1.{fingerprint_of('loss-spike', 'loss', {})}.1"
+
+
+def test_what_says_nothing_new_changes_nothing() -> None:
+    """The same finding again is no transition."""
+    book = AlertBook("r_1")
+    assert len(tell(book, finding("firing"), finding("firing"), finding("firing"))) == 1
+
+
+def test_severity_only_rises_within_an_episode() -> None:
+    """Warning, critical, warning: it stays critical."""
+    book = AlertBook("r_1")
+    told = tell(
+        book, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
+    )
+    assert [transition.alert.severity for transition in told] == ["warning", "critical"]
+    assert all(transition.first for transition in told)
+
+
+def test_firing_again_after_recovering_is_not_told_twice() -> None:
+    """A recovering alert that fires again updates its row; nobody is called again."""
+    book = AlertBook("r_1")
+    told = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
+    assert [transition.first for transition in told] == [True, True, False, False]
+    assert {transition.alert.episode for transition in told} == {1}
+
+
+def test_new_evidence_updates_the_row() -> None:
+    """Another summary at the same state: stored, not told."""
+    book = AlertBook("r_1")
+    (transition,) = tell(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
+    assert (transition.first, transition.alert.summary) == (False, "Loss spiked further")
+
+
+def test_after_resolved_comes_the_next_episode() -> None:
+    """A rule that fires once more later is a new alert of the same fingerprint."""
+    book = AlertBook("r_1")
+    told = tell(book, finding("firing"), finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in told] == [1, 1, 2]
+    assert told[-1].first
+    assert told[0].alert.fingerprint == told[-1].alert.fingerprint
+
+
+def test_an_end_without_a_beginning_is_nothing() -> None:
+    """Resolved or recovering for an alert that never was."""
+    assert tell(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
+
+
+def test_firing_never_goes_back_to_pending() -> None:
+    """A later pending adds to the firing alert."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing"), finding("pending", onset_step=90))
+    (alert,) = book.open()
+    assert (alert.state, alert.onset_step) == ("firing", 90)
+
+
+def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
+    """Restored from stored alerts, the book neither repeats the firing nor restarts the numbering."""
+    before = AlertBook("r_1")
+    stored = [
+        transition.alert
+        for transition in tell(before, finding("firing"), finding("resolved"), finding("firing"))
+    ]
+    book = AlertBook.restore("r_1", stored)
+    assert tell(book, finding("firing")) == []
+    told = tell(book, finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in told] == [2, 3]
+
+
+def test_records_from_a_spool_are_late() -> None:
+    """Older than ten minutes at arrival: late; younger: not."""
+    late = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
+    live = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
+    assert (late.alert.late, live.alert.late) == (True, False)
+
+
+def test_fingerprints_tell_labels_apart_in_any_order() -> None:
+    """The same labels in another order are the same alert; another value is another."""
+    one = fingerprint_of("r", "loss", {"a": "1", "b": "2"})
+    assert one == fingerprint_of("r", "loss", {"b": "2", "a": "1"})
+    assert one != fingerprint_of("r", "loss", {"a": "1", "b": "3"})
+
+
+findings = st.lists(
+    st.builds(
+        finding,
+        st.sampled_from([state.value for state in AlertState]),
+        st.sampled_from([severity.value for severity in Severity]),
+        subject=st.sampled_from(["loss", "loss/D"]),
+        step=st.integers(0, 5),
+        onset_step=st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(findings)
+def test_told_once_an_episode(items: Any) -> None:
+    """(fingerprint, episode, state, severity) is told at most once, in order of a life."""
+    book, told, begun = AlertBook("r_1"), set(), set()
+    for transition in tell(book, *items):
+        alert = transition.alert
+        key = (alert.fingerprint, alert.episode, alert.state, alert.severity)
+        assert transition.first == (key not in told)
+        told.add(key)
+        assert (transition.previous is None) == (key[:2] not in begun)
+        begun.add(key[:2])
+        assert transition.previous is not AlertState.RESOLVED
+
+
+@given(findings, st.integers(0, 40))
+def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None:
+    """A book restored from its stored alerts after any finding arrives at the same alerts."""
+    stored: dict[str, Alert] = {}
+    straight, book = AlertBook("r_1"), AlertBook("r_1")
+    for index, item in enumerate(items):
+        if index == at:
+            book = AlertBook.restore("r_1", stored.values())
+        tell(straight, item)
+        for transition in tell(book, item):
+            stored[transition.alert.id] = transition.alert
+    assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
