@@ -15,7 +15,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
-from . import protocol
+from . import is_disabled, protocol
 from .connection import Address, Connection, LostError, resolve
 from .frames import EVENT, Frame
 from .link import wait
@@ -50,7 +50,7 @@ def _hook() -> Check:
     versions = f"Python {platform.python_version()}, " + ", ".join(
         f"{name} {metadata.version(name)}" for name in ("websockets", "msgspec")
     )
-    if os.environ.get("TOCSIN_DISABLE", "") not in ("", "0"):
+    if is_disabled():
         return Check("hook", False, f"TOCSIN_DISABLE is set: no run reports anything ({versions})")
     return Check("hook", True, versions)
 
