@@ -60,8 +60,9 @@ class LiveRoom:
         self._tasks = []
 
     def join(self) -> Viewer:
-        """A new browser."""
+        """A new browser; it hears at once how the server does."""
         viewer = Viewer(self.settings.viewer_bytes)
+        viewer.put(self._beat_text())
         self.viewers.add(viewer)
         return viewer
 
@@ -141,12 +142,15 @@ class LiveRoom:
             viewer.put(f'{{"type":"alert","alert":{told}}}')
 
     def _beat(self) -> None:
+        text = self._beat_text()
+        for viewer in self.viewers:
+            viewer.put(text)
+
+    def _beat_text(self) -> str:
         health = self._pipeline.health()
         told = {"type": "beat", "now_ms": self._pipeline.clock() // 1_000_000}
         told |= {name: health[name] for name in ("backlog_bytes", "lag_ms", "failing")}
-        text = exactjson.dumps(told)
-        for viewer in self.viewers:
-            viewer.put(text)
+        return exactjson.dumps(told)
 
 
 class Sheet:

@@ -315,6 +315,14 @@ class BrowserSocket:
                 return message
         raise AssertionError(f"heard no {kind}")
 
+    def ended(self) -> int | None:
+        """Reads to the end of the connection; its close code."""
+        try:
+            while True:
+                self.socket.recv(timeout=DEADLINE_S)
+        except ConnectionClosed:
+            return self.socket.close_code
+
 
 def _no_json(word: str) -> None:
     raise AssertionError(f"expected strict JSON, got {word}")
@@ -342,6 +350,8 @@ class ServerThread:
     settings: Settings
     base: str
     loop: asyncio.AbstractEventLoop
+    stop: Callable[[], None]
+    """Stops the server in order and waits for its end."""
 
     @property
     def services(self) -> Services:
@@ -380,15 +390,19 @@ def server_thread(data_dir: Path, **changes: Any) -> Iterator[ServerThread]:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
+        def stop() -> None:
+            uvicorn_server.should_exit = True
+            thread.join(DEADLINE_S)
+            assert not thread.is_alive(), "the server did not stop"
+
         thread = threading.Thread(target=run)
         thread.start()
         try:
             wait_until(lambda: uvicorn_server.started or not thread.is_alive(), "the application to start")
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            yield ServerThread(app, settings, base, loop)
+            yield ServerThread(app, settings, base, loop, stop)
         finally:
-            uvicorn_server.should_exit = True
-            thread.join(DEADLINE_S)
+            stop()
 
 
 @pytest.fixture
