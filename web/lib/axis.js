@@ -89,8 +89,8 @@ export function withRail(plan, top, bottom) {
 }
 
 /** Share of its positive values' spread from which a linear axis hides more than it shows. */
-const SPREAD_TO_LOG = 1_000;
-const SPREAD_TO_LINEAR = 300;
+const SPREAD_TO_LOG = 100;
+const SPREAD_TO_LINEAR = 40;
 
 /** Whether an axis left to itself should be logarithmic; it changes its mind late, so that it does not flicker. @param {number} low @param {number} high @param {boolean} was */
 export const prefersLog = (low, high, was) => low > 0 && high / low > (was ? SPREAD_TO_LINEAR : SPREAD_TO_LOG);

@@ -19,6 +19,8 @@ const SKIP_PX = 2;
 /** Shares of the panel kept free for the rails, where there is something on them. */
 const RAIL_TOP = 0.2;
 const RAIL_BOTTOM = 0.14;
+/** Without rails: room for the line itself, which an edge would cut in half. */
+const EDGE = 0.03;
 
 /** Least positive, least and greatest finite value of the buckets within the window. @param {Layer[]} layers @param {[number, number]} range */
 export function extent(layers, [from, to]) {
@@ -102,7 +104,7 @@ export function picture(drawing, layers, skipped, range, width, wasLog) {
   const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), apart * MARK_PX);
   const skips = skippedSteps(skipped, range[0], range[1], apart * SKIP_PX);
   const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
-  plan = withRail(plan, marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : 0, below ? RAIL_BOTTOM : 0);
+  plan = withRail(plan, marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : EDGE, below ? RAIL_BOTTOM : EDGE);
   const floor = plan.log ? 10 ** plan.range[0] : null, main = parts.find((part) => !part.faint);
   return {
     lines: parts.map((part) => ({ ...lineOf(part.layer, Boolean(drawing.steps), plan.log), faint: part.faint })),

@@ -199,7 +199,15 @@ class RunPage {
   scene() {
     const fine = this.fine?.ready ? this.fine.set : null;
     return { range: this.range(), last: this.base.set.last ?? 0, alerts: this.app.alerts.of(this.id), events: this.events, chosen: this.aside?.current()?.id ?? null,
+      reported: this.#reported(),
       layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS };
+  }
+
+  /** Names of all series the run has; null: not known yet. */
+  #reported() {
+    if (!this.run || !this.base.ready) return null;
+    const live = [...this.base.set.layers].filter(([, layers]) => layers.some((layer) => layer.x.length)).map(([name]) => name);
+    return new Set([...this.run.series.map((each) => each.name), ...live]);
   }
 
   draw() {

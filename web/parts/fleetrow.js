@@ -96,8 +96,9 @@ function pace(row) {
 /** @param {HTMLElement} cell @param {RunRow} row @param {typeof VITALS[number]} vital @returns {import("../lib/dom.js").Kid[]} */
 function vitalCell(cell, row, vital) {
   const spark = row.sparks?.[vital.key], last = number(row.last?.[vital.key]);
-  cell.className = `cell ${vital.style}${spark ? "" : " c-void"}`;
-  if (!spark) return [el("span.none", { title: `no ${vital.label} was reported` }, "–")];
+  const reported = spark?.buckets.some((bucket) => bucket !== null);
+  cell.className = `cell ${vital.style}${reported ? "" : " c-void"}`;
+  if (!reported) return [el("span.none", { title: `no ${vital.label} was reported` }, "–")];
   const text = vital.text(last);
   return [el("div.v", {}, el("span.micro.phone", {}, vital.label), el("b", { class: /NaN|Inf/.test(text) ? "is-critical" : "" }, text)),
     sparkline(spark, { log: vital.log, onset: row.reason?.severity === "critical" || row.reason?.severity === "warning" ? row.reason.onset_step : null, label: `${vital.label}, last ${text}` })];

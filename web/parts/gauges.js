@@ -4,6 +4,9 @@ import { el, refill, say } from "../lib/dom.js";
 import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../lib/format.js";
 import { icon } from "./icons.js";
 
+/** A trainer sends a few times a second: that few records wait says nothing. */
+const FEW_WAITING = 100;
+
 class Gauge {
   /** @param {string} label @param {boolean} [rare] */
   constructor(label, rare = false) {
@@ -53,8 +56,9 @@ export class Gauges {
     this.skipped.set(int(row.skipped), "", steps > 0 && row.skipped ? `${short((100 * row.skipped) / steps, 2)} % of steps` : "of the whole run");
     this.faults.set(int(row.nonfinite), "", row.nonfinite ? "drawn on the charts' rails" : "none in any record");
     this.attempt.set(int(row.attempt), row.attempts > 1 ? `of ${int(row.attempts)}` : "", `began ${clockTime(row.created_ms)}`, moment(row.created_ms));
-    const trainer = row.trainer, late = [trainer?.queued ? `${int(trainer.queued)} waiting` : "", trainer?.spooled_bytes ? `${bytes(trainer.spooled_bytes)} spooled` : "", trainer?.dropped ? `${int(trainer.dropped)} dropped` : ""].filter(Boolean);
-    this.seen.set(ago(row.last_seen_ms, now), "", late.join(" · ") || "nothing waiting", moment(row.last_seen_ms));
+    const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.trainer ?? {};
+    const late = [queued > FEW_WAITING ? `${int(queued)} waiting` : "", dropped ? `${int(dropped)} dropped` : ""].filter(Boolean);
+    this.seen.set(ago(row.last_seen_ms, now), "", late.join(" · ") || "none waits at the trainer", `${moment(row.last_seen_ms)}\n${int(queued)} records on their way, spool ${bytes(spooled_bytes)}, ${int(dropped)} dropped`);
   }
 
   /** @param {RunRow} row @param {number} now */

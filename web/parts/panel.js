@@ -36,6 +36,12 @@ export class Panel {
     this.value.classList.toggle("is-critical", /NaN|Inf/.test(read.value));
   }
 
+  /** A vital sign that this run never reported keeps only its head. @param {boolean} absent */
+  absent(absent) {
+    this.plot.hidden = absent;
+    if (absent) say(this.note, "not reported by this run");
+  }
+
   /** Takes note of what was drawn: how, and what stands on the rails. @param {import("../lib/picture.js").Picture} picture */
   drew(picture) {
     this.log = picture.plan.log;

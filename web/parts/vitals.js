@@ -21,7 +21,7 @@ const AXIS_PX = 18;
 /** Alerts whose onset is drawn as a line; more would be a fence. The gravest come first. */
 const MOST_EDGES = 12;
 
-/** @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string | null, layers: (name: string) => Layer[] }} Scene what the board draws */
+/** @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string | null, reported: Set<string> | null, layers: (name: string) => Layer[] }} Scene what the board draws */
 
 export class Vitals {
   /** @param {{ scene: () => Scene, pinned: (step: number | null) => void, told: (step: number | null) => void, chose: (flag: import("../lib/flags.js").Flag) => void }} source */
@@ -37,6 +37,8 @@ export class Vitals {
 
   /** @param {import("../lib/plot.js").Plots} plots */
   draw(plots) {
+    const { reported } = this.source.scene();
+    for (const panel of this.panels.slice(0, -1)) panel.absent(reported !== null && !reported.has(panel.kind.name));
     this.panels.forEach((panel, i) => plots.draw(panel.plot, () => this.#drawn(panel, i === this.panels.length - 1)));
     this.#placeFlags();
     this.cross.refresh();
@@ -75,12 +77,12 @@ export class Vitals {
   }
 }
 
-/** Lines at the onsets of the gravest alerts; where they rang, for open ones and the chosen one. @param {Alert[]} alerts @param {string | null} chosen @returns {import("../lib/plot.js").Edge[]} */
+/** Lines at the onsets of the gravest open alerts and of the chosen one, and where they rang; what has passed keeps its tint only. @param {Alert[]} alerts @param {string | null} chosen @returns {import("../lib/plot.js").Edge[]} */
 export function edgesOf(alerts, chosen) {
-  const shown = alerts.filter((alert) => alert.state !== "pending" && alert.onset_step !== null).sort(byGravity).slice(0, MOST_EDGES);
+  const shown = alerts.filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null).sort(byGravity).slice(0, MOST_EDGES);
   return shown.flatMap((alert) => {
     const edges = [{ x: Number(alert.onset_step), severity: alert.severity, rang: false }];
-    const rang = alert.fired_step !== null && alert.fired_step !== alert.onset_step && (isOpen(alert) || alert.id === chosen);
+    const rang = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
     return rang ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, rang: true }] : edges;
   });
 }
