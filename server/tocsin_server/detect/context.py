@@ -114,12 +114,12 @@ class RunContext:
         return {name: getattr(self, name) for name in _LEARNED}
 
     def relearn(self, learned: Mapping[str, Any]) -> RunContext:
-        """The context with what a snapshot says events had added."""
+        """The context with what a snapshot says events had added; what a hello says itself is newer."""
         expected = {what: tuple(steps) for what, steps in learned.get("expected", {}).items()}
         return replace(
             self,
-            scalers=tuple(learned.get("scalers") or self.scalers),
-            optimizers=tuple(learned.get("optimizers") or self.optimizers),
+            scalers=tuple(self.scalers or learned.get("scalers") or ()),
+            optimizers=tuple(self.optimizers or learned.get("optimizers") or ()),
             norm_sources=dict(learned.get("norm_sources", {})),
             expected=expected,
             checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),

@@ -8,7 +8,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float) -> str:
-    """``value`` with four significant figures; NaN, +Inf and −Inf in words."""
+    """``value`` with four significant figures, 1.3e-4 below 1e-3 and from 1e5; NaN, +Inf, −Inf in words."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -19,8 +19,9 @@ def number(value: float) -> str:
     elif 1e-3 <= size < 1e5:
         text = f"{value:.4g}"
     else:
-        text = f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-    return text.replace("-", "−", 1) if value < 0 else text
+        mantissa, exponent = f"{value:.1e}".split("e")
+        text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return "−" + text[1:] if value < 0 else text
 
 
 def scale(value: float) -> str:

@@ -1,0 +1,32 @@
+"""Tests of how numbers are written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tocsin_server.detect.wording import count, number, scale
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.0, "2"), (0.21379, "0.2138"), (-27.5, "−27.5"), (4523269.0, "4.5e6"), (5.057e-4, "5.1e-4"),
+     (0.0, "0"), (math.nan, "NaN"), (math.inf, "+Inf"), (-math.inf, "−Inf"), (1e-05, "1e-5")],
+)  # fmt: skip
+def test_numbers(value: float, text: str) -> None:
+    """Four significant figures, two where an exponent is needed, true minus."""
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(131072.0, "2¹⁷"), (1.0, "2⁰"), (0.5, "2⁻¹"), (0.0, "0"), (1500.0, "1500")]
+)
+def test_scales(value: float, text: str) -> None:
+    """Powers of two as such."""
+    assert scale(value) == text
+
+
+def test_counts() -> None:
+    """One step, two steps."""
+    assert (count(1, "step"), count(2, "step")) == ("1 step", "2 steps")
