@@ -9,10 +9,13 @@ export function niceStep(rough) {
   return (unit <= 1.0000001 ? 1 : unit <= 2.0000001 ? 2 : unit <= 5.0000001 ? 5 : 10) * power;
 }
 
+/** 0.30000000000000004 is 0.3. @param {number} v */
+const tidy = (v) => Number(v.toPrecision(12)) + 0;
+
 /** @param {number} low @param {number} high @param {number} step whole multiples of step within */
 function multiples(low, high, step) {
   const out = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) out.push(Math.abs(k * step) < step * 1e-9 ? 0 : k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) out.push(tidy(k * step));
   return out;
 }
 
@@ -29,7 +32,7 @@ export function linearAxis(low, high, o = {}) {
   let [a, b] = open(low, high);
   if (low >= 0 && (o.zero || a < 0 || low < high * 0.4)) a = 0;
   const step = niceStep((b - a) / 4);
-  const range = /** @type {[number, number]} */ ([Math.floor(a / step + 1e-9) * step, Math.ceil(b / step - 1e-9) * step]);
+  const range = /** @type {[number, number]} */ ([tidy(Math.floor(a / step + 1e-9) * step), tidy(Math.ceil(b / step - 1e-9) * step)]);
   const ticks = multiples(range[0], range[1], step);
   return { log: false, range, ticks, labels: ticks.map((v) => tickLabel(v, step)) };
 }
@@ -46,7 +49,7 @@ export function logAxis(low, high) {
   if (!(low > 0 && low <= high)) [low, high] = [0.1, 10];
   let a = Math.log10(low), b = Math.log10(high);
   const fine = b - a <= 0.5 ? FINEST : b - a <= 1.6 ? FINE : null;
-  [a, b] = fine ? [floorNice(a - 0.02, fine), ceilNice(b + 0.02, fine)] : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
+  [a, b] = fine ? [floorNice(a, fine), ceilNice(b, fine)] : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
   const ticks = decades(a, b, fine);
   return { log: true, range: [a, b], ticks, labels: ticks.map((v) => short(v, 3)) };
 }

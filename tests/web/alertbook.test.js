@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AlertBook } from "../../web/lib/alertbook.js";
+import { alertOf } from "./layers.js";
+
+function bookOf(...items) {
+  const rang = [], book = new AlertBook({ alerts: async () => ({ items }) });
+  book.onChange((alert) => rang.push(alert?.id ?? null));
+  return { book, rang, items };
+}
+
+test("what rang before the page was opened does not toll", async () => {
+  const { book, rang } = bookOf(alertOf());
+  await book.load();
+  assert.deepEqual([rang, book.all().length], [[null], 1]);
+});
+
+test("a new critical alert tolls once, its later states do not", async () => {
+  const { book, rang } = bookOf(), alert = alertOf({ id: "x" });
+  await book.load();
+  book.take({ ...alert, state: "pending" });
+  book.take(alert);
+  book.take({ ...alert, state: "recovering" });
+  assert.deepEqual(rang, [null, null, "x", null]);
+});
+
+test("an alert that rang while the page was away tolls when it is back", async () => {
+  const { book, rang, items } = bookOf();
+  await book.load();
+  items.push(alertOf({ id: "missed" }));
+  await book.load();
+  assert.deepEqual(rang, [null, "missed"]);
+});
+
+test("alerts asked for by their run are no news", () => {
+  const { book, rang } = bookOf();
+  book.learn([alertOf({ run_id: "q" })]);
+  assert.deepEqual([rang, book.of("q").length, book.of("r").length], [[null], 1, 0]);
+});
+
+test("resolved alerts are bounded, open ones are never dropped", () => {
+  const { book } = bookOf();
+  book.take(alertOf({ id: "open" }));
+  for (let i = 0; i < 500; i++) book.take(alertOf({ state: "resolved" }));
+  assert.deepEqual([book.all().length, book.all().some((alert) => alert.id === "open")], [401, true]);
+});

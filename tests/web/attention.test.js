@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bands, byGravity, grouped, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
+import { alertOf, rowOf } from "./layers.js";
+
+test("lamps count what is open, by severity and by silence", () => {
+  const alerts = [alertOf(), alertOf({ state: "recovering", severity: "warning" }), alertOf({ state: "pending" }), alertOf({ state: "resolved" }), alertOf({ rule: "stalled", severity: "warning" }), alertOf({ rule: "trainer-lost", severity: "warning" })];
+  assert.deepEqual(lamps(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
+});
+
+test("the tab says how many alerts fire, and nothing when none does", () => {
+  assert.deepEqual([tabTitle("Fleet", 2), tabTitle("Fleet", 0), tabTitle("", 0)], ["(2) Fleet · tocsin", "Fleet · tocsin", "tocsin"]);
+});
+
+test("runs are grouped by attention, newest first, and an update moves no row within its group", () => {
+  const rows = [rowOf({ id: "a", created_ms: 1 }), rowOf({ id: "b", created_ms: 2 }), rowOf({ id: "c", health: "critical" }), rowOf({ id: "d", health: "ended" })];
+  const order = grouped(rows).map((group) => group.rows.map((row) => row.id));
+  assert.deepEqual(order, [["c"], [], ["b", "a"], ["d"]]);
+  assert.deepEqual(grouped(rows.map((row) => ({ ...row, last_step: 9 })).reverse()).map((group) => group.rows.map((row) => row.id)), order);
+});
+
+test("only a critical alert that begins to fire tolls, once, and never one from an old spool", () => {
+  const alert = alertOf();
+  assert.equal(tolls(undefined, alert), true);
+  assert.equal(tolls({ ...alert, state: "pending" }, alert), true);
+  assert.equal(tolls({ ...alert, severity: "warning" }, alert), true);
+  assert.equal(tolls(alert, alert), false);
+  assert.equal(tolls(undefined, { ...alert, late: true }), false);
+  assert.equal(tolls(undefined, { ...alert, severity: "warning" }), false);
+});
+
+test("the gravest alert comes first: open, then severity, then the newest", () => {
+  const order = [alertOf({ id: "gone", state: "resolved" }), alertOf({ id: "warn", severity: "warning" }), alertOf({ id: "old", fired_ms: 1 }), alertOf({ id: "new", fired_ms: 9 }), alertOf({ id: "soon", state: "pending" })].sort(byGravity);
+  assert.deepEqual(order.map((alert) => alert.id), ["new", "old", "warn", "soon", "gone"]);
+});
+
+test("bands run from the onset to the resolution, or to the newest step", () => {
+  const alerts = [alertOf({ onset_step: 10 }), alertOf({ onset_step: 5, state: "resolved", resolved_step: 8 }), alertOf({ state: "pending" })];
+  assert.deepEqual(bands(alerts, 100), [{ severity: "critical", from: 5, to: 8 }, { severity: "critical", from: 10, to: 100 }]);
+});
+
+test("overlapping bands join, and a warning's ends where a critical one begins", () => {
+  const alerts = [alertOf({ onset_step: 50 }), alertOf({ onset_step: 60 }), alertOf({ severity: "warning", onset_step: 20 })];
+  assert.deepEqual(bands(alerts, 100), [{ severity: "warning", from: 20, to: 50 }, { severity: "critical", from: 50, to: 100 }]);
+});

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { linearAxis, log2Axis, logAxis, niceStep, prefersLog, withRail } from "../../web/lib/axis.js";
+
+test("ticks are 1, 2, 5 times a power of ten", () => {
+  assert.deepEqual([0.7, 1, 1.2, 3, 7, 0.013].map(niceStep), [1, 1, 2, 5, 10, 0.02]);
+});
+
+test("a linear axis holds its data and begins at zero where zero is near", () => {
+  for (const [low, high] of [[0.3, 2.7], [90, 101], [-3, -1], [-2, 5], [0, 0], [1e-5, 3e-5]]) {
+    const { range, ticks, labels } = linearAxis(low, high);
+    assert.ok(range[0] <= low && range[1] >= high, `${low} to ${high} in ${range}`);
+    assert.ok(ticks.length >= 2 && ticks.length <= 9 && labels.length === ticks.length, `${ticks}`);
+  }
+  assert.equal(linearAxis(0.3, 2.7).range[0], 0);
+  assert.ok(linearAxis(90, 101).range[0] > 0);
+});
+
+test("a flat series is drawn flat: the axis spans five percent of the value", () => {
+  const { range } = linearAxis(100, 100.001);
+  assert.ok(range[1] - range[0] >= 5);
+});
+
+test("tick labels have no noise of floating point", () => {
+  assert.deepEqual(linearAxis(0, 0.7).labels, ["0", "0.2", "0.4", "0.6", "0.8"]);
+  assert.deepEqual(linearAxis(0.0205, 0.0214).labels.every((label) => label.length <= 7), true);
+});
+
+test("a log axis has powers of ten, and numbers between where there are few", () => {
+  assert.deepEqual(logAxis(0.2, 300).labels, ["0.1", "1", "10", "100", "1\u202f000"]);
+  assert.deepEqual(logAxis(1.5, 1.9).labels, ["1.5", "2"]);
+  const { range } = logAxis(0.2, 300);
+  assert.ok(10 ** range[0] <= 0.2 && 10 ** range[1] >= 300);
+});
+
+test("the loss scale's axis has powers of two, below one too", () => {
+  const { ticks, labels, range } = log2Axis(1, 65536);
+  assert.ok(ticks.every((v) => Number.isInteger(Math.log2(v))));
+  assert.ok(labels.includes("2⁴") || labels.includes("2⁰"));
+  assert.ok(10 ** range[0] < 1 && 10 ** range[1] > 65536);
+  assert.ok(log2Axis(2 ** -149, 65536).labels.some((label) => label.startsWith("2⁻")));
+});
+
+test("nothing positive in sight still has an axis", () => {
+  for (const plan of [logAxis(Infinity, -Infinity), log2Axis(Infinity, -Infinity), linearAxis(Infinity, -Infinity)]) assert.ok(plan.range.every(Number.isFinite) && plan.ticks.length > 1);
+});
+
+test("room for the rail keeps the data's share", () => {
+  const plan = withRail({ log: false, range: [0, 8], ticks: [], labels: [] }, 0.1, 0.1);
+  assert.deepEqual(plan.range.map((v) => Math.round(v * 1e6) / 1e6), [-1, 9]);
+});
+
+test("an axis turns logarithmic for a wide spread and back much later", () => {
+  assert.deepEqual([prefersLog(0.1, 50, false), prefersLog(1, 50, false), prefersLog(1, 50, true), prefersLog(0, 50, true)], [true, false, true, false]);
+});

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { backoff, Live, SILENCE_MS } from "../../web/lib/live.js";
+
+/** A world with a clock of its own: sockets that the test opens, closes and feeds. */
+class World {
+  time = 0;
+  sockets = [];
+  timers = new Map();
+  serial = 0;
+  now = () => this.time;
+  random = () => 0.5;
+  later = (run, ms) => { this.timers.set(++this.serial, { run, at: this.time + ms }); return this.serial; };
+  cancel = (timer) => this.timers.delete(timer);
+  open = () => {
+    const socket = { readyState: 0, sent: [], send: (text) => socket.sent.push(JSON.parse(text)), close: () => { socket.readyState = 3; } };
+    this.sockets.push(socket);
+    return socket;
+  };
+  get socket() { return this.sockets.at(-1); }
+  connect() { this.socket.readyState = 1; this.socket.onopen(); }
+  say(frame) { this.socket.onmessage({ data: JSON.stringify(frame) }); }
+  drop(code = 1006) { this.socket.readyState = 3; this.socket.onclose({ code }); }
+  /** Lets time pass, running what is due in its order. */
+  pass(ms) {
+    const end = this.time + ms;
+    for (;;) {
+      const due = [...this.timers].filter(([, { at }]) => at <= end).sort((a, b) => a[1].at - b[1].at)[0];
+      if (!due) break;
+      this.timers.delete(due[0]);
+      this.time = Math.max(this.time, due[1].at);
+      due[1].run();
+    }
+    this.time = end;
+  }
+}
+
+function started() {
+  const world = new World(), live = new Live(world);
+  live.start();
+  return { world, live };
+}
+
+test("a subscription is asked for when the socket opens, with its cursor, and hears its frames", () => {
+  const { world, live } = started(), heard = [];
+  live.subscribe({ view: "run", run: "r", names: ["loss"] }, { cursor: () => 812, message: (frame) => heard.push(frame.cursor) });
+  world.connect();
+  assert.deepEqual(world.socket.sent, [{ type: "subscribe", id: 1, view: "run", run: "r", names: ["loss"], cursor: 812 }]);
+  world.say({ type: "run", id: 1, cursor: 830 });
+  world.say({ type: "run", id: 9, cursor: 831 });
+  assert.deepEqual(heard, [830]);
+});
+
+test("an ended subscription is told to the server and hears nothing more", () => {
+  const { world, live } = started(), heard = [];
+  const end = live.subscribe({ view: "fleet" }, { message: (frame) => heard.push(frame) });
+  world.connect();
+  end();
+  world.say({ type: "fleet", id: 1 });
+  assert.deepEqual([world.socket.sent.at(-1), heard], [{ type: "unsubscribe", id: 1 }, []]);
+});
+
+test("after a reconnect it subscribes anew from the newest cursor and says that something was missed", () => {
+  const { world, live } = started();
+  let cursor = 1, missed = 0;
+  live.subscribe({ view: "run", run: "r" }, { cursor: () => cursor, message: () => {}, reconnected: () => missed++ });
+  live.onReconnect(() => missed++);
+  world.connect();
+  cursor = 7;
+  world.drop();
+  world.pass(300);
+  assert.equal(missed, 0);
+  world.connect();
+  assert.deepEqual([world.sockets.length, world.socket.sent[0].cursor, missed], [2, 7, 2]);
+});
+
+test("a lost socket is retried at once and quietly; a second failure is offline, with waits that double to eight seconds", () => {
+  const { world, live } = started();
+  world.connect();
+  world.drop();
+  assert.equal(live.state.online, true);
+  world.pass(250);
+  world.drop();
+  assert.equal(live.state.online, false);
+  assert.equal(live.state.retry_ms, world.time + 500);
+  assert.deepEqual([0, 1, 2, 3, 4, 5, 9].map((tries) => backoff(tries, 0.5)), [250, 500, 1000, 2000, 4000, 8000, 8000]);
+});
+
+test("an open socket without a beat for twelve seconds is offline and given up", () => {
+  const { world, live } = started();
+  world.connect();
+  world.pass(SILENCE_MS - 1000);
+  assert.equal(live.state.online, true);
+  world.pass(1500);
+  assert.deepEqual([live.state.online, world.sockets[0].readyState], [false, 3]);
+  assert.ok(world.sockets.length > 1);
+});
+
+test("a beat keeps it online and tells how far behind the server is", () => {
+  const { world, live } = started(), beats = [];
+  live.onBeat((beat) => beats.push(beat.now_ms));
+  world.connect();
+  for (let i = 0; i < 6; i++) { world.pass(5000); world.say({ type: "beat", now_ms: i, backlog_bytes: 0, lag_ms: 40 }); }
+  assert.deepEqual([live.state.online, live.state.lag_ms, beats.length], [true, 40, 6]);
+});
+
+test("alerts reach their listeners whatever is subscribed", () => {
+  const { world, live } = started(), alerts = [];
+  live.onAlert((alert) => alerts.push(alert.id));
+  world.connect();
+  world.say({ type: "alert", alert: { id: "x" } });
+  assert.deepEqual(alerts, ["x"]);
+});
+
+test("a refused login is told apart from a server that is away", () => {
+  const { world, live } = started();
+  world.drop(4401);
+  assert.equal(live.state.refused, true);
+});
+
+test("a person may hurry the next try; a stopped one never tries again", () => {
+  const { world, live } = started();
+  world.drop();
+  live.hurry();
+  assert.equal(world.sockets.length, 2);
+  live.stop();
+  world.drop();
+  world.pass(60_000);
+  assert.equal(world.sockets.length, 2);
+});
