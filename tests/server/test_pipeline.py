@@ -1,0 +1,204 @@
+"""The record path keeps every record, whatever crashes, fails or is killed on the way."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin.protocol import Ack, Event, Finish, Refused
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+
+
+def losses(server: Any, run: str) -> list[float]:
+    page = server.services.reader.records(run, names=["loss"], limit=1_000_000)
+    return list(page.columns["loss"].v.tolist()) if page.n else []
+
+
+def alerts(server: Any, run: str) -> list[tuple[str, str]]:
+    return [(found.alert.rule, found.alert.state.value) for found in server.services.reader.alerts(run)]
+
+
+def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
+    """The exception of a rule is caught and told in health; the batch is stored and acked."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    run = server.pipeline.roster.active["r1"]
+
+    def crash(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    run.judge = type("Crashing", (), {"observe": crash, "observe_event": crash, "snapshot": crash})()
+    trainer.train([0, 1], loss=[1.0, math.nan])
+    trainer.send(Event(0, "note", time.time_ns()))
+    trainer.acked(1, 0)
+    assert repr(losses(server, "r1")) == "[1.0, nan]"
+    assert server.call(server.pipeline.health)["rule_crashes"] >= 2
+
+
+@pytest.fixture
+def full_disk() -> Callable[[Any, bool], None]:
+    """``full_disk(server, True)``: the database finds no room any more; False: it does again."""
+
+    def turn(server: Any, full: bool) -> None:
+        pages = 1 if full else 1 << 30  # a limit below the present size means: not one page more
+        server.services.writer.call(
+            lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
+        ).result(30)
+
+    return turn
+
+
+def test_a_failing_database_withholds_acks_and_loses_nothing(
+    run_server: Start, dial: Dial, watch: Any, full_disk: Any, eventually: Any
+) -> None:
+    """While the disk is full nothing is acked and health and beat say why; with room again all is stored."""
+    server = run_server(beat_s=0.05)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[0.0]))
+    full_disk(server, True)
+    last = trainer.train(range(1, 20_001), loss=[float(step) for step in range(1, 20_001)])
+    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    page = watch(server.base, server.token)
+    assert "full" in page.hear("beat")["failing"]
+    assert server.call(server.pipeline.health)["flush_ms"] == 5000
+    assert not any(isinstance(heard, Ack) and heard.seq > 0 for heard in trainer.heard)
+    full_disk(server, False)
+    trainer.acked(last)
+    assert losses(server, "r1") == [float(step) for step in range(20_001)]
+    assert page.hear("beat", lambda beat: beat["failing"] is None)
+
+
+def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
+    run_server: Start, dial: Dial, make_hello: Any, full_disk: Any, eventually: Any
+) -> None:
+    """A hello during a failure is refused with 4503 and retry, and admitted afterwards."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    full_disk(server, True)
+    trainer.train(range(20_000), loss=[0.5] * 20_000)
+    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    late = dial(server.base)
+    late.send(make_hello("r2", server.token))
+    assert late.ended() == 4503
+    assert isinstance(late.heard[-1], Refused)
+    assert late.heard[-1].retry
+    full_disk(server, False)
+    trainer.acked(19_999)
+    assert dial(server.base, "r2", server.token).welcome.seq == -1
+
+
+def test_back_pressure_stops_reading_and_widens_the_flush(
+    run_server: Start, dial: Dial, full_disk: Any, eventually: Any
+) -> None:
+    """Above the backlog limit sockets are not read: memory is bounded, and every record comes in later."""
+    server = run_server(backlog_bytes=500_000, limit_records_per_s=10**9)
+    trainer = dial(server.base, "r1", server.token)
+    full_disk(server, True)
+    for start in range(0, 200_000, 10_000):
+        trainer.train(range(start, start + 10_000), loss=[0.5] * 10_000)
+    health = eventually(
+        lambda: (found := server.call(server.pipeline.health))["pressed"] and found, "back-pressure"
+    )
+    assert health["backlog_bytes"] < 1_000_000
+    full_disk(server, False)
+    trainer.acked(199_999)
+    assert len(losses(server, "r1")) == 200_000
+
+
+def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) -> None:
+    """An alert is in the database when its records are acked; sending them again adds none."""
+    server = run_server()
+    for _ in range(3):
+        trainer = dial(server.base, "r1", server.token)
+        trainer.next_seq = 0
+        trainer.train([0, 1], loss=[1.0, math.nan])
+        trainer.acked(1)
+        assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+
+
+def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """After a restart the row, the rules and the open alerts are those of before."""
+    server = run_server(snapshot_records=10)
+    trainer = dial(server.base, "r1", server.token)
+    for step in range(25):
+        trainer.train(
+            [step], loss=[math.nan if step == 17 else 1.0], scale=[1024.0], skipped=[float(step % 2)]
+        )
+    trainer.acked(24)
+    before = server.call(lambda: server.pipeline.rows()[0])
+    server.stop()
+    again = run_server(tmp_path)
+    after = again.call(lambda: again.pipeline.rows()[0])
+    for row in (before, after):
+        row.pop("steps_per_s")
+        row.pop("last_seen_ms")
+        row.pop("trainer")
+    assert repr(after) == repr(before)
+    trainer = dial(again.base, "r1", again.token)
+    assert trainer.welcome.seq == 24
+    trainer.acked(trainer.train([25], loss=[math.nan]))
+    assert [rule for rule, _ in alerts(again, "r1")] == ["nonfinite-loss"]
+
+
+def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """A run that ended a while ago is let go; its row stays, and its trainer may come back."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.train([0], loss=[1.0])
+    trainer.send(Finish(0, time.time_ns(), records=1))
+    trainer.acked(0, 0)
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    server.call(lambda: server.pipeline.tidy(time.time_ns() + 10**12))
+    assert server.pipeline.roster.active == {}
+    assert server.call(server.pipeline.rows)[0]["state"] == "finished"
+    assert dial(server.base, "r1", server.token).welcome.seq == 0
+
+
+def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
+    """The trainer of a run that was forgotten is asked to connect again."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    server.call(lambda: server.pipeline.forget("r1"))
+    trainer.train([1], loss=[1.0])
+    assert trainer.ended() == 4503
+
+
+def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
+    """Every alert of a run, without what depends on the clock."""
+    items = server.get("/alerts", run=run)["items"]
+    names = ("rule", "subject", "severity", "state", "onset_step", "fired_step", "resolved_step")
+    found = [(item["id"].removeprefix(run), *(item[name] for name in names)) for item in items]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.05, 0.25])
+def test_kill_minus_nine_changes_nothing(start_server: Start, dial: Dial, pause_s: float) -> None:
+    """Killed at any moment, the server has every record once, and the alerts of a run that met no kill."""
+    server = start_server()
+    sent = [math.nan if step % 60 == 7 else 1.0 + step % 3 for step in range(300)]
+    trainer = dial(server.base, "killed", server.token)
+    for step in range(200):
+        trainer.train([step], loss=[sent[step]])
+    acked = trainer.hear(Ack).seq
+    time.sleep(pause_s)  # not a wait for anything: the moment of the kill
+    server.process.kill()
+    server.process.wait(30)
+    again = start_server()
+    trainer, unharmed = dial(again.base, "killed", again.token), dial(again.base, "unharmed", again.token)
+    assert trainer.welcome.seq >= acked
+    for one in (trainer, unharmed):
+        for step in range(one.welcome.seq + 1, 300):
+            one.train([step], loss=[sent[step]])
+        one.acked(299)
+    items = again.get("/runs/killed/records", limit=1000)["items"]
+    assert [item["step"] for item in items] == list(range(300))
+    assert told_of(again, "killed") == told_of(again, "unharmed") != set()
