@@ -102,7 +102,7 @@ def watch(
 def log(mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> None:
     """Adds named numbers to a step of the run begun last: floats or tensors of one element, on any device."""
     if _live:
-        _live[-1].log(mapping, step=step, **values)
+        _live[-1].take(mapping, step, values)
 
 
 def is_disabled() -> bool:

@@ -80,7 +80,7 @@ def _begin(
             url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=exit_timeout,
-            on_message=lambda message: watch.inbox.append(message),
+            on_message=lambda message: watch.tell(message),
         )
     )
     watch = Watch(box, way)

@@ -16,19 +16,29 @@ def number(value: Any) -> Any:
 
     Values of other libraries (NumPy, JAX) are converted at once.
     """
-    if type(value) is float:
-        return value
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        from .capture.staging import read
-
-        return read(value)
+    if isinstance(value, _tensor):
+        return _read(value)
+    if not _tensor and "torch" in sys.modules:
+        _learn_torch()
+        return number(value)
     if value is None or isinstance(value, (str, bytes)):
         return None
     try:
         return float(value.item() if hasattr(value, "item") else value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+_tensor: tuple[type, ...] = ()
+_read: Any = None
+"""torch's tensor and its reading, once torch was imported by somebody else."""
+
+
+def _learn_torch() -> None:
+    global _tensor, _read
+    from .capture.staging import read
+
+    _tensor, _read = (sys.modules["torch"].Tensor,), read
 
 
 def nonfinite(batch: Any) -> Any:

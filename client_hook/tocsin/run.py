@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from time import monotonic_ns
 from types import TracebackType
 from typing import Any
 
@@ -60,7 +61,7 @@ class Run:
         ledger = self._ledger
         if ledger is None or ledger.quiet:
             return max(self._step, 0)
-        return int(ledger.current_step)
+        return int(ledger.coming)
 
     def state_dict(self) -> dict[str, int]:
         """To be saved beside the optimizer's state: the next step's number."""
@@ -86,6 +87,10 @@ class Run:
         Without ``step`` they belong to the coming step while a backward waits for it, else to
         the newest. A name that capture reports too is sent as ``logged/<name>``.
         """
+        self.take(mapping, step, values)
+
+    def take(self, mapping: Mapping[str, Any] | None, step: int | None, values: dict[str, Any]) -> None:
+        """``log`` with its values as one mapping."""
         watch = self._watch
         if watch.off:
             return
@@ -94,16 +99,15 @@ class Run:
                 values = {**mapping, **values}
             names = tuple(values)
             row = values.values()
-            known = watch.names.get(names)
-            if known is None:
-                known = self._name(names)
+            known = watch.names.get(names) or self._name(names)
             if step is None:
-                step = self.current_step
+                ledger = self._ledger
+                step = self.current_step if ledger is None or ledger.quiet else ledger.coming
             for value in row:
                 if type(value) is not float:
-                    self._log_mixed(step, known, tuple(row))
+                    self._take_mixed(step, known, row)
                     return
-            watch.put((step, watch.now_ns(), known, *row))
+            watch.put((step, monotonic_ns() + watch.offset_ns, known, *row))
         except Exception as error:
             watch.trouble("log", error)
 
@@ -116,17 +120,21 @@ class Run:
             known = watch.names.setdefault(names, known)
         return known
 
-    def _log_mixed(self, step: int, names: tuple[str, ...], row: tuple[Any, ...]) -> None:
+    def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
         """Values that are no plain floats: read now, or copied on their device; others are left out."""
-        values = [number(value) for value in row]
-        if any(value is None for value in values):
-            pairs = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
+        watch = self._watch
+        values = [value if type(value) is float else number(value) for value in row]
+        if None in map(_kind, values):
+            pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
-            self._watch.say(
-                "tocsin: expected numbers or tensors of one element, got others too: they are left out"
-            )
+            watch.say("tocsin: expected numbers or tensors of one element, got others too: they are left out")
+        item = (int(step), monotonic_ns() + watch.offset_ns, names, *values)
+        for value in values:
+            if type(value) is not float:
+                watch.stage(item)
+                return
         if values:
-            self._watch.stage((int(step), self._watch.now_ns(), names, *values))
+            watch.put(item)
 
     def step(self, loss: Any = None, *, step: int | None = None, **values: Any) -> None:
         """One step said by the script itself: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
@@ -146,7 +154,7 @@ class Run:
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
             self._last_ns, self._last_paused = now, paused
-            self._log_mixed(self._step, self._name(tuple(values)), tuple(values.values()))
+            self._take_mixed(self._step, self._name(tuple(values)), values.values())
         except Exception as error:
             watch.trouble("step", error)
 
@@ -219,7 +227,7 @@ class Run:
         """Names the data of the coming step; it is told where that step goes wrong."""
         self._batch = identifier
         if not self._watch.off:
-            self._watch.suspect = self._suspect
+            self._watch.look_at(self._suspect)
 
     def check(
         self, batch: Any = None, losses: Mapping[str, Any] | None = None, *, step: int | None = None
@@ -311,6 +319,11 @@ class Run:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             error = None
         self.finish(error=error)
+
+
+def _kind(value: Any) -> Any:
+    """None for None, True for the rest: ``None in values`` would compare device scalars."""
+    return None if value is None else True
 
 
 def _of(given: Any, name: Any) -> Any:

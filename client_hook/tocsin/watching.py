@@ -53,12 +53,13 @@ class Watch:
         """Names as logged -> names as sent, interned."""
         self.captured: set[str] = set()
         self.errors = 0
-        self.off = False
+        self.off = self._started = False
         self.on_off: list[Callable[[], None]] = []
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
-        self.suspect: Callable[[Item], None] | None = None
-        self._put: Callable[[Item], None] = self._first
+        self.put: Callable[[Item], None] = self._first
+        """Takes a record of plain floats: the outbox's own ``put`` where nothing else is to be done."""
+        self._suspect: Callable[[Item], None] | None = None
         self._said: set[str] = set()
         self._staging: Any = None
         self._scales: dict[str, tuple[int, float]] = {}
@@ -67,16 +68,37 @@ class Watch:
         """Unix time in ns on the clock of the records."""
         return monotonic_ns() + self.offset_ns
 
-    def put(self, item: Item) -> None:
-        """One record whose values are all Python floats."""
-        if self._staging is not None and len(self._staging):
+    def _choose(self) -> None:
+        """Puts the shortest way in ``put``: this is on the training thread at every step."""
+        simple = self._suspect is None and not self.inbox and not self._staging
+        self.put = self.outbox.put if simple else self._carefully
+
+    def _carefully(self, item: Item) -> None:
+        if self._staging:
             self._staging.put(item)  # behind the records that still wait for a device
         else:
-            self._put(item)
-        if self.suspect is not None:
-            self.suspect(item)
-        if self.inbox:
-            self._deliver()
+            self._take(item)
+        while self.inbox:
+            self.handle(self.inbox.popleft())
+        if not self.off:
+            self._choose()
+
+    def _take(self, item: Item) -> None:
+        self.outbox.put(item)
+        if self._suspect is not None:
+            self._suspect(item)
+
+    def look_at(self, suspect: Callable[[Item], None]) -> None:
+        """``suspect`` sees every record from now on, when its values are known."""
+        self._suspect = suspect
+        if self._started and not self.off:
+            self._choose()
+
+    def tell(self, message: Any) -> None:
+        """An alert for the script: handled at the next record. Called by the sender's thread."""
+        self.inbox.append(message)
+        if self._started and not self.off:
+            self.put = self._carefully
 
     def stage(self, item: Item, note: str | None = None) -> None:
         """One record some of whose values may still lie on a device. ``note``: name of its scaler."""
@@ -87,12 +109,12 @@ class Watch:
             from .capture.staging import Staging
 
             self._staging = Staging(self._arrived)
+        self.start()
         self._staging.put(item, note)
+        self._choose()
 
     def _arrived(self, item: Item, note: Any) -> None:
-        self._put(item)
-        if self.suspect is not None:
-            self.suspect(item)
+        self._take(item)
         if note is not None:
             self._compare_scale(item, note)
 
@@ -122,17 +144,14 @@ class Watch:
 
     def start(self) -> None:
         """Starts delivery; the first record does it too."""
-        if self._put == self._first:
-            self._put = self.outbox.put
+        if not self._started and not self.off:
+            self._started = True
+            self._choose()
             self.sender.start()
 
     def _first(self, item: Item) -> None:
         self.start()
-        self._put(item)
-
-    def _deliver(self) -> None:
-        while self.inbox:
-            self.handle(self.inbox.popleft())
+        self.put(item)
 
     def trouble(self, where: str, error: Exception) -> None:
         """Counts an internal error; the first is logged, the ERROR_LIMIT-th switches the hook off."""
@@ -169,9 +188,8 @@ class Watch:
     def silence(self) -> None:
         """Takes nothing from now on."""
         self.off = True
-        self.suspect = None
-        self._staging = None
-        self._put = _nothing
+        self._suspect = self._staging = None
+        self.put = _nothing
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Brings what waits for a device, then the rest and the finish on their way."""

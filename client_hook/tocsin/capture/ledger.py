@@ -13,7 +13,7 @@ it, else it is reported as ``loss/<i>``.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any, Protocol
 
@@ -45,7 +45,7 @@ class Reporter(Protocol):
     offset_ns: int
     paused_ns: int
 
-    def put(self, item: tuple[Any, ...]) -> None: ...
+    put: Callable[[tuple[Any, ...]], None]
 
     def stage(self, item: tuple[Any, ...], note: str | None) -> None: ...
 
@@ -75,6 +75,8 @@ class Ledger:
         self.primary: Stepper | None = None
         self.step = (start_step or 0) - 1
         """Step of the primary's newest record; ``start_step - 1`` before the first."""
+        self.coming = start_step or 0
+        """Step of a value logged now: the coming one while a backward waits for it, else the newest."""
         self.start_known = start_step is not None
         self.quiet = False
         """Set where the script reports its steps itself (``run.step``)."""
@@ -140,7 +142,7 @@ class Ledger:
         self.start_known = True
         done = restored_steps(optimizer)
         if done > 0:
-            self.step = done - 1
+            self.step, self.coming = done - 1, done
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
 
     def trouble(self, where: str, error: Exception) -> None:
@@ -149,7 +151,7 @@ class Ledger:
 
     def continue_at(self, step: int) -> None:
         """The newest step was ``step``: a checkpoint was loaded."""
-        self.step, self.start_known = step, True
+        self.step, self.coming, self.start_known = step, max(step, 0), True
 
     # -- losses
 
@@ -165,14 +167,14 @@ class Ledger:
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
         """Gives the losses to the optimizers whose gradients this backward changed."""
-        homeless = True
-        for stepper, marks in seen:
-            if changed(marks):
-                homeless = False
-                self._reach(stepper, losses)
-        if homeless:
+        reached = [stepper for stepper, marks in seen if changed(marks)]
+        for stepper in reached:
+            self._reach(stepper, losses)
+        if not reached:
             self.orphans.extend(losses)
             del self.orphans[:-ORPHANS]
+        elif self.primary is None or reached == [self.primary]:
+            self.coming = self.step + 1
 
     def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
         if stepper.open and not stepper.depth:
@@ -250,6 +252,7 @@ class Ledger:
         primary = stepper is self.primary
         if primary:
             self.step += 1
+        self.coming = max(self.step, 0)
         if self.orphans:
             self._take_orphans(stepper)
         flags, values = self._values(stepper)
@@ -338,13 +341,7 @@ class Ledger:
         """A scaler event: growth or backoff, at the step after which it happened."""
         change = "growth" if after > before else "backoff"
         data = {"scaler": scaler, "change": change, "from": before, "to": after}
-        self.reporter.put_event("scaler", data, self.current_step)
-
-    @property
-    def current_step(self) -> int:
-        """The coming step while a backward waits for it, else the newest one."""
-        waiting = any(True for stepper in self.steppers.values() if _open_loss(stepper))
-        return max(self.step + waiting, 0)
+        self.reporter.put_event("scaler", data, self.coming)
 
 
 def restored_steps(optimizer: Any) -> int:
@@ -356,11 +353,6 @@ def restored_steps(optimizer: Any) -> int:
             count = optimizer.state[param].get("step", 0)
             return int(count) if isinstance(count, (int, float)) or count.is_cpu else 0
     return 0
-
-
-def _open_loss(stepper: Stepper) -> bool:
-    losses = stepper.losses
-    return bool(losses) and not losses[-1].used
 
 
 def _sum(losses: list[Loss]) -> Any:

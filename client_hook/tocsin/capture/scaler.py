@@ -134,7 +134,8 @@ def scaled_source(tensor: Tensor) -> Scaled | None:
         node = waiting.pop(0) if waiting else None
         if node is None:
             break
-        scaled: Scaled | None = node.metadata.get(_MARK)
+        notes: Any = node.metadata
+        scaled: Scaled | None = notes.get(_MARK)
         if scaled is not None:
             return scaled
         waiting.extend(after for after, _ in node.next_functions if after is not None)
