@@ -39,8 +39,9 @@ test("values spread by more than three ask for a log axis, but not with zeros", 
   assert.deepEqual([spreads([bucket(1, 9)]), spreads([bucket(1, 2)]), spreads([bucket(0, 9)])], [true, false, false]);
 });
 
-test("the tape keeps spikes and leaves the non-finite out", () => {
-  const path = tapePath([layerOf([[0, 1], [10, NaN], [20, 15], [30, 1]])], 0, 30);
+test("the tape keeps spikes and breaks where nothing is finite", () => {
+  const path = tapePath([layerOf([[0, 1], [5, 2], [10, NaN], [20, 15], [30, 1]])], 0, 30);
+  assert.equal(path.match(/M/g).length, 2);
   assert.doesNotMatch(path, /NaN/);
   assert.ok(Math.min(...ys(path)) < 6);
   assert.equal(tapePath([], 0, 10), "");

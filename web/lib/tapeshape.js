@@ -1,21 +1,44 @@
 /** Geometry of the tape: the whole run in one strip, in a box of 1000 x 40. */
 
-import { thin } from "./buckets.js";
+import { finite, thin } from "./buckets.js";
 import { stretches } from "./series.js";
 
 const TOP = 5;
 const DEEP = 30;
 
-/** The range of a series over the whole run as one path; log where it is all positive and spread wide. @param {Layer[]} layers @param {number} first @param {number} end @returns {string} */
+/** @typedef {{ x: number, low: number, high: number, solid: boolean }} Point */
+
+/** The range of a series over the whole run as closed shapes, broken where it holds no finite value; log where it is all positive and spread wide. @param {Layer[]} layers @param {number} first @param {number} end @returns {string} */
 export function tapePath(layers, first, end) {
-  const parts = stretches(layers).filter((part) => !part.faint).map((part) => ({ ...part, layer: thin(part.layer, first, end, 500) }));
-  const points = parts.flatMap(({ layer, from, to }) => layer.x.map((x, i) => ({ x: (x + layer.x1[i]) / 2, at: x, low: layer.min[i], high: layer.max[i], from, to })))
-    .filter((p) => Number.isFinite(p.low) && p.at >= p.from && p.at <= p.to).sort((a, b) => a.x - b.x);
-  if (!points.length) return "";
-  const low = Math.min(...points.map((p) => p.low)), high = Math.max(...points.map((p) => p.high)), log = low > 0 && high / low > 20;
+  const points = pointsOf(layers, first, end), solid = points.filter((p) => p.solid);
+  if (!solid.length) return "";
+  const low = Math.min(...solid.map((p) => p.low)), high = Math.max(...solid.map((p) => p.high)), log = low > 0 && high / low > 20;
   const f = (/** @type {number} */ v) => (log ? Math.log(v) : v), span = f(high) - f(low) || 1;
   const X = (/** @type {number} */ x) => (((x - first) / Math.max(1, end - first)) * 1000).toFixed(1);
   const Y = (/** @type {number} */ v, /** @type {number} */ lift) => (TOP + DEEP * (1 - (f(v) - f(low)) / span) + lift).toFixed(1);
-  const up = points.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`), down = points.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
-  return `M${up.join("L")}L${down.join("L")}Z`;
+  return unbroken(points).map((part) => {
+    const up = part.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`), down = part.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
+    return `M${up.join("L")}L${down.join("L")}Z`;
+  }).join("");
+}
+
+/** @param {Layer[]} layers @param {number} first @param {number} end @returns {Point[]} in order of step */
+function pointsOf(layers, first, end) {
+  const parts = stretches(layers).filter((part) => !part.faint);
+  return parts.flatMap(({ layer, from, to }) => {
+    const thinned = thin(layer, first, end, 500);
+    return thinned.x.map((x, i) => ({ at: x, x: (x + thinned.x1[i]) / 2, low: thinned.min[i], high: thinned.max[i], solid: finite(thinned, i) > 0 })).filter((p) => p.at >= from && p.at <= to);
+  }).sort((a, b) => a.x - b.x);
+}
+
+/** @param {Point[]} points @returns {Point[][]} */
+function unbroken(points) {
+  /** @type {Point[][]} */
+  const out = [];
+  points.forEach((point, i) => {
+    if (!point.solid) return;
+    if (i && points[i - 1].solid) out[out.length - 1].push(point);
+    else out.push([point]);
+  });
+  return out;
 }

@@ -172,6 +172,7 @@ class RunPage {
   }
 
   #unknown() {
+    this.app.title("No such run");
     refill(this.main, notice("There is no such run", `The server knows no run ${this.id}.`, "It may have been deleted, or it lives on another server.", el("a.btn.primary", { href: "/" }, "All runs")));
     this.close();
   }
