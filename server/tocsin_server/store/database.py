@@ -111,6 +111,7 @@ def _sqlite(url: URL) -> Engine:
     _on_connect(
         engine,
         f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+        "PRAGMA auto_vacuum=INCREMENTAL",  # counts for a new file only: deleted runs can give room back
         "PRAGMA journal_mode=WAL",
         "PRAGMA synchronous=FULL",
         f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",

@@ -9,15 +9,16 @@ the database's own, so a kill at any moment leaves either the tail or the chunk,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.domain import Column
 from tocsin_server.store import chunks, pyramid
 from tocsin_server.store.files import tail_rows
-from tocsin_server.store.intake import upsert
 from tocsin_server.store.points import Points, from_tail
 from tocsin_server.store.tables import (
     ARRIVAL,
@@ -32,6 +33,28 @@ from tocsin_server.store.tables import (
     tail,
     writer,
 )
+
+_OF_WRITER: tuple[Any, Any] = (bindparam("of_run"), bindparam("of_writer"))
+_WRITER = select(writer).where(writer.c.run_id == _OF_WRITER[0], writer.c.writer_no == _OF_WRITER[1])
+_ADVANCE = (
+    writer.update()
+    .where(writer.c.run_id == _OF_WRITER[0], writer.c.writer_no == _OF_WRITER[1])
+    .values(
+        sealed_seq=bindparam("seq"),
+        sealed_arrival=bindparam("arrival"),
+        sealed_records=writer.c.sealed_records + bindparam("n"),
+        chunks=writer.c.chunks + 1,
+        first_step=bindparam("first"),
+        last_step=bindparam("last"),
+    )
+)
+_LET_GO = tail.delete().where(
+    tail.c.run_id == _OF_WRITER[0],
+    tail.c.writer_no == _OF_WRITER[1],
+    tail.c.seq <= bindparam("seq"),
+    tail.c.seq + tail.c.n - 1 <= bindparam("seq"),
+)
+# Statements are built once: building them anew took longer than the compression of a chunk.
 
 Place = dict[str, Any]
 """``run_id`` and ``writer_no``: the beginning of every row."""
@@ -50,9 +73,7 @@ def writers_due(connection: Connection) -> dict[tuple[str, int], int]:
 def seal(connection: Connection, run_id: str, writer_no: int) -> int:
     """Seals the oldest chunk of this writer's tail; how many records it took (0: too few)."""
     place: Place = {"run_id": run_id, "writer_no": writer_no}
-    who = connection.execute(
-        select(writer).where(writer.c.run_id == run_id, writer.c.writer_no == writer_no)
-    ).first()
+    who = connection.execute(_WRITER, {"of_run": run_id, "of_writer": writer_no}).first()
     if who is None:
         return 0
     points = _oldest(connection, who)
@@ -190,17 +211,22 @@ def _count_series(connection: Connection, place: Place, points: Points) -> None:
     ]
     if not rows:
         return
-    insert = upsert(connection, series)
+    connection.execute(_adding(connection.dialect.name), rows)
+
+
+@cache
+def _adding(dialect: str) -> sqlite.Insert | postgresql.Insert:
+    """The statement that adds to what is sealed of a series."""
+    insert = sqlite.insert(series) if dialect == "sqlite" else postgresql.insert(series)
+    smaller = func.min if dialect == "sqlite" else func.least
     new, old = insert.excluded, series.c
-    sums = {name: old[name] + new[name] for name in ("n", "nan", "pinf", "ninf")}
-    smaller = func.min if connection.dialect.name == "sqlite" else func.least
-    changed = sums | {
+    changed = {name: old[name] + new[name] for name in ("n", "nan", "pinf", "ninf")} | {
         "first_step": smaller(old.first_step, new.first_step),
         "last_step": new.last_step,
         "last_value": new.last_value,
     }
     keys = [column.name for column in series.primary_key]
-    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+    return insert.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
 def _series_row(col: int, column: Column, points: Points) -> dict[str, Any]:
@@ -219,27 +245,18 @@ def _series_row(col: int, column: Column, points: Points) -> dict[str, Any]:
 
 def _advance(connection: Connection, who: Row[Any], points: Points) -> None:
     """Moves the writer's mark and lets go of the tail rows that lie wholly before it."""
-    sealed = int(points.seq[-1])
     steps = [int(points.step.min()), int(points.step.max())]
     if who.first_step is not None:
         steps += [who.first_step, who.last_step]
-    of_writer = (writer.c.run_id == who.run_id) & (writer.c.writer_no == who.writer_no)
+    place = {"of_run": who.run_id, "of_writer": who.writer_no, "seq": int(points.seq[-1])}
+    connection.execute(_LET_GO, place)
     connection.execute(
-        writer.update()
-        .where(of_writer)
-        .values(
-            sealed_seq=sealed,
-            sealed_arrival=int(points.arrival.max()),
-            sealed_records=who.sealed_records + points.n,
-            chunks=who.chunks + 1,
-            first_step=min(steps),
-            last_step=max(steps),
-        )
-    )
-    connection.execute(
-        tail.delete().where(
-            tail.c.run_id == who.run_id,
-            tail.c.writer_no == who.writer_no,
-            tail.c.seq + tail.c.n - 1 <= sealed,
-        )
+        _ADVANCE,
+        place
+        | {
+            "arrival": int(points.arrival.max()),
+            "n": points.n,
+            "first": min(steps),
+            "last": max(steps),
+        },
     )

@@ -19,9 +19,12 @@ from tocsin_server.store.chunks import FLOAT32, compress, expand, narrow, rows_o
 
 Mask = NDArray[np.bool_]
 
-LEVELS = (64, 1024, 16_384, 262_144)
-"""Bucket sizes in records. The first is written with each chunk, the others when a row is full."""
-FAN_OUT = 16
+LEVELS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144)
+"""Bucket sizes in records. The first is written with each chunk, the others when a row is full.
+
+Four to one, so that no more than four buckets are read for one that is asked.
+"""
+FAN_OUT = 4
 """Buckets of one level in a bucket of the next."""
 ROW = 256
 """Buckets in a row of the upper levels: packed, or reading 2000 of them takes 35 ms (measured)."""

@@ -25,8 +25,12 @@ from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points, joined
 from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, roll, series, tail, writer
 
-DECODED = pyramid.LEVELS[0]
-"""Up to this many records a bucket are decoded; beyond, the pyramid answers."""
+DECODED = pyramid.LEVELS[0] // 2
+"""Up to this many records a bucket asked are decoded; beyond, the pyramid answers.
+
+So the finest level serves windows where it has half as many buckets as were asked; decoding
+these takes several times as long.
+"""
 NS_PER_MS = 1_000_000
 
 
@@ -211,9 +215,10 @@ def _from_points(
     column = points.columns[col]
     if len(column.v) <= buckets:
         return col, exact_layer(layer.row, points, column, window.by), 0
-    ranges = pyramid.ranges_of(points.step, points.time_ns, 1)
-    values = pyramid.values_of(column, points.n, 1)
-    return col, _bucket_layer(layer.row, ranges, values, window.by, buckets), 1
+    size = -(-points.n // buckets)
+    ranges = pyramid.ranges_of(points.step, points.time_ns, size)
+    values = pyramid.values_of(column, points.n, size)
+    return col, _bucket_layer(layer.row, ranges, values, window.by, buckets), size
 
 
 def _from_pyramid(

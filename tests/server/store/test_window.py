@@ -194,8 +194,8 @@ def test_the_default_view_opens_no_chunk(room: Any) -> None:
     answer = reader.series("long", ["loss"], buckets=300)
     read = _bytes_read() - before
     fresh.close()
-    assert answer.level == 64
-    assert read < len(steps) * 8 / 4
+    assert answer.level == 256
+    assert read < len(steps) * 8 / 10
 
 
 def test_an_unknown_name_has_no_layers(database: Database, admit: Any) -> None:

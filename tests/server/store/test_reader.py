@@ -1,0 +1,174 @@
+"""Runs, events, alerts and recovery are read back as they were told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import func, select
+
+from tests.server.store.conftest import batch, sealed
+from tocsin_server.domain import (
+    Alert,
+    AlertState,
+    Diagnosis,
+    Evidence,
+    Intake,
+    Remedy,
+    RuleSnapshot,
+    RunEvent,
+    Severity,
+    Transition,
+)
+from tocsin_server.store.chunks import RECORDS
+from tocsin_server.store.database import Database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tables import RUN_TABLES, run
+from tocsin_server.store.writer import StoreWriter
+
+DIAGNOSIS = Diagnosis(
+    "the scale collapsed",
+    (Evidence("scale", 64.0, "", 40), Evidence("grad_norm", math.inf, "", 41)),
+    ("bad data",),
+    (Remedy("restart with a lower rate", "lr=1e-4"),),
+    "the scale grows again",
+    ((40, "scale halved", "scaler-collapse"),),
+)
+ALERT = Alert(
+    "r1", "f1", 1, "scaler-collapse", "scale", Severity.CRITICAL, AlertState.FIRING, 40, 400, 400, 41, 410,
+    None, None, "Loss scale fell", DIAGNOSIS, {"rank": "0"}, False, 410,
+)  # fmt: skip
+
+
+def tell(store: StoreWriter, *transitions: Transition) -> None:
+    """Stores transitions and waits until they are durable."""
+    store.submit(Intake("r1", transitions=transitions))
+    store.call(lambda connection: None).result(30)
+
+
+def test_an_alert_is_read_back_whole(database: Database, store: StoreWriter, admit: Any) -> None:
+    """Every field of an alert survives, infinite evidence included, and it knows its run."""
+    admit()
+    tell(store, Transition(ALERT, None, 410))
+    reader = StoreReader(database)
+    (found,) = reader.alerts("r1")
+    assert (found.alert, found.run_name, found.project) == (ALERT, "mdt", "deblur")
+    assert reader.alert(ALERT.id) == found
+    assert reader.alert("r1.f1.9") is None
+    assert reader.alert("nonsense") is None
+
+
+def test_an_alert_is_one_row_and_its_history_another(
+    database: Database, store: StoreWriter, admit: Any
+) -> None:
+    """The row has the latest state; each first transition is told once, updates not at all."""
+    admit()
+    over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=900, updated_ns=900)
+    again = replace(ALERT, summary="Loss scale fell further", updated_ns=500)
+    tell(store, Transition(ALERT, None, 410), Transition(again, AlertState.FIRING, 500, first=False))
+    tell(store, Transition(ALERT, None, 410), Transition(over, AlertState.FIRING, 900))
+    reader = StoreReader(database)
+    assert [found.alert for found in reader.alerts("r1", states=["resolved"])] == [over]
+    assert reader.alerts("r1", states=["firing"]) == []
+    told = [(step.state, step.previous, step.at_ns) for step in reader.alert_history(ALERT.id)]
+    assert told == [("firing", None, 410), ("resolved", "firing", 900)]
+
+
+def test_recovery_is_snapshot_and_what_came_after(
+    database: Database, store: StoreWriter, admit: Any, put: Any
+) -> None:
+    """Batches and events after the newest snapshot come in order of arrival; the rest is covered by it."""
+    who = admit().writer
+    put(batch(who, 0, [0, 1], arrival=0, loss=[1, 2]))
+    store.submit(Intake("r1", snapshot=RuleSnapshot("r1", 0, b"state")))
+    put(batch(who, 2, [2, 3], arrival=2, loss=[math.nan, 4]))
+    store.submit(Intake("r1", event=RunEvent(who, 1, 0, "scaler", 5, 3, {"to": 2.0})))
+    tell(store, Transition(ALERT, None, 410))
+    found = StoreReader(database).recovery("r1")
+    assert found.snapshot == RuleSnapshot("r1", 0, b"state")
+    assert [(type(item).__name__, item.arrival) for item in found.replay] == [
+        ("RunEvent", 1),
+        ("RecordBatch", 2),
+    ]
+    assert (found.alerts, found.last_arrival) == ([ALERT], 2)
+    assert [item.arrival for item in StoreReader(database).recovery("r1", anew=True).replay] == [0, 1, 2]
+
+
+def test_events_are_paged_in_order_of_arrival(database: Database, store: StoreWriter, admit: Any) -> None:
+    """Pages follow each other without a gap; the last one says so."""
+    who = admit().writer
+    for no in range(5):
+        store.submit(Intake("r1", event=RunEvent(who, no, no, "phase", no, None, {"name": "eval"})))
+    store.call(lambda connection: None).result(30)
+    reader, after, told = StoreReader(database), None, []
+    for _ in range(3):
+        page = reader.events("r1", after=after, limit=2)
+        told += [event.no for event in page.items]
+        after = page.next
+    assert (told, after) == ([0, 1, 2, 3, 4], None)
+
+
+@pytest.mark.parametrize("limit", [1, 700, 5000])
+def test_pages_of_records_hold_each_record_once(database: Database, admit: Any, put: Any, limit: int) -> None:
+    """Over chunks, tail and two ranks, pages of any size join to the whole."""
+    size = 10 if limit == 1 else RECORDS + 900
+    for rank in (0, 1):
+        who = admit(rank=rank, world_size=2).writer
+        put(batch(who, 0, list(range(size)), arrival=rank, loss=np.arange(size) * 0.5))
+    sealed(database, 0 if limit == 1 else 2)
+    reader, after, told = StoreReader(database), None, []
+    while True:
+        page = reader.records("r1", names=["loss"], after=after, limit=limit)
+        assert page.n <= limit
+        told += list(zip(page.rank.tolist(), page.seq.tolist(), page.columns["loss"].v.tolist(), strict=True))
+        after = page.next
+        if after is None:
+            break
+    assert told == [(rank, seq, seq * 0.5) for rank in (0, 1) for seq in range(size)]
+
+
+def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> None:
+    """A made-up cursor gets a sentence."""
+    admit()
+    with pytest.raises(ValueError, match="after: expected the `next` of a page, got 'x'"):
+        StoreReader(database).records("r1", after="x")
+
+
+def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: Any, put: Any) -> None:
+    """Counts and ends take in chunks and tail alike; the last value is the newest attempt's."""
+    n = RECORDS + 100
+    put(batch(admit(attempt="a1").writer, 0, list(range(n)), arrival=0, loss=np.arange(n)))
+    put(batch(admit(attempt="a2").writer, 0, [50, 51], arrival=1, loss=[7.0, math.nan], lr=([1], [0.1])))
+    sealed(database, 1)
+    found = StoreReader(database).run("r1")
+    assert found is not None
+    told = {s.name: (s.n, s.first_step, s.last_step) for s in found.series}
+    assert told == {"loss": (n + 2, 0, n - 1), "lr": (1, 51, 51)}
+    assert math.isnan(found.series[0].last)
+    assert [(a.attempt, a.first_step, a.last_step) for a in found.attempts_list] == [
+        (1, 0, n - 1),
+        (2, 50, 51),
+    ]
+    assert [w.records for w in found.writers] == [2, n]
+    assert [row.id for row in StoreReader(database).active_runs()] == ["r1"]
+
+
+def test_deleting_a_run_deletes_everything_of_it(
+    database: Database, store: StoreWriter, admit: Any, put: Any
+) -> None:
+    """No table keeps a row of it; what arrives later is let go; another run is untouched."""
+    who, other = admit().writer, admit("r2").writer
+    put(batch(who, 0, list(range(RECORDS)), loss=np.ones(RECORDS)), batch(other, 0, [0], loss=[1.0]))
+    sealed(database, 1)
+    tell(store, Transition(ALERT, None, 410))
+    assert store.delete_run("r1").result(30)
+    put(batch(who, RECORDS, [RECORDS], loss=[1.0]))
+    with database.reader.connect() as connection:
+        for table in RUN_TABLES:
+            query = select(func.count()).select_from(table).where(table.c.run_id == "r1")
+            assert connection.execute(query).scalar_one() == 0, table.name
+        assert connection.execute(select(run.c.id)).scalars().all() == ["r2"]
+    assert StoreReader(database).records("r2").n == 1
