@@ -26,10 +26,10 @@ from tocsin import protocol
 from tocsin.outbox import Outbox
 from tocsin.sender import Sender
 
-ROUNDS = 12
+ROUNDS = 20
 LOGS = 400
 """Calls a block."""
-STEPS = 150
+STEPS = 100
 """Training steps a block."""
 WARM = 20
 """Of them not counted: the first of each block."""
@@ -170,11 +170,18 @@ def show(title: str, times: Times, baseline: str) -> None:
         print(f"  {name:<24} median {middle:9.2f}   p99 {p99:9.2f}   ratio {middle / reference:7.4f}")
 
 
+def added(times: Times, name: str) -> float:
+    """Microseconds that ``name`` costs above no hook, block against the block beside it."""
+    size = STEPS - WARM
+    blocks = range(0, len(times[name]), size)
+    costs = [median(times[name][at : at + size]) - median(times["no hook"][at : at + size]) for at in blocks]
+    return median(costs)
+
+
 def show_steps(title: str, times: Times) -> None:
-    """The table, and what hook and TensorBoard add."""
+    """The table, and what hook and TensorBoard add: the median of the rounds' differences."""
     show(title, times, "no hook")
-    bare = median(times["no hook"])
-    hook, board = median(times["whole hook"]) - bare, median(times["TensorBoard, 4 values"]) - bare
+    hook, board = (added(times, name) for name in ("whole hook", "TensorBoard, 4 values"))
     print(f"  the hook adds {hook:.1f} us a step, TensorBoard {board:.1f} us (ratio {hook / board:.3f})")
 
 
