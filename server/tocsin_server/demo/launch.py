@@ -30,6 +30,8 @@ LONGEST_S = 3600.0
 """The trainings end after an hour, should nobody end the demo."""
 START_S = 60.0
 END_S = 8.0
+SERVER_END_S = 20.0
+"""Longer than the server gives its own connections (setting ``shutdown_s``)."""
 MARKER = "made-by-tocsin-demo"
 
 STOPPED, TRAINING_FAILED, SERVER_ENDED = 0, 1, 3
@@ -195,4 +197,4 @@ def end_all(server: Child, children: Sequence[Child]) -> None:
         child.ask_to_end()
     for child in children:
         child.end(END_S)
-    server.end(END_S)
+    server.end(SERVER_END_S)

@@ -1,0 +1,201 @@
+"""For all tests: the user's set-up does not leak in, nothing is left behind, and a real server to talk to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import psutil
+import pytest
+from hypothesis import settings
+
+DEADLINE_S = 60.0
+LASTING = ("resource_tracker", "forkserver")
+"""Helpers of multiprocessing that end with the interpreter."""
+
+settings.register_profile("suite", deadline=None)  # no test fails because the machine is slow
+settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def clean_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No ``TOCSIN_*`` of the user, no data in their home; at the end no process of ours is left."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TOCSIN_")]:
+            patch.delenv(name)
+        for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            patch.setenv(name, str(home / name.lower()))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+    left = [line for line in map(command_line, psutil.Process().children(recursive=True)) if line]
+    assert not left, f"processes left behind: {left}"
+
+
+def command_line(process: psutil.Process) -> str:
+    """What runs in a process; empty where it has ended, or is one of LASTING."""
+    with contextlib.suppress(psutil.Error):
+        line = " ".join(process.cmdline())
+        return "" if any(name in line for name in LASTING) else line
+    return ""
+
+
+def wait_for(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """The first truthy answer of ``true``; fails with ``what`` after the deadline."""
+    ends = time.monotonic() + deadline_s
+    while time.monotonic() < ends:
+        if found := true():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {deadline_s:.0f} s for {what}")
+
+
+class Tower:
+    """A real ``tocsin-server serve`` on SQLite, which can be killed and started again on its data."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.log = directory / "server.log"
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """The token of the login link."""
+        return (self.directory / "admin-token").read_text("utf-8").strip()
+
+    @property
+    def login(self) -> str:
+        """The login link."""
+        return f"{self.base}/login?{urlencode({'token': self.token})}"
+
+    def start(self) -> None:
+        """Starts it, at its port of before if it had one; returns once it answers."""
+        with self.log.open("ab") as log:
+            place = ["--port", str(self.port), "--data-dir", str(self.directory)]
+            command = [sys.executable, "-m", "tocsin_server", "serve", *place]
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        assert self._process.stdout is not None
+        self.port = self.port or self._port_of(self._process.stdout)
+        threading.Thread(target=self._process.stdout.read, daemon=True).start()
+        wait_for(self._well, f"the server:\n{self.log.read_text('utf-8')}")
+
+    def _port_of(self, printed: Any) -> int:
+        for line in printed:
+            if b" at http://" in line:
+                return int(line.decode().rsplit(":", 1)[1])
+        raise AssertionError(f"the server did not start:\n{self.log.read_text('utf-8')}")
+
+    def _well(self) -> bool:
+        try:
+            return bool(self.get("/health"))
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends it in order; harmless where it has ended."""
+        if self._process is not None:
+            self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.send_signal(number)
+        self._process.wait(DEADLINE_S)
+        self._process.stdout.close()
+        self._process = None
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON of a GET under /api/v1."""
+        request = urllib.request.Request(f"{self.base}/api/v1{path}?{urlencode(query)}")
+        request.add_header("authorization", f"Bearer {self.token}")
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            return json.load(answer)
+
+    def run_named(self, name: str) -> dict[str, Any] | None:
+        """The newest run of that name, None where it has not said hello."""
+        rows: list[dict[str, Any]] = [r for r in self.get("/runs")["items"] if r["name"] == name]
+        return max(rows, key=lambda row: float(row["created_ms"]), default=None)
+
+    def records(self, run: str) -> list[dict[str, Any]]:
+        """Every record of a run, in the order of the API."""
+        items: list[dict[str, Any]] = []
+        after = None
+        while True:
+            query: dict[str, Any] = {} if after is None else {"after": after}
+            page = self.get(f"/runs/{run}/records", limit=5000, **query)
+            items += page["items"]
+            after = page["next"]
+            if after is None:
+                return items
+
+    def alerts(self, run: str) -> list[dict[str, Any]]:
+        """Every alert of a run, resolved ones too."""
+        found: list[dict[str, Any]] = self.get("/alerts", run=run)["items"]
+        return found
+
+    @contextlib.contextmanager
+    def training(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+        """``python COMMAND`` with the hook's variables set, its output thrown away; ended with the block."""
+        own = {
+            "TOCSIN_URL": self.base,
+            "TOCSIN_TOKEN": self.token,
+            "TOCSIN_SPOOL_DIR": str(self.directory / "spool"),
+        }
+        line = [sys.executable, *command]
+        with subprocess.Popen(line, env=os.environ | own, stdout=subprocess.DEVNULL) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@contextlib.contextmanager
+def tower_in(directory: Path) -> Iterator[Tower]:
+    tower = Tower(directory)
+    tower.start()
+    try:
+        yield tower
+    finally:
+        tower.stop()
+
+
+@pytest.fixture
+def tower(tmp_path: Path) -> Iterator[Tower]:
+    """A server of the test's own, which it may kill."""
+    with tower_in(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
+    """One server for all tests that only train and look; they use runs of their own."""
+    with tower_in(tmp_path_factory.mktemp("tower")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def eventually_true() -> Callable[..., Any]:
+    """``eventually_true(condition, "what")``: waits for a condition, fails after a minute."""
+    return wait_for

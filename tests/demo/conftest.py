@@ -1,0 +1,34 @@
+"""The demo's trainings, each run once, short and for real, and read back from a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Values = dict[str, list[Any]]
+LONGEST_S = 600.0
+
+
+@pytest.fixture(scope="session")
+def trained(shared_tower: Any) -> Callable[[str, str, int], tuple[Values, list[Any]]]:
+    """``trained(module, run name, steps)``: series -> values in order of step, and the run's alerts."""
+
+    def train(module: str, name: str, steps: int) -> tuple[Values, list[Any]]:
+        pace = ["--steps", str(steps), "--steps-per-s", "0"]
+        with shared_tower.training("-m", f"tocsin_server.demo.trainings.{module}", *pace) as process:
+            assert process.wait(LONGEST_S) == 0
+        run = shared_tower.run_named(name)["id"]
+        return columns(shared_tower.records(run)), shared_tower.alerts(run)
+
+    return train
+
+
+def columns(records: list[dict[str, Any]]) -> Values:
+    """Records as series; a step's value once, in order of step."""
+    found: dict[str, dict[int, Any]] = {}
+    for record in records:
+        for name, value in record["values"].items():
+            found.setdefault(name, {})[record["step"]] = value
+    return {name: [values[step] for step in sorted(values)] for name, values in found.items()}

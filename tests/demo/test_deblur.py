@@ -1,0 +1,51 @@
+"""The training of the demo that goes into scaler collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
+STEPS = 900
+NON_FINITE = {"NaN", "Infinity", "-Infinity"}
+
+
+@pytest.fixture(scope="module")
+def run(trained: Callable[..., Any]) -> Any:
+    return trained("deblur", "restorer-fp16", STEPS)
+
+
+def overflows(run: Any) -> list[int]:
+    """Steps that were skipped, start-up aside."""
+    return [step for step, skipped in enumerate(run[0]["skipped"]) if skipped and step > 30]
+
+
+def test_it_is_healthy_for_hundreds_of_steps(run: Any) -> None:
+    """Its loss falls and nothing overflows before the learning rate has become too high."""
+    losses = run[0]["loss"]
+    assert overflows(run)[0] > 300
+    assert median(losses[200:300]) < 0.8 * median(losses[:20])
+
+
+def test_it_collapses(run: Any) -> None:
+    """From 65536 the scale falls below any use, without one growth on the way."""
+    scales = run[0]["scale"]
+    assert scales[30] >= 1024
+    assert scales[-1] < 2**-16
+    assert scales[30:] == sorted(scales[30:], reverse=True)
+
+
+def test_it_does_not_recover(run: Any) -> None:
+    """At the end every step is skipped and every loss is NaN or infinite, at whatever scale."""
+    assert all(run[0]["skipped"][-50:])
+    assert set(run[0]["loss"][-50:]) <= NON_FINITE
+
+
+def test_the_bell_rings_where_it_began(run: Any) -> None:
+    """Collapse is critical, and its onset lies within 20 steps of the first overflow burst."""
+    found = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]
+    assert [alert["severity"] for alert in found] == ["critical"]
+    assert abs(found[0]["onset_step"] - overflows(run)[0]) <= 20

@@ -1,0 +1,127 @@
+"""No training of the demo or of a scenario fakes its trouble: what overflows there overflows by itself."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("server/tocsin_server/demo/trainings", "tests/scenarios", "tests/browser/trainings")
+TRAININGS = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+SCALER_PARTS = {"_scale", "_growth_tracker", "_init_scale"}
+NON_FINITE = {"inf", "infty", "infinity", "nan", "-inf", "-nan", "+inf"}
+READERS = {
+    "open",
+    "load",
+    "loads",
+    "read_text",
+    "read_bytes",
+    "loadtxt",
+    "genfromtxt",
+    "read_csv",
+    "fromfile",
+}
+LONGEST_LITERAL = 16
+"""Numbers in one literal; above it they look like a recording."""
+
+
+def word(node: ast.AST) -> str:
+    """The last word of a name, an attribute or a text constant; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.value.strip() if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def touches_the_scale(node: ast.AST) -> bool:
+    """``scaler._scale``, read or written, also by ``setattr``."""
+    return word(node) in SCALER_PARTS
+
+
+def is_non_finite(node: ast.AST) -> bool:
+    """``float("inf")``, ``torch.inf``, ``math.nan``, ``1e999``."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, float):
+        return not math.isfinite(node.value)
+    return word(node).lower() in NON_FINITE
+
+
+def divides_by_zero(node: ast.AST) -> bool:
+    """``x / 0``."""
+    divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    return divides and isinstance(node.right, ast.Constant) and node.right.value == 0  # type: ignore[attr-defined]
+
+
+def sets_the_scale(node: ast.AST) -> bool:
+    """``scaler.update(1.0)``: with an argument it sets the scale; so does loading a state by hand."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    of_scaler = "scaler" in ast.unparse(node.func.value).lower()
+    given = bool(node.args or node.keywords)
+    return of_scaler and (node.func.attr == "load_state_dict" or (node.func.attr == "update" and given))
+
+
+def replays(node: ast.AST) -> bool:
+    """Reads a file, or holds a long row of numbers."""
+    if isinstance(node, ast.Call):
+        return word(node.func) in READERS
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return sum(isinstance(item, ast.Constant) for item in node.elts) > LONGEST_LITERAL
+    return False
+
+
+CHECKS = (touches_the_scale, is_non_finite, divides_by_zero, sets_the_scale, replays)
+
+
+def tricks(source: str) -> Iterator[str]:
+    """What in ``source`` makes trouble other than by training."""
+    for node in ast.walk(ast.parse(source)):
+        yield from (
+            f"line {getattr(node, 'lineno', '?')}: {check.__name__}" for check in CHECKS if check(node)
+        )
+
+
+@pytest.mark.parametrize("path", TRAININGS, ids=lambda path: path.stem)
+def test_trainings_make_their_trouble_themselves(path: Path) -> None:
+    """Nothing writes the scale, multiplies by infinity, or replays recorded numbers."""
+    assert not list(tricks(path.read_text("utf-8")))
+
+
+def test_there_are_trainings_to_look_at() -> None:
+    """The folders named above hold the demo's three trainings."""
+    assert {"transformer", "deblur", "wgan"} <= {path.stem for path in TRAININGS}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "scaler._scale = scaler._scale * 0.5",
+        "scaler._scale.fill_(0.0)",
+        "setattr(scaler, '_scale', 1.0)",
+        "loss = loss * float('inf')",
+        "loss = loss * torch.inf",
+        "loss = loss / 0",
+        "loss = loss + math.nan",
+        "loss = loss * 1e999",
+        "scaler.update(2.0)",
+        "scaler.update(new_scale=2.0)",
+        "self.scaler.load_state_dict({'scale': 1.0})",
+        "rows = open('losses.csv')",
+        "rows = json.load(file)",
+        f"losses = {list(range(20))}",
+    ],
+)
+def test_tricks_are_found(source: str) -> None:
+    """The lint itself: each way to fake trouble is seen."""
+    assert list(tricks(source))
+
+
+def test_an_unsafe_cast_is_no_trick() -> None:
+    """What the post-mortem's training did is honest: it overflows by its own numbers."""
+    assert not list(
+        tricks("spectrum = torch.fft.rfft2(y.float()).abs().half()\nscaler.step(o)\nscaler.update()")
+    )

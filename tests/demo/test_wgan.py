@@ -1,0 +1,33 @@
+"""The training of the demo whose two losses saturate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
+STEPS = 1300
+
+
+@pytest.fixture(scope="module")
+def run(trained: Callable[..., Any]) -> Any:
+    return trained("wgan", "wgan-clamped", STEPS)
+
+
+def test_it_has_two_losses(run: Any) -> None:
+    """The critic's loss is the run's, the generator's carries its name."""
+    assert len(run[0]["loss"]) == len(run[0]["loss/generator"]) == STEPS
+
+
+def test_its_losses_saturate_as_mirror_images(run: Any) -> None:
+    """They end at -1000 and +1000, the clamp; they did not begin there."""
+    assert abs(run[0]["loss"][0]) < 10
+    assert run[0]["loss"][-1] == pytest.approx(-1000)
+    assert run[0]["loss/generator"][-1] == pytest.approx(1000)
+
+
+def test_beyond_the_clamp_nothing_is_learnt(run: Any) -> None:
+    """Both gradient norms end at exactly zero."""
+    assert run[0]["grad_norm"][-1] == run[0]["grad_norm/generator"][-1] == 0.0
