@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -152,8 +153,7 @@ def demo(
 @app.command()
 def migrate(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
     """Brings the database to the newest schema. `serve` does it by itself."""
-    settings = _settings(database_url, data_dir, config)
-    migrate_database(settings.url)
+    _migrate(_settings(database_url, data_dir, config))
     typer.echo("The database has the newest schema.")
 
 
@@ -226,6 +226,7 @@ def export(
 ) -> None:
     """Writes every record of a run, never a sample; NaN and infinities as what they are."""
     settings = _settings(database_url, data_dir, config)
+    _migrate(settings)
     database = open_database(settings.url)
     try:
         count = export_run(database, run, format, output)
@@ -238,10 +239,19 @@ def _settings(database_url: str | None, data_dir: Path | None, config: Path | No
     return load({"database_url": database_url, "data_dir": data_dir}, config=config)
 
 
+def _migrate(settings: Settings) -> None:
+    """Brings the database to the newest schema. Raises StartError for a URL of another kind."""
+    os.umask(0o077)
+    try:
+        migrate_database(settings.url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
 @contextmanager
 def _writing(settings: Settings) -> Iterator[Connection]:
     """A transaction on the migrated database, beside a server that may be running on it."""
-    migrate_database(settings.url)
+    _migrate(settings)
     database = open_database(settings.url)
     try:
         with database.engine.begin() as connection:

@@ -1,0 +1,54 @@
+"""The application as a whole: started, stopped, and stopped although something hangs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.sync.client import connect
+
+from tocsin import protocol
+from tocsin_server.app import assemble, stored_tokens
+from tocsin_server.settings import Settings
+from tocsin_server.store.database import migrate, open_database
+
+
+def test_every_page_and_asset_is_there(server: Any) -> None:
+    """The index, its modules' folder, plotly.js: out of one server, under one address."""
+    with httpx.Client(base_url=server.base, headers=server.headers) as client:
+        index = client.get("/")
+        assert index.headers["content-type"] == "text/html; charset=utf-8"
+        assert client.get("/main.js").headers["content-type"].startswith("text/javascript")
+        assert client.get("/api/v1/openapi.json").json()["info"]["title"] == "tocsin"
+
+
+def test_it_stops_while_sockets_are_open(start_server: Callable[..., Any]) -> None:
+    """A trainer that says nothing and a browser that never reads do not hold it up."""
+    server = start_server(TOCSIN_SHUTDOWN_S="2")
+    address = server.base.replace("http", "ws", 1)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with connect(address + protocol.PATH), connect(address + "/api/v1/live", additional_headers=headers):
+        assert server.stop(signal.SIGTERM) == 0
+    assert "Traceback" not in server.text
+
+
+def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]) -> None:
+    """A client that does not read its answer is left behind after the grace time."""
+    server = start_server(TOCSIN_SHUTDOWN_S="1")
+    with httpx.stream("GET", f"{server.base}/assets/plotly-0.js"), httpx.Client() as client:
+        client.get(f"{server.base}/api/v1/health")
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
+    """A new database has no tokens; the gate knows those of the data directory."""
+    settings = Settings(data_dir=tmp_path)
+    migrate(settings.url)
+    database = open_database(settings.url)
+    services = assemble(settings, database)
+    assert list(stored_tokens(database)) == []
+    assert services.gate.check_token((tmp_path / "admin-token").read_text().strip()) is not None
+    database.close()
