@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tocsin.protocol import NONE_YET, Alive, Finish
 from tocsin_server.domain import (
@@ -67,14 +67,16 @@ class WriterState:
     finished: bool = False
     held: Finish | None = None
     """A finish that names records which did not come yet."""
-    gaps: int = 0
-    """Records that the trainer dropped by its own policy."""
-    refused: int = 0
     order: StepOrder = field(default_factory=StepOrder)
     told: set[str] = field(default_factory=set)
     """Notices already given on this connection."""
     waiting: set[Done] = field(default_factory=set)
     """Who wants to know when more of this writer is durable."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was accepted is durable."""
+        return (self.durable_seq, self.durable_event) == (self.seq, self.event)
 
 
 @dataclass
@@ -113,6 +115,16 @@ class Pulse:
         """The trainer says which phase it is in, if any."""
         if message.phase != self.told_phase[0]:
             self.told_phase = (message.phase, now_ns if message.phase else None)
+
+    def saved(self) -> dict[str, Any]:
+        """The run's pace, so that a restart knows which silence is usual."""
+        return {"last_record_ns": self.last_record_ns, "longest_s": max(self.intervals_s, default=None)}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Goes on from what was saved."""
+        self.last_record_ns = saved.get("last_record_ns")
+        if saved.get("longest_s") is not None:
+            self.intervals_s.append(float(saved["longest_s"]))
 
     @property
     def phase(self) -> tuple[str, int | None]:
@@ -155,6 +167,17 @@ class ActiveRun:
     def connected(self) -> bool:
         """Whether any of its processes has a connection."""
         return any(state.connections for state in self.writers.values())
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What the run's ``board`` column keeps, with the arrival that it covers."""
+        return {"arrival": self.arrival, **self.board.saved(), "pulse": self.pulse.saved()}
+
+    def prune(self) -> None:
+        """Forgets writers that are gone and whose every record is durable: the store knows the rest."""
+        for number, state in list(self.writers.items()):
+            if not state.connections and state.settled:
+                del self.writers[number]
 
     def others_go_on(self, state: WriterState) -> bool:
         """Whether other processes of this writer's attempt are connected and have not finished."""

@@ -49,8 +49,12 @@ class Closing(Exception):  # noqa: N818 - the way out of a conversation, not an 
 @router.websocket(protocol.PATH)
 async def ingest(websocket: WebSocket) -> None:
     """One trainer, from hello to disconnect."""
+    services = services_of(websocket)
+    if not services.gate.same_origin(websocket):
+        await websocket.close(1008)  # a page of another site must not write with its visitor's cookie
+        return
     await websocket.accept()
-    trainer = Trainer(websocket, services_of(websocket))
+    trainer = Trainer(websocket, services)
     try:
         await trainer.converse()
     except Closing as closing:
@@ -156,7 +160,7 @@ class Trainer:
         while True:
             self._held_up = True
             await self._pipeline.ready_for_more()
-            self._held_up = False
+            self._held_up, self._heard = False, time.monotonic()
             frame = await self._frame()
             self._heard = time.monotonic()
             records = await self._take(writer, frame)

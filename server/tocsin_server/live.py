@@ -84,6 +84,9 @@ class LiveRoom:
             while True:
                 await listener.wake()
                 listener.take_dirty()
+                if listener.missed:
+                    listener.missed = 0
+                    self._guarded(self._resync_all)
                 for transition in listener.take_alerts():
                     self._guarded(lambda transition=transition: self._ring(transition))  # type: ignore[misc]
 
@@ -133,6 +136,12 @@ class LiveRoom:
             return
         view.cursor = max(view.cursor, head)
         viewer.put(f'{{"type":"run","id":{view.id},{body}}}')
+
+    def _resync_all(self) -> None:
+        """Alerts fell out of the queue before they were told: the query knows them."""
+        for viewer in self.viewers:
+            for view in list(viewer.views.values()):
+                viewer.resync(view)
 
     def _ring(self, transition: Transition) -> None:
         board = self._pipeline.roster.board(transition.alert.run_id)

@@ -83,6 +83,10 @@ class Pipeline:
         self._commits = Commits(self._settle)
         self._admission = Admission(writer, self.roster)
         self._oldest_ns: int | None = None
+        self._refused = 0
+        """Refusals told since the start."""
+        self._gaps = 0
+        """Records that trainers dropped by their own policy, since the start."""
 
     # The life of the pipeline
 
@@ -111,12 +115,12 @@ class Pipeline:
         sound = intake.read_records(
             message, after=state.seq, offset_ns=state.offset_ns, known=run.series, limits=self.limits
         )
-        state.refused += len(sound.refused)
+        self._refused += len(sound.refused)
         if sound.last_seq is None or sound.last_seq <= state.seq:
             self._await(state, done)
             return list(sound.refused)
         told = [*sound.refused, *self._notice(state, sound)]
-        state.gaps += max(message.seq - state.seq - 1, 0)
+        self._gaps += max(message.seq - state.seq - 1, 0)
         self._take(run, state, sound)
         self._await(state, done)
         self._try_end(run, state)
@@ -148,7 +152,7 @@ class Pipeline:
     def turn_away(self, writer: Writer, message: Records, done: Done) -> None:
         """Counts records as dealt with that were refused as a whole."""
         run, state = self._known(writer)
-        state.refused += 1
+        self._refused += 1
         last = message.seq + message.n - 1
         if message.seq >= 0 and 0 < message.n <= intake.MOST_RECORDS and state.seq < last < intake.HIGHEST:
             state.seq = last
@@ -271,8 +275,9 @@ class Pipeline:
             self._submit(run, Intake(run_id, transitions=transitions, changes=changes or {}), None)
 
     def tidy(self, now_ns: int) -> None:
-        """Lets ended runs go from memory; their rows stay in the fleet."""
+        """Lets ended runs go from memory, their rows stay in the fleet; and writers that are gone."""
         for run in list(self.roster.active.values()):
+            run.prune()
             quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS
             if run.state.ended and quiet and not run.pending and not run.connected:
                 self.roster.retire(run.id)
@@ -303,7 +308,7 @@ class Pipeline:
         snapshot = run.snapshot(now_ns, records=settings.snapshot_records, after_ns=after_ns, anyway=save)
         changes = dict(made.changes)
         if snapshot is not None:
-            changes["board"] = {"arrival": run.arrival, **run.board.saved()}
+            changes["board"] = run.saved
         seq, event = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
         commit = Commit(run, state, run.arrival, seq, event, made.transitions)
         done = partial(self._commits.ring, commit)
@@ -314,7 +319,7 @@ class Pipeline:
 
     def _await(self, state: WriterState, done: Done) -> None:
         """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
-        if (state.durable_seq, state.durable_event) == (state.seq, state.event):
+        if state.settled:
             done()
         else:
             state.waiting.add(done)
@@ -365,8 +370,8 @@ class Pipeline:
             "rule_crashes": sum(run.crashes for run in runs),
             "trainers": sum(state.connections for state in states),
             "runs": len(self.roster.active),
-            "refused": sum(state.refused for state in states),
-            "gaps": sum(state.gaps for state in states),
+            "refused": self._refused,
+            "gaps": self._gaps,
         }
 
     # The fleet
@@ -385,7 +390,7 @@ class Pipeline:
 def _call(state: WriterState) -> None:
     """Tells everyone who waits on this writer; forgets them once nothing is on its way."""
     waiting = list(state.waiting)
-    if (state.durable_seq, state.durable_event) == (state.seq, state.event) and state.held is None:
+    if state.settled and state.held is None:
         state.waiting.clear()
     for done in waiting:
         done()
