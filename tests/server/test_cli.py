@@ -2,37 +2,72 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from typer.testing import CliRunner
+from websockets.sync.client import connect
 
-from tocsin_server.cli import app
+from tocsin.protocol import (
+    PATH,
+    Ack,
+    Hello,
+    Records,
+    WriterId,
+    decode_server,
+    encode,
+    little_endian,
+)
+from tocsin_server.cli import app, main
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def tocsin(tmp_path: Path) -> Run:
-    """``tocsin("token", "list")``: the command on a data directory of its own."""
+def tocsin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """``tocsin("token", "list")``: the command on a data directory of its own, in this process."""
+    monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    mask = os.umask(0o022)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["tocsin-server", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
+
+    yield run
+    os.umask(mask)
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Run:
+    """``serving("--host", "0.0.0.0")``: a server that is expected not to start, as a process."""
 
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tocsin_server", *arguments],
+            [sys.executable, "-m", "tocsin_server", "serve", "--port", "0", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
             cwd=tmp_path,
-            env=os.environ | {"TOCSIN_DATA_DIR": str(tmp_path), "COLUMNS": "200"} | environ,
+            env=os.environ | {"TOCSIN_DATA_DIR": str(tmp_path)} | environ,
         )
 
     return run
@@ -84,7 +119,10 @@ def test_a_running_server_knows_new_and_revoked_tokens(
     """At once the one, within two seconds the other."""
     server = start_server()
     secret = tocsin("token", "create", "me", "--scope", "read").stdout.strip()
-    ask = {"url": f"{server.base}/api/v1/session", "headers": {"authorization": f"Bearer {secret}"}}
+    ask: dict[str, Any] = {
+        "url": f"{server.base}/api/v1/session",
+        "headers": {"authorization": f"Bearer {secret}"},
+    }
     assert httpx.get(**ask).json()["name"] == "me"
     token_id = next(
         line for line in tocsin("token", "list").stdout.splitlines() if line.endswith("me")
@@ -99,47 +137,74 @@ def test_the_login_link_can_be_renewed(
     """The old link ends while the server runs."""
     server = start_server()
     assert tocsin("token", "revoke", "admin").returncode == 0
-    ask = {"url": f"{server.base}/api/v1/session", "headers": server.headers}
+    ask: dict[str, Any] = {"url": f"{server.base}/api/v1/session", "headers": server.headers}
     eventually(lambda: httpx.get(**ask).status_code == 401, "the old link to end")
 
 
 def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
-    """Unknown names, unfit projects, settings and databases: one sentence each, exit status 2."""
+    """Unknown names, unfit projects and databases: one sentence each, exit status 2."""
     assert "token list" in said(tocsin("token", "revoke", "t_none"))
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
     assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
-    assert "setting port" in said(tocsin("serve", TOCSIN_PORT="http"))
-    assert "sqlite:///FILE" in said(tocsin("serve", "--port", "0", "--database-url", "nonsense"))
-    assert "sqlite" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
+    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
+    assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
 
 
-def test_a_taken_port_is_said(tocsin: Run) -> None:
-    """Not a traceback of uvicorn."""
+def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> None:
+    """Settings, database, directory, port: no traceback of uvicorn or SQLAlchemy."""
+    (tmp_path / "file").touch()
+    assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
+    assert "sqlite:///FILE" in said(serving("--database-url", "nonsense"))
+    assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
     with socket.create_server(("127.0.0.1", 0)) as other:
-        assert "expected a free port" in said(tocsin("serve", "--port", str(other.getsockname()[1])))
+        assert "expected a free port" in said(serving("--port", str(other.getsockname()[1])))
 
 
-def test_other_machines_are_let_in_only_with_tokens(tocsin: Run) -> None:
+def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -> None:
     """--host 0.0.0.0 without tokens prints the commands that make them, and with one of them the other."""
-    refused = said(tocsin("serve", "--host", "0.0.0.0", "--port", "0"))
+    refused = said(serving("--host", "0.0.0.0"))
     assert "token create trainers --scope ingest" in refused
     assert "token create me --scope admin" in refused
     tocsin("token", "create", "trainers", "--scope", "ingest")
-    refused = said(tocsin("serve", "--host", "0.0.0.0", "--port", "0"))
+    refused = said(serving("--host", "0.0.0.0"))
     assert "trainers" not in refused
     assert "token create me" in refused
 
 
-def test_a_second_server_on_the_same_data_is_refused(tocsin: Run, start_server: Callable[..., Any]) -> None:
+def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server: Callable[..., Any]) -> None:
     """It would number the other one's records."""
     start_server()
-    assert "no other server" in said(tocsin("serve", "--port", "0"))
+    assert "no other server" in said(serving())
 
 
-def test_a_read_only_directory_is_said(tocsin: Run, tmp_path: Path) -> None:
-    """The path that cannot be written, not a traceback."""
-    (tmp_path / "file").touch()
-    assert "file" in said(tocsin("serve", "--port", "0", "--data-dir", str(tmp_path / "file" / "data")))
+def test_an_export_holds_every_record(tocsin: Run, start_server: Callable[..., Any], tmp_path: Path) -> None:
+    """By the run's name, to a file or to standard output, while the server runs."""
+    server = start_server()
+    report(server, [math.nan, math.inf, -0.0])
+    tocsin("export", "exported", "--output", "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["values"]["loss"] for line in lines] == ["NaN", "Infinity", -0.0]
+    done = tocsin("export", "r_exported", "--format", "csv")
+    assert [line.split(",")[-1] for line in done.stdout.splitlines()] == ["loss", "nan", "inf", "-0.0"]
+    assert done.stderr == "3 records\n"
+
+
+def report(server: Any, losses: list[float]) -> None:
+    """One trainer that sends these losses and waits until they are durable."""
+    now_ns = time.time_ns()
+    who = WriterId("a", 0, "boot", 1, now_ns)
+    token = server.trainer_token
+    hello = Hello(1, token, "p", "exported", "r_exported", who, 1, "node", now_ns)
+    n = len(losses)
+    times = little_endian("q", [now_ns] * n)
+    records = Records(0, n, little_endian("q", range(n)), times, {"loss": little_endian("d", losses)})
+    with connect(server.base.replace("http", "ws", 1) + PATH) as socket:
+        for message in (hello, records):
+            socket.send(encode(message))
+        durable = -1
+        while durable < n - 1:
+            answer = decode_server(cast(bytes, socket.recv(30)))
+            durable = answer.seq if isinstance(answer, Ack) else durable
 
 
 def test_migrate_is_quiet_and_repeatable(tocsin: Run) -> None:
