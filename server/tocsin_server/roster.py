@@ -74,7 +74,8 @@ def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settin
         arrival=recovery.last_arrival,
         now_ns=now_ns,
     )
-    run.pulse.restore((facts.board or {}).get("pulse") or {})
+    if board_upto >= 0:
+        run.pulse.restore(facts.board.get("pulse") or {})
     run.series.update(series.name for series in facts.series)
     run.relive(recovery.replay, board_upto=board_upto)
     return run

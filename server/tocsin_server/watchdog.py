@@ -24,6 +24,10 @@ STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED
 """Rules of this kind, the gravest first, and what they make of a run."""
 
 
+GRACE_NS = 30_000_000_000
+"""After a restart trainers may take so long to come back before anything is concluded."""
+
+
 def liveness(run: ActiveRun, started_ns: int) -> Liveness:
     """What the server's clock knows of ``run``."""
     phase, since_ns = run.pulse.phase
@@ -51,9 +55,19 @@ def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
     """What is new to say of ``run``: a finding that only repeats itself is left out."""
     facts = liveness(run, started_ns)
     said = [*trainer_lost.judge(facts, now_ns), *stalled.judge(facts, now_ns)]
-    return [
-        finding for finding in said if not any(_repeats(finding, alert) for alert in run.board.open_alerts)
-    ]
+    return [finding for finding in said if _is_news(run, finding, started_ns, now_ns)]
+
+
+def _is_news(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
+    repeated = any(_repeats(finding, alert) for alert in run.board.open_alerts)
+    return not repeated and not _too_soon(run, finding, started_ns, now_ns)
+
+
+def _too_soon(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
+    """Whether a stall seems over only because the server restarted: no record has come since."""
+    over = finding.rule == stalled.INFO.id and finding.state is AlertState.RESOLVED
+    quiet = (run.pulse.last_record_ns or 0) <= started_ns and not run.state.ended
+    return over and quiet and (run.connected or now_ns - started_ns < GRACE_NS)
 
 
 def _repeats(finding: Finding, alert: Alert) -> bool:

@@ -107,6 +107,34 @@ def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, 
     assert after(again, 31) == [("lost", ("trainer-lost",))] * 5
 
 
+def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """A run that was stalled is so after a restart, with the same alert, until a record comes."""
+    server = run_server(snapshot_records=1)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    assert after(server, 70) == [("stalled", ("stalled",))]
+    server.stop()
+    again = run_server(tmp_path)
+    trainer = dial(again.base, "r1", again.token)
+    assert after(again, 1) == [("stalled", ("stalled",))]
+    trainer.acked(trainer.train([1], loss=[1.0]))
+    assert after(again, 1) == [("running", ())]
+
+
+def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """The usual pace of a run is remembered over a restart."""
+    server = run_server(snapshot_records=1)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    server.pipeline.roster.active["r1"].pulse.intervals_s.append(300.0)
+    trainer.acked(trainer.train([1], loss=[1.0]))
+    server.stop()
+    again = run_server(tmp_path)
+    dial(again.base, "r1", again.token)
+    assert after(again, 1000) == [("running", ())]
+    assert after(again, 1600) == [("stalled", ("stalled",))]
+
+
 def test_lost_is_durable(run_server: Start, dial: Dial, eventually: Any, tmp_path: Any) -> None:
     """A run that was lost before a restart is lost after it, with the same alert."""
     server = run_server()
