@@ -145,8 +145,8 @@ def _advice(refused: protocol.Refused, token: str) -> str:
     if refused.code == "protocol-version":
         return f"{sentence} Update the older side (pip install -U tocsin, or the server)."
     if refused.code in ("bad-token", "token-scope"):
-        source = "TOCSIN_TOKEN" if token else "No token is set: set TOCSIN_TOKEN"
-        return f"{sentence} {source}; `tocsin-server token create` makes one."
+        hint = "Look at TOCSIN_TOKEN" if token else "No token is set: set TOCSIN_TOKEN"
+        return f"{sentence} {hint}; `tocsin-server token create` makes one."
     return sentence
 
 

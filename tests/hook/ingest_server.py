@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
@@ -100,7 +100,7 @@ class IngestServer:
         self.largest_flight = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._server: Server | None = None
+        self._open: set[ServerConnection] = set()
 
     @property
     def url(self) -> str:
@@ -137,15 +137,14 @@ class IngestServer:
         listening = serve(
             self._talk, "127.0.0.1", self.port, ping_interval=None, process_request=self._answer
         )
-        async with listening as self._server:
-            self.port = next(iter(self._server.sockets)).getsockname()[1]
+        async with listening as server:
+            self.port = next(iter(server.sockets)).getsockname()[1]
             ready.set()
             await self._stopped.wait()
             self._abort()
 
     def _abort(self) -> None:
-        assert self._server is not None
-        for connection in self._server.connections:
+        for connection in list(self._open):
             connection.transport.abort()
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -154,8 +153,12 @@ class IngestServer:
         return connection.respond(200 if request.path == "/api/v1/health" else 404, self.health)
 
     async def _talk(self, connection: ServerConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):
-            await self._converse(connection)
+        self._open.add(connection)
+        try:
+            with contextlib.suppress(ConnectionClosed):
+                await self._converse(connection)
+        finally:
+            self._open.discard(connection)
 
     async def _converse(self, connection: ServerConnection) -> None:
         self.connections += 1
