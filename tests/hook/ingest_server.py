@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -96,6 +97,7 @@ class IngestServer:
         self.say: list[protocol.Alert | protocol.Request | protocol.Refused] = []
         self.health = '{"status": "ok", "version": "0.1.0"}'
         self.token: str | None = None
+        self.tls: ssl.SSLContext | None = None
         self.connections = 0
         self.largest_flight = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,7 +137,7 @@ class IngestServer:
     async def _serve(self, ready: threading.Event) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         listening = serve(
-            self._talk, "127.0.0.1", self.port, ping_interval=None, process_request=self._answer
+            self._talk, "127.0.0.1", self.port, ping_interval=None, process_request=self._answer, ssl=self.tls
         )
         async with listening as server:
             self.port = next(iter(server.sockets)).getsockname()[1]
