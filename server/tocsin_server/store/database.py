@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
@@ -102,9 +103,7 @@ def _upgrade(connection: Connection, revision: str) -> None:
 
 
 def _sqlite(url: URL) -> Engine:
-    file = Path(str(url.database))
-    if not file.as_posix().startswith("file:"):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         url, pool_size=1, max_overflow=0, pool_timeout=60, connect_args={"check_same_thread": False}
     )
@@ -122,7 +121,8 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _sqlite_reader(url: URL) -> Engine:
-    read_only = url.set(database=f"file:{url.database}").update_query_dict({"mode": "ro", "uri": "true"})
+    file = f"file:{quote(str(url.database))}"
+    read_only = url.set(database=file).update_query_dict({"mode": "ro", "uri": "true"})
     engine = create_engine(read_only, pool_size=8, max_overflow=24, connect_args={"check_same_thread": False})
     _on_connect(engine, f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", "PRAGMA query_only=1")
     _begin_with(engine, "BEGIN")

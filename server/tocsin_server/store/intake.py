@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, case
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.domain import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
@@ -151,7 +151,13 @@ def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
         alike.setdefault(tuple(sorted(values)), []).append(row | {"of_run": run_id})
     for names, rows in alike.items():
         statement = run.update().where(run.c.id == bindparam("of_run"))
-        connection.execute(statement.values({name: bindparam(f"to_{name}") for name in names}), rows)
+        connection.execute(statement.values({name: _change(name) for name in names}), rows)
+
+
+def _change(name: str) -> ColumnElement[Any]:
+    """The new value of a run column; old records brought in late do not make a run seen earlier."""
+    told: ColumnElement[Any] = bindparam(f"to_{name}", type_=run.c[name].type)
+    return case((run.c[name] > told, run.c[name]), else_=told) if name == "last_seen_ns" else told
 
 
 def _checked(changes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """A window of some series at the resolution of a screen: tail, chunks and pyramid in one answer.
 
 Cost follows the buckets asked for: exact records where the window holds no more of them, else
-sealed records decoded where they are few, else the coarsest level of the pyramid that has a
-bucket for each bucket asked. A bucket that touches the window is in the answer, so nothing at
+sealed records decoded where they are few, else the coarsest level of the pyramid that has at
+least half as many buckets as were asked. A bucket that touches the window is in the answer, so nothing at
 its edge is lost. Functions of a Connection; the connection's transaction is the moment.
 """
 
@@ -248,8 +248,8 @@ def _from_pyramid(
 
 
 def _level(records: int, buckets: int) -> int:
-    """The coarsest level, by position, with a bucket of its own for each bucket asked."""
-    serving = [i for i, size in enumerate(pyramid.LEVELS) if records // size >= buckets]
+    """The coarsest level, by position, with at least half as many buckets as were asked."""
+    serving = [i for i, size in enumerate(pyramid.LEVELS) if records // size >= buckets / 2]
     return serving[-1] if serving else 0
 
 

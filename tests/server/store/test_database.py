@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -13,7 +14,7 @@ from sqlalchemy import insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from tocsin_server.store.database import Database, database_url
+from tocsin_server.store.database import Database, database_url, migrate, open_database
 from tocsin_server.store.tables import BODIES, RUN_TABLES, metadata, run, series
 
 
@@ -80,6 +81,18 @@ def test_other_databases_are_refused_with_a_sentence(bad: str) -> None:
     """What we cannot keep a month of steps in is refused before anything is written."""
     with pytest.raises(ValueError, match="database URL: expected"):
         database_url(bad)
+
+
+def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
+    """Spaces, #, ? and % in a path lead both engines to the same file."""
+    file = tmp_path / "a b#c%20?d" / "tocsin.db"
+    url = URL.create("sqlite", database=str(file))
+    migrate(url)
+    opened = open_database(url)
+    with opened.reader.connect() as connection:
+        assert connection.execute(select(run)).all() == []
+    opened.close()
+    assert file.is_file()
 
 
 def test_heroku_style_urls_work() -> None:

@@ -194,7 +194,7 @@ def test_the_default_view_opens_no_chunk(room: Any) -> None:
     answer = reader.series("long", ["loss"], buckets=300)
     read = _bytes_read() - before
     fresh.close()
-    assert answer.level == 256
+    assert answer.level == 1024
     assert read < len(steps) * 8 / 10
 
 

@@ -79,6 +79,15 @@ def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, a
     assert stored(database, run.c.state, run.c.ended_ns, run.c.error) == [("failed", 7, {"type": "OOM"})]
 
 
+def test_a_run_is_never_seen_earlier_than_before(database: Database, store: StoreWriter, admit: Any) -> None:
+    """A late change keeps the later time; a newer one moves it."""
+    admit(now_ns=50)
+    for told in (40, 60, 55):
+        store.submit(Intake("r1", changes={"last_seen_ns": told}))
+        store.call(lambda connection: None).result(30)
+    assert stored(database, run.c.last_seen_ns) == [(60,)]
+
+
 def test_an_impossible_intake_does_not_hold_up_the_others(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
