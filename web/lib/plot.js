@@ -52,10 +52,16 @@ export function colour(name) {
 /** @param {string} rgb @param {number} share */
 const alpha = (rgb, share) => `rgba(${(rgb.match(/[\d.]+/g) ?? []).slice(0, 3).join(",")},${share})`;
 
-/** Margins of every plot area, in pixels: the same for all, so that one cross line fits. */
+/** @type {{ left: number, right: number } | null} */
+let sides = null;
+addEventListener("resize", () => { sides = null; });
+
+/** Margins of every plot area, in pixels: the same for all, so that one cross line fits. Read once a size of the window: asking for styles costs a layout. */
 export function margins() {
+  if (sides) return sides;
   const style = getComputedStyle(document.documentElement);
-  return { left: parseFloat(style.getPropertyValue("--chart-left")) || 54, right: parseFloat(style.getPropertyValue("--chart-right")) || 14 };
+  sides = { left: parseFloat(style.getPropertyValue("--chart-left")) || 54, right: parseFloat(style.getPropertyValue("--chart-right")) || 14 };
+  return sides;
 }
 
 /** @param {Drawn} drawn */
@@ -103,13 +109,24 @@ function traces({ picture, colour: name }) {
 /** @param {number[]} x @param {number} row @param {string} symbol @param {string} ink @param {number} width */
 const rail = (x, row, symbol, ink, width) => ({ type: "scatter", mode: "markers", x, y: x.map(() => row), yaxis: "y2", marker: { symbol, size: 9, color: ink, line: { width, color: ink } }, hoverinfo: "skip", cliponaxis: false });
 
-/** Plots of one page: draws what changed, once a frame, when it is on screen and nobody is dragging in it. */
+/** Time a frame may spend on drawing before the rest waits for the next: a page with many charts stays quick to touch. */
+const BUDGET_MS = 12;
+/** After drawing, rest for this many times as long as it took, so that a slow machine keeps most of its time; at most so long. */
+const REST = 1.5;
+const LONGEST_REST_MS = 400;
+
+/** @typedef {{ seen: boolean, bound: boolean, width: number, height: number }} PlotState @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels */
+
+/** Plots of one page: draws what changed, a few a frame, when it is on screen and nobody is dragging in it. */
 export class Plots {
-  /** @type {Map<HTMLElement, () => Drawn | null>} */
+  /** @type {Map<HTMLElement, Draw>} */
   #dirty = new Map();
-  /** @type {Map<HTMLElement, { seen: boolean, bound: boolean }>} */
+  /** @type {Map<HTMLElement, PlotState>} */
   #known = new Map();
   #frame = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #rest;
+  #spent = 0;
   #held = false;
 
   /** @param {PlotlyStatic} plotly @param {(range: [number, number] | null) => void} zoomed null: back to all */
@@ -117,18 +134,20 @@ export class Plots {
     this.plotly = plotly;
     this.zoomed = zoomed;
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
+    this.sizes = new ResizeObserver((entries) => this.#resized(entries));
     this.hold = () => { this.#held = true; };
     this.release = () => { this.#held = false; this.#ask(); };
     addEventListener("pointerup", this.release);
     addEventListener("pointercancel", this.release);
   }
 
-  /** Draws `div` by `draw` at the next frame in which it can be seen; the last call wins. @param {HTMLElement} div @param {() => Drawn | null} draw */
+  /** Draws `div` by `draw` at the next frame in which it can be seen; the last call wins. @param {HTMLElement} div @param {Draw} draw */
   draw(div, draw) {
     if (!this.#known.has(div)) {
-      this.#known.set(div, { seen: false, bound: false });
+      this.#known.set(div, { seen: false, bound: false, width: 0, height: 0 });
       div.addEventListener("pointerdown", this.hold);
       this.watcher.observe(div);
+      this.sizes.observe(div);
     }
     this.#dirty.set(div, draw);
     this.#ask();
@@ -137,13 +156,16 @@ export class Plots {
   /** @param {HTMLElement} div */
   drop(div) {
     this.watcher.unobserve(div);
+    this.sizes.unobserve(div);
     this.#dirty.delete(div);
     if (this.#known.delete(div)) this.plotly.purge(div);
   }
 
   close() {
     cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#rest);
     this.watcher.disconnect();
+    this.sizes.disconnect();
     removeEventListener("pointerup", this.release);
     removeEventListener("pointercancel", this.release);
     for (const div of [...this.#known.keys()]) this.drop(div);
@@ -158,27 +180,54 @@ export class Plots {
     this.#ask();
   }
 
-  #ask() {
-    if (!this.#frame && this.#dirty.size) this.#frame = requestAnimationFrame(() => this.#paint());
+  /** @param {ResizeObserverEntry[]} entries */
+  #resized(entries) {
+    for (const { target, contentRect } of entries) {
+      const state = this.#known.get(/** @type {HTMLElement} */ (target));
+      if (state) Object.assign(state, { width: Math.round(contentRect.width), height: Math.round(contentRect.height) });
+    }
+    this.#ask();
   }
 
+  #ask() {
+    if (!this.#frame && !this.#rest && this.#dirty.size) this.#frame = requestAnimationFrame(() => this.#paint());
+  }
+
+  /** Draws what fits into the budget, in the order asked for; the rest in the next frames. */
   #paint() {
     this.#frame = 0;
     if (this.#held) return;
+    const began = performance.now();
+    let over = false;
     for (const [div, draw] of this.#dirty) {
-      if (!this.#known.get(div)?.seen || !div.clientWidth) continue;
+      const state = this.#known.get(div);
+      if (!state?.seen || !state.width || !state.height) continue;
+      if ((over = performance.now() - began > BUDGET_MS)) break;
       this.#dirty.delete(div);
-      const drawn = draw();
-      if (drawn) void this.#react(div, drawn);
+      this.#react(div, state, draw);
     }
+    this.#spent += performance.now() - began;
+    if (over) this.#ask();
+    else this.#pause();
   }
 
-  /** @param {HTMLElement} div @param {Drawn} drawn */
-  async #react(div, drawn) {
-    const size = { width: div.clientWidth, height: div.clientHeight };
-    const plot = await this.plotly.react(div, traces(drawn), { ...layout(drawn), ...size }, CONFIG);
-    const state = this.#known.get(div);
-    if (!state || state.bound) return;
+  #pause() {
+    const rest = Math.min(LONGEST_REST_MS, this.#spent * REST);
+    this.#spent = 0;
+    this.#rest = setTimeout(() => { this.#rest = undefined; this.#ask(); }, rest);
+  }
+
+  /** @param {HTMLElement} div @param {PlotState} state @param {Draw} draw */
+  #react(div, state, draw) {
+    const { left, right } = margins(), drawn = draw(state.width - left - right);
+    if (!drawn) return;
+    const done = this.plotly.react(div, traces(drawn), { ...layout(drawn), width: state.width, height: state.height }, CONFIG);
+    if (!state.bound) void done.then((plot) => this.#bind(plot, state));
+  }
+
+  /** @param {PlotDiv} plot @param {PlotState} state */
+  #bind(plot, state) {
+    if (state.bound) return;
     state.bound = true;
     plot.on("plotly_relayout", (change) => this.#relaid(change));
     plot.on("plotly_doubleclick", () => this.zoomed(null));

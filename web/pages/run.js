@@ -159,7 +159,7 @@ class RunPage {
     if (this.failure) this.failure.hidden = true;
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
     if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
-    this.draw();
+    this.#drawVitals();
   }
 
   /** @param {Error} error */
@@ -211,7 +211,14 @@ class RunPage {
     return new Set([...this.run.series.map((each) => each.name), ...live]);
   }
 
+  /** All charts: the window, the theme or the size changed. */
   draw() {
+    this.#drawVitals();
+    if (!this.closed) this.others.draw();
+  }
+
+  /** New records came. The other series have a feed of their own. */
+  #drawVitals() {
     if (this.closed) return;
     const zoomed = this.view.from !== null, following = this.view.follow !== null, [a, b] = this.range();
     this.resetButton?.toggleAttribute("disabled", !zoomed && !following);
@@ -222,7 +229,6 @@ class RunPage {
     if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
     if (this.plots && this.base.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
-    this.others.draw();
   }
 
   #tape() {
@@ -321,7 +327,7 @@ class RunPage {
   /** @param {StepWindow} window */
   #finer(window) {
     if (this.fine?.ready) { this.fine.close(); this.fine = null; }
-    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: () => this.draw(), failed: (error) => this.#failed(error) });
+    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: () => this.#drawVitals(), failed: (error) => this.#failed(error) });
     void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
   }
 

@@ -5,7 +5,6 @@ import { el, refill, say } from "../lib/dom.js";
 import { Feed } from "../lib/feed.js";
 import { counted } from "../lib/format.js";
 import { picture } from "../lib/picture.js";
-import { margins } from "../lib/plot.js";
 import { isOther, other } from "../panels/other.js";
 import { Panel } from "./panel.js";
 
@@ -73,14 +72,14 @@ export class Others {
   draw() {
     const plots = this.source.plots();
     if (!plots || !this.feed.ready) return;
-    for (const [name, panel] of this.panels) plots.draw(panel.plot, () => this.#drawn(name, panel));
+    for (const [name, panel] of this.panels) plots.draw(panel.plot, (width) => this.#drawn(name, panel, width));
     this.tell(this.step);
   }
 
-  /** @param {string} name @param {Panel} panel */
-  #drawn(name, panel) {
-    const scene = this.source.scene(), { left, right } = margins();
-    const drawn = picture(panel.kind.drawing, this.feed.set.get(name), [], scene.range, panel.plot.clientWidth - left - right, panel.log);
+  /** @param {string} name @param {Panel} panel @param {number} width */
+  #drawn(name, panel, width) {
+    const scene = this.source.scene();
+    const drawn = picture(panel.kind.drawing, this.feed.set.get(name), [], scene.range, width, panel.log);
     panel.drew(drawn);
     return { picture: drawn, bands: bands(scene.alerts, scene.last), edges: [], xticks: true, colour: panel.kind.colour, nticks: 4 };
   }

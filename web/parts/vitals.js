@@ -39,15 +39,15 @@ export class Vitals {
   draw(plots) {
     const { reported } = this.source.scene();
     for (const panel of this.panels.slice(0, -1)) panel.absent(reported !== null && !reported.has(panel.kind.name));
-    this.panels.forEach((panel, i) => plots.draw(panel.plot, () => this.#drawn(panel, i === this.panels.length - 1)));
+    this.panels.forEach((panel, i) => plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)));
     this.#placeFlags();
     this.cross.refresh();
   }
 
-  /** @param {Panel} panel @param {boolean} bottom */
-  #drawn(panel, bottom) {
-    const scene = this.source.scene(), { left, right } = margins();
-    const drawn = picture(panel.kind.drawing, scene.layers(panel.kind.name), panel.kind.skips ? scene.layers("skipped") : [], scene.range, panel.plot.clientWidth - left - right, panel.log);
+  /** @param {Panel} panel @param {number} width @param {boolean} bottom */
+  #drawn(panel, width, bottom) {
+    const scene = this.source.scene();
+    const drawn = picture(panel.kind.drawing, scene.layers(panel.kind.name), panel.kind.skips ? scene.layers("skipped") : [], scene.range, width, panel.log);
     panel.drew(drawn);
     return { picture: drawn, bands: bands(scene.alerts, scene.last), edges: edgesOf(scene.alerts, scene.chosen), xticks: bottom, colour: panel.kind.colour };
   }
