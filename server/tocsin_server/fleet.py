@@ -6,6 +6,7 @@ counts, trainer health. It is saved beside the rule snapshots and restored after
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ import numpy as np
 
 from tocsin.protocol import Alive
 from tocsin_server import exactjson
-from tocsin_server.domain import Alert, RecordBatch, RunState, Severity
-from tocsin_server.sparks import Spark
+from tocsin_server.domain import F64, Alert, RecordBatch, RunState, Severity
+from tocsin_server.sparks import SHORT, Spark
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
 SPEED_WINDOW_NS = 30_000_000_000
@@ -72,12 +73,12 @@ class RunBoard:
         for name, column in batch.columns.items():
             base, _, suffix = name.partition("/")
             if base in VITALS:
-                self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
+                self._counts.nonfinite += _nonfinite(column.v)
                 if not suffix:
                     steps = batch.step if column.at is None else batch.step[column.at]
                     self.sparks.setdefault(name, Spark()).take(steps, column.v)
             elif base == "skipped":
-                self._counts.skipped += int((column.v == 1.0).sum())
+                self._counts.skipped += column.v.tolist().count(1.0)
         if batch.n and batch.writer.attempt_no >= self._counts.attempt:
             self._newest(batch, now_ns)
 
@@ -211,6 +212,12 @@ class RunBoard:
                 saved["skipped"], saved["nonfinite"], saved["attempt"], saved["last_step"], last
             )
         return board
+
+
+def _nonfinite(values: F64) -> int:
+    if values.size <= SHORT:  # a plain loop beats numpy here
+        return sum(not math.isfinite(value) for value in values.tolist())
+    return values.size - int(np.isfinite(values).sum())
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:

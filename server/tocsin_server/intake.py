@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -236,18 +237,30 @@ class StepOrder:
         """The sentence about the first series of ``sound`` whose steps do not ascend, or None."""
         if not sound.n:
             return None
+        all_steps = sound.step.tolist()
+        if all_steps[0] > self._highest and all(one < other for one, other in pairwise(all_steps)):
+            self._note(sound, all_steps)
+            return None
         found: Refused | None = None
-        in_order = int(sound.step[0]) > self._highest and bool((np.diff(sound.step) > 0).all())
         for name, column in sound.columns.items():
             steps = sound.step if column.at is None else sound.step[column.at]
             if not steps.size:
                 continue
             before = self._of_series.get(name, -1)
-            if not in_order and found is None:
+            if found is None:
                 found = _out_of_order(name, steps, before, sound.seq)
             self._of_series[name] = max(before, int(steps[-1]))
-        self._highest = max(self._highest, int(sound.step.max()))
+        self._highest = max(self._highest, *all_steps)
         return found
+
+    def _note(self, sound: Sound, steps: list[int]) -> None:
+        """Steps that ascend, as nearly always."""
+        self._highest = steps[-1]
+        for name, column in sound.columns.items():
+            if column.at is None:
+                self._of_series[name] = steps[-1]
+            elif column.at.size:
+                self._of_series[name] = steps[int(column.at[-1])]
 
 
 def _out_of_order(name: str, steps: I64, before: int, seq: int) -> Refused | None:

@@ -19,7 +19,7 @@ from tocsin_server import exactjson
 from tocsin_server.domain import F64, I64
 
 MOST_BUCKETS = 72
-_SHORT = 24
+SHORT = 24
 """Up to so many values a plain loop beats numpy."""
 
 
@@ -81,7 +81,7 @@ class Bucket:
 def bucket_of(values: F64) -> Bucket:
     """One bucket over ``values`` [k]."""
     found = Bucket()
-    if values.size <= _SHORT:
+    if values.size <= SHORT:
         for value in values.tolist():
             found.add(value)
         return found
@@ -106,7 +106,8 @@ class Spark:
 
     def take(self, steps: I64, values: F64) -> None:
         """Takes ``values`` [k] at ``steps`` [k] in."""
-        if not steps.size:
+        if steps.size <= SHORT:
+            self._take_few(steps.tolist(), values.tolist())
             return
         low, high = int(steps.min()), int(steps.max())
         self._widen(low, high)
@@ -117,6 +118,15 @@ class Spark:
         cuts = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), keys.size]
         for start, stop in pairwise(cuts):
             self._put(int(keys[start]), bucket_of(values[start:stop]))
+
+    def _take_few(self, steps: list[int], values: list[float]) -> None:
+        for step, value in zip(steps, values, strict=True):
+            if self.first is None or self.last is None or not self.first <= step <= self.last:
+                self._widen(step, step)
+            bucket = self.buckets.get(step // self.width)
+            if bucket is None:
+                bucket = self.buckets[step // self.width] = Bucket()
+            bucket.add(value)
 
     def _put(self, key: int, bucket: Bucket) -> None:
         found = self.buckets.get(key)

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tocsin import protocol
 from tocsin.protocol import Ack, Alert, Event, Finish, Refused
@@ -285,10 +288,16 @@ def test_a_writer_above_its_rate_is_delayed_and_loses_nothing(run_server: Start,
     assert len(stored(server, "r1")) == 250
 
 
+def test_a_page_of_another_site_may_not_report(run_server: Start) -> None:
+    """A browser that another site sent here is refused before the handshake ends, cookie or not."""
+    server = run_server()
+    url = server.base.replace("http", "ws") + protocol.PATH
+    with pytest.raises(InvalidStatus, match="403"), connect(url, origin=Origin("http://evil.example")):
+        pass
+
+
 def test_the_token_may_come_in_the_header(run_server: Start, dial: Dial, make_hello: Any) -> None:
     """A bearer token in the handshake is as good as one in hello."""
-    from websockets.sync.client import connect
-
     server = run_server()
     url = server.base.replace("http", "ws") + protocol.PATH
     with connect(url, additional_headers={"authorization": f"Bearer {server.token}"}) as socket:
