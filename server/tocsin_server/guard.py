@@ -11,10 +11,11 @@ import logging
 import time
 from urllib.parse import quote
 
+import anyio.to_thread
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin_server.access import Gate
+from tocsin_server.access import Gate, Identity
 from tocsin_server.origins import host_is_ours
 from tocsin_server.responses import Problem, problem_response
 from tocsin_server.settings import Settings
@@ -51,8 +52,7 @@ class Guard:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
-        identity = self._gate.session_of(connection)
-        scope.setdefault("state", {})["identity"] = identity
+        scope.setdefault("state", {})["identity"] = await self._identity(connection)
         started = time.perf_counter()
         status = 500
 
@@ -70,6 +70,12 @@ class Guard:
                 await self._app(scope, _bounded(receive, self._settings.limit_body_bytes), noting)
         finally:
             log.info("%s", request_line(scope, status, time.perf_counter() - started))
+
+    async def _identity(self, connection: HTTPConnection) -> Identity | None:
+        """An unknown token makes the gate ask the database: not on the event loop. Cookies never do."""
+        if "authorization" in connection.headers:
+            return await anyio.to_thread.run_sync(self._gate.session_of, connection)
+        return self._gate.session_of(connection)
 
     def _objection(self, connection: HTTPConnection, method: str) -> Problem | None:
         """What speaks against a request before any route sees it."""

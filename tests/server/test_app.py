@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,13 @@ def test_it_stops_while_sockets_are_open(start_server: Callable[..., Any]) -> No
 def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]) -> None:
     """A client that does not read its answer is left behind after the grace time."""
     server = start_server(TOCSIN_SHUTDOWN_S="1")
-    with httpx.stream("GET", f"{server.base}/assets/plotly-0.js"), httpx.Client() as client:
-        client.get(f"{server.base}/api/v1/health")
+    url = httpx.URL(server.base)
+    path = f"/assets/plotly-{version('plotly')}.min.js"
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((url.host, url.port))
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: {url.netloc.decode()}\r\n\r\n".encode())
+        assert client.recv(12) == b"HTTP/1.1 200"
         assert server.stop(signal.SIGTERM) == 0
 
 

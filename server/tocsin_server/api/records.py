@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -44,7 +44,7 @@ class RecordAnswer(TypedDict):
     next: str | None
 
 
-TEXTS = {
+TEXTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {kind.split(";")[0]: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()}}
 }
 
