@@ -31,9 +31,7 @@ class KeptOutbox:
     @property
     def records(self) -> list[dict[str, float]]:
         """Each record as a mapping, its step under ``step``."""
-        return [
-            {"step": item[0], **dict(zip(item[2], item[3:], strict=True))} for item in self.items
-        ]
+        return [{"step": item[0], **dict(zip(item[2], item[3:], strict=True))} for item in self.items]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """Data of the events of a kind, each with its step."""

@@ -101,7 +101,8 @@ def half_loss(net: nn.Module, batch: Tensor) -> Tensor:
     """A forward in float16 and a loss that grows with the batch."""
     with torch.autocast("cpu", dtype=torch.float16):
         out = net(batch)
-    return (out.float() * (1 + batch.abs().mean())).pow(2).mean()
+    loss: Tensor = (out.float() * (1 + batch.abs().mean())).pow(2).mean()
+    return loss
 
 
 def weights_of(net: nn.Module) -> list[Tensor]:
@@ -327,7 +328,9 @@ def _scaled(truth: Truth, *, clips: bool, fused: bool, accumulate: int = 1) -> n
             clip_grad_norm_(net.parameters(), 1.0)
         elif truth.count % EVERY == 0:
             norm = norm_of(net.parameters()) / scale
-        finite = all(bool(torch.isfinite(param.grad).all()) for param in net.parameters() if param.grad is not None)
+        finite = all(
+            bool(torch.isfinite(param.grad).all()) for param in net.parameters() if param.grad is not None
+        )
         scaler.step(optimizer)
         assert moved(before, net) == finite
         truth.note(

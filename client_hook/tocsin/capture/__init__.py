@@ -1,7 +1,7 @@
 """Where torch makes the numbers of a step, one file a signal.
 
-Every file has ``install() -> Undo``: class-level patches that serve all attached ledgers and
-are taken back when the last one leaves. ``attach`` and ``detach`` are all the rest needs.
+Every file has ``install()``: class-level patches that serve all attached ledgers and are taken
+back when the last one leaves. ``attach`` and ``detach`` are all the rest needs.
 
 torch is imported here, so nothing of this package is imported before a run wants it.
 """

@@ -18,18 +18,18 @@ from .stepper import Stepper
 _is_compiling = torch.compiler.is_compiling
 
 
-def install() -> list[patching.Undo]:
+def install() -> None:
     """Watches every clip of the process, also through names imported before."""
     if not hasattr(clip_grad, "_clip_grads_with_norm_"):
-        return _install_public()
+        _install_public()
+        return
     inner = clip_grad._clip_grads_with_norm_
-    undo = [patching.replace(clip_grad, "_clip_grads_with_norm_", _watch_clip)]
+    patching.replace(clip_grad, "_clip_grads_with_norm_", _watch_clip)
     if getattr(torch.nn.utils, "clip_grads_with_norm_", None) is inner:
-        undo.append(patching.replace(torch.nn.utils, "clip_grads_with_norm_", _watch_clip))
-    return undo
+        patching.replace(torch.nn.utils, "clip_grads_with_norm_", _watch_clip)
 
 
-def _install_public() -> list[patching.Undo]:
+def _install_public() -> None:
     """torch before 2.6 has no inner function: a clip imported by name earlier is not seen."""
     warnings.warn(
         "tocsin: this torch has no torch.nn.utils.clip_grad._clip_grads_with_norm_: clips are seen only "
@@ -37,7 +37,7 @@ def _install_public() -> list[patching.Undo]:
         RuntimeWarning,
         stacklevel=6,
     )
-    return [patching.replace(torch.nn.utils, "clip_grad_norm_", _watch_public_clip)]
+    patching.replace(torch.nn.utils, "clip_grad_norm_", _watch_public_clip)
 
 
 def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +46,10 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
         parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
     ) -> Any:
         if patching.attached and not _is_compiling():
-            _clipped(parameters, max_norm, total_norm)
+            try:
+                _clipped(parameters, max_norm, total_norm)
+            except Exception as error:
+                patching.trouble("clip", error)
         return original(parameters, max_norm, total_norm, *args, **kwargs)
 
     return clip_grads_with_norm_
@@ -59,7 +62,10 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             parameters = list(parameters)
         norm = original(parameters, max_norm, *args, **kwargs)
         if patching.attached and not _is_compiling():
-            _clipped(parameters, max_norm, norm)
+            try:
+                _clipped(parameters, max_norm, norm)
+            except Exception as error:
+                patching.trouble("clip", error)
         return norm
 
     return clip_grad_norm_

@@ -82,6 +82,7 @@ class Ledger:
         """Set where the script reports its steps itself (``run.step``)."""
         self.norm_every = _norm_every(grad_norm)
         self._wished = primary
+        self._named = 0
         self._given = {id(one): name for name, one in (optimizers or {}).items()}
         self._scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
@@ -121,18 +122,24 @@ class Ledger:
         if stepper.name:
             return stepper.name
         optimizer = stepper.ref()
-        taken = sum(1 for one in self.steppers.values() if one.name)
-        stepper.name = self._given.get(id(optimizer)) or f"opt{taken + 1}"
+        self._named += 1
+        stepper.name = self._given.get(id(optimizer)) or f"opt{self._named}"
         if self._is_primary(stepper, optimizer):
+            if self.primary is not None:
+                self.primary.append(f"/{self.primary.name}")
             self.primary = stepper
         else:
-            stepper.suffix = f"/{stepper.name}"
+            stepper.append(f"/{stepper.name}")
         return stepper.name
 
     def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
-        if self._wished is None:
-            return self.primary is None
-        return self._wished is optimizer or self._wished == stepper.name
+        """The wished one, else the first to step; an optimizer made anew for its parameters takes over."""
+        if self._wished is not None:
+            return self._wished is optimizer or self._wished == stepper.name
+        first = self.primary
+        if first is None or first.ref() is None:
+            return True
+        return not first.depth and not first.in_scaler and not stepper.params.isdisjoint(first.params)
 
     def first_step(self, stepper: Stepper, optimizer: Any) -> None:
         """Names it; a primary restored from a checkpoint continues its count of steps, approximately."""

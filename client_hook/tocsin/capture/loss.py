@@ -35,10 +35,10 @@ class _Depth:
 _depth = _Depth()
 
 
-def install() -> list[patching.Undo]:
+def install() -> None:
     """Watches every backward of the process."""
     _depth.inside = False
-    return [patching.replace(torch.autograd, "backward", _watched)]
+    patching.replace(torch.autograd, "backward", _watched)
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,16 +46,25 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def backward(*args: Any, **kwargs: Any) -> Any:
         if not patching.attached or _depth.inside or _is_compiling():
             return original(*args, **kwargs)
-        found, seen = _before(args, kwargs)
+        found, seen = _guarded(_before, args, kwargs) or ([], [])
         _depth.inside = True
         try:
             result = original(*args, **kwargs)
         finally:
             _depth.inside = False
-        _after(found, seen)
+        if found:
+            _guarded(_after, found, seen)
         return result
 
     return backward
+
+
+def _guarded(part: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return part(*args)
+    except Exception as error:
+        patching.trouble("backward", error)
+        return None
 
 
 def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
@@ -74,8 +83,7 @@ def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
 def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
     for ledger, marks in seen:
         try:
-            if found:
-                ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
+            ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
         except Exception as error:
             ledger.trouble("after backward", error)
 

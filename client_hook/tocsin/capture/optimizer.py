@@ -26,18 +26,13 @@ _is_compiling = torch.compiler.is_compiling
 _disable: Callable[..., Any] = torch.compiler.disable
 
 
-def install() -> list[patching.Undo]:
+def install() -> None:
     """Watches every optimizer of the process."""
-    hooks = [
-        register_optimizer_step_pre_hook(_eager(_before_step)),
-        register_optimizer_step_post_hook(_eager(_after_step)),
-    ]
-    undo: list[patching.Undo] = [hook.remove for hook in hooks]
-    for cls in patching.subclasses_with(torch.optim.Optimizer, "zero_grad"):
-        undo.append(patching.replace(cls, "zero_grad", _watch_zero_grad))
-    undo.append(patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad))
-    undo.append(patching.replace(torch.optim.Optimizer, "__init__", _watch_init))
-    return undo
+    patching.undo_later(register_optimizer_step_pre_hook(_eager(_before_step)).remove)
+    patching.undo_later(register_optimizer_step_post_hook(_eager(_after_step)).remove)
+    patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
+    patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
+    patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
 
 
 def _eager(hook: Callable[..., None]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from .ledger import Ledger
 
 Undo = Callable[[], None]
-Install = Callable[[], list[Undo]]
+Install = Callable[[], None]
 
 attached: tuple[Ledger, ...] = ()
 """Who is told. A tuple that is replaced, never changed: callbacks read it without a lock."""
@@ -27,7 +27,7 @@ _lock = threading.Lock()
 """Held while joining and leaving only, never by a callback."""
 
 
-def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Undo:
+def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Puts ``make(original)`` at ``owner.name``. Raises AttributeError where there is no such name."""
     original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None:
@@ -41,7 +41,20 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
         if current is wrapper:
             setattr(owner, name, original)
 
-    return undo
+    _undo.append(undo)
+
+
+def undo_later(undo: Undo) -> None:
+    """What is to be called when the last ledger leaves."""
+    _undo.append(undo)
+
+
+def replace_in_all(base: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """``replace`` on ``base`` and on every known subclass that overrides ``name``."""
+    replace(base, name, make)
+    for cls in subclasses_with(base, name):
+        if cls is not base:
+            replace(cls, name, make)
 
 
 def subclasses_with(base: type, name: str) -> list[type]:
@@ -78,18 +91,26 @@ def detach(ledger: Ledger) -> None:
             _take_back()
 
 
+def trouble(where: str, error: Exception) -> None:
+    """An internal error that concerns every ledger. The wrappers' last net: nothing gets past it."""
+    for ledger in attached:
+        ledger.trouble(where, error)
+
+
 def _bring(installs: Mapping[str, Install]) -> None:
     for signal, install in installs.items():
+        begun = len(_undo)
         try:
-            _undo.extend(install())
+            install()
             _signals[signal] = "ok"
         except Exception as error:
+            _take_back(begun)
             _signals[signal] = f"missing: {error}"
             warnings.warn(f"tocsin: no {signal} signal in this torch: {error}", RuntimeWarning, stacklevel=5)
 
 
-def _take_back() -> None:
-    while _undo:
+def _take_back(keep: int = 0) -> None:
+    while len(_undo) > keep:
         undo = _undo.pop()
         try:
             undo()

@@ -47,21 +47,22 @@ _scales: dict[int, tuple[Any, Any]] = {}
 """id(scaler) -> (weak reference, scale since its last update)."""
 
 
-def install() -> list[patching.Undo]:
+def install() -> None:
     """Watches every scaler of the process."""
-    _scaled.clear()
-    _scales.clear()
+    patching.undo_later(_forget)
     methods = {
         "scale": _watch_scale,
         "unscale_": _watch_unscale,
         "step": _watch_step,
         "update": _watch_update,
     }
-    return [
-        patching.replace(cls, name, make)
-        for name, make in methods.items()
-        for cls in patching.subclasses_with(torch.amp.GradScaler, name)
-    ]
+    for name, make in methods.items():
+        patching.replace_in_all(torch.amp.GradScaler, name, make)
+
+
+def _forget() -> None:
+    _scaled.clear()
+    _scales.clear()
 
 
 def _idle(scaler: Any) -> bool:
@@ -79,7 +80,7 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _remember(self, outputs, result)
             except Exception as error:
-                _tell(error, "scale")
+                patching.trouble("scale", error)
         return result
 
     return scale
@@ -155,12 +156,11 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def unscale_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, optimizer, *args, **kwargs)
-        if not _idle(self):
-            for ledger in patching.attached:
-                try:
-                    _unscaled(ledger, self, optimizer)
-                except Exception as error:
-                    ledger.trouble("unscale_", error)
+        for ledger in () if _idle(self) else patching.attached:
+            try:
+                _unscaled(ledger, self, optimizer)
+            except Exception as error:
+                ledger.trouble("unscale_", error)
         return result
 
     return unscale_
@@ -205,20 +205,29 @@ def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if _idle(self):
             return original(self, optimizer, *args, **kwargs)
-        opened = _open(self, optimizer)
+        opened: list[Opened] = []
         done = False
+        try:
+            _open(self, optimizer, opened)
+        except Exception as error:
+            patching.trouble("before scaler.step", error)
         try:
             result = original(self, optimizer, *args, **kwargs)
             done = True
             return result
         finally:
-            _close(self, opened, done)
+            try:
+                _close(self, opened, done)
+            except Exception as error:
+                patching.trouble("after scaler.step", error)
 
     return step
 
 
-def _open(scaler: Any, optimizer: Any) -> list[tuple[Any, Stepper, Any]]:
-    opened = []
+Opened = tuple[Any, Stepper, Any]
+
+
+def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
     for ledger in patching.attached:
         try:
             inner = unwrapped(optimizer)
@@ -235,10 +244,9 @@ def _open(scaler: Any, optimizer: Any) -> list[tuple[Any, Stepper, Any]]:
                 own_norm(stepper, inner, None)
         except Exception as error:
             ledger.trouble("before scaler.step", error)
-    return opened
 
 
-def _close(scaler: Any, opened: list[tuple[Any, Stepper, Any]], done: bool) -> None:
+def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
     for ledger, stepper, optimizer in opened:
         try:
             stepper.in_scaler, stepper.depth = False, 0
@@ -285,9 +293,16 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _idle(self):
             return original(self, *args, **kwargs)
-        before = _host_scale(self)
+        before = None
+        try:
+            before = _host_scale(self)
+        except Exception as error:
+            patching.trouble("before update", error)
         result = original(self, *args, **kwargs)
-        _updated(self, before)
+        try:
+            _updated(self, before)
+        except Exception as error:
+            patching.trouble("after update", error)
         return result
 
     return update
@@ -295,24 +310,17 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _host_scale(scaler: Any) -> Any:
     """The scale if it lies in host memory. On a device the change is seen at the next record."""
-    try:
-        scale = getattr(scaler, "_scale", None)
-        return read(scale) if not isinstance(scale, Tensor) or scale.is_cpu else None
-    except Exception:
-        return None
+    scale = getattr(scaler, "_scale", None)
+    return read(scale) if not isinstance(scale, Tensor) or scale.is_cpu else None
 
 
 def _updated(scaler: Any, before: Any) -> None:
     _scales.pop(id(scaler), None)
+    after = _host_scale(scaler)
+    if before is None or after is None or after == before:
+        return
     for ledger in patching.attached:
         try:
-            after = _host_scale(scaler)
-            if before is not None and after is not None and after != before:
-                ledger.scale_changed(ledger.scaler_name(scaler), before, after)
+            ledger.scale_changed(ledger.scaler_name(scaler), before, after)
         except Exception as error:
             ledger.trouble("update", error)
-
-
-def _tell(error: Exception, where: str) -> None:
-    for ledger in patching.attached:
-        ledger.trouble(where, error)

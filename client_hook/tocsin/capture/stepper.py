@@ -122,6 +122,11 @@ class Stepper:
         places = sorted({len(live) * k // PROBES for k in range(PROBES)}) if live else []
         self.probes = tuple(live[place] for place in places)
 
+    def append(self, suffix: str) -> None:
+        """Its names end so from now on: it is not, or no longer, the primary."""
+        self.suffix = suffix
+        self.names.clear()
+
     def marks(self) -> list[tuple[Any, Any, int]]:
         """The probes' gradients and their versions, to see whether a backward changed them."""
         out = []
