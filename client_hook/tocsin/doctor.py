@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from . import is_disabled, protocol
 from .connection import Address, Connection, LostError, resolve
 from .frames import EVENT, Frame
 from .link import wait
+from .outbox import Outbox
 from .spool import FORMAT, Header, Spool, orphans
 from .target import Target, parse_target
 
@@ -218,16 +220,29 @@ def _torch() -> Iterator[Check]:
 
 
 def _signals() -> Check:
-    """Attaches every kind of capture and takes it back."""
-    from .capture import SIGNALS
+    """Attaches capture as a run does, for a run that reports nothing, and takes it back."""
+    from . import capture
+    from .watching import Watch
 
-    missing = []
-    for name, install in SIGNALS.items():
-        try:
-            for undo in install():
-                undo()
-        except Exception as error:
-            missing.append(f"{name} ({error})")
+    ledger = capture.Ledger(Watch(Outbox(), _Nowhere()))
+    try:
+        signals = capture.attach(ledger)
+    finally:
+        capture.detach(ledger)
+    missing = [f"{name} ({state})" for name, state in signals.items() if state != "ok"]
     if missing:
         return Check("signals", False, f"not found in this torch: {', '.join(missing)}")
-    return Check("signals", True, ", ".join(SIGNALS))
+    return Check("signals", True, ", ".join(signals))
+
+
+class _Nowhere:
+    """The sender of a run that reports nothing."""
+
+    def start(self) -> None:
+        """Nothing is sent."""
+
+    def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
+        """Nothing was open."""
+
+    def forget(self) -> None:
+        """Nothing was inherited."""
