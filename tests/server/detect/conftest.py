@@ -108,7 +108,10 @@ def watch() -> Callable[..., Watched]:
 
 @pytest.fixture
 def torch_scale() -> Callable[..., tuple[list[float], list[float]]]:
-    """What ``torch.amp.GradScaler`` does: (scale used, skipped) of each update, given where it overflows."""
+    """What ``torch.amp.GradScaler`` does: (scale used, skipped) of each update, given where it overflows.
+
+    Its scale is a float32: from 2^16 it is 0 after 166 overflows.
+    """
 
     def run(
         overflows: Iterable[bool], *, init: float = 65536.0, interval: int = 2000, floor: float = 0.0
@@ -120,7 +123,7 @@ def torch_scale() -> Callable[..., tuple[list[float], list[float]]]:
             skipped.append(float(overflow))
             tracker = 0 if overflow else tracker + 1
             if overflow:
-                scale = max(scale * 0.5, floor)
+                scale = max(float(np.float32(scale * 0.5)), floor)
             elif tracker == interval:
                 scale, tracker = scale * 2.0, 0
         return scales, skipped

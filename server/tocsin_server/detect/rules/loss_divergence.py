@@ -1,7 +1,8 @@
 """loss-divergence: the loss climbs and does not come back (catalogue C3).
 
-More than twice the best smoothed loss for 50 records and rising, or above its first losses after it
-had been below half of them. Meant for losses that stay positive; silent for adversaries (GAN).
+The running median of 50 is more than twice its best and rising, or above the first losses after it
+had been below half of them; and the quartiles of then and now do not overlap, so that noise of small
+batches is no climb. Meant for losses that stay positive; silent for adversaries (GAN).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
     recover_records: int = setting(20, "records", "below the limit that are needed besides")
-    smooth: int = setting(9, "records", "of the running median")
+    smooth: int = setting(50, "records", "of the running median; also the warm-up")
     first: int = setting(10, "records", "whose median is the initial loss")
     ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
     records: int = setting(50, "records", "above that, with the later half above the earlier")
@@ -53,17 +54,17 @@ class State(RuleState):
 
     start: list[float] = msgspec.field(default_factory=list)
     initial: float | None = None
-    seen: int = 0
-    beyond: int = 0
-    """Smoothed losses in a row above the initial loss."""
-    recent: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(9))
+    initial_upper: float = 0.0
+    """The larger of the initial loss and the upper quartile of the first window."""
+    recent: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
     best: float = math.inf
+    best_upper: float = math.inf
+    """The upper quartile of the window with the best median."""
     best_step: int = 0
-    best_ns: int = 0
     positive: bool = True
     above: list[float] = msgspec.field(default_factory=list)
     left: tuple[int, int] | None = None
-    """Step and time at which the loss last left the neighbourhood of its best."""
+    """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
 
 
 class LossDivergence(Rule[Settings, State]):
@@ -108,40 +109,36 @@ class LossDivergence(Rule[Settings, State]):
             if len(state.start) == limits.first:
                 state.initial = sorted(state.start)[limits.first // 2]
                 state.start = []
-        state.seen += 1
         recent = state.recent
         recent.size = limits.smooth
         recent.push(loss)
-        if len(recent.arrived) < limits.smooth or state.initial is None:
-            return
-        self._judge(view, row, recent.ordered[limits.smooth // 2], state.initial)
-
-    def _judge(self, view: View, row: int, smooth: float, initial: float) -> None:
-        state, limits = self.state, self.settings
-        if smooth < state.best:
-            state.best, state.best_step, state.best_ns = smooth, view.step[row], view.time_ns[row]
-        risen = smooth - state.best > limits.floor * initial
-        if not (risen and smooth > limits.ratio * state.best):
-            self._below(view, row, smooth)
-            return
-        if state.left is None:
+        if loss <= state.best_upper:
+            state.left = None
+        elif state.left is None:
             state.left = (view.step[row], view.time_ns[row])
-        state.above = [*state.above, smooth][-limits.records :]
-        state.beyond = state.beyond + 1 if smooth > initial and state.best < limits.fallen * initial else 0
-        if state.seen < limits.warm_up:
+        if len(recent.arrived) >= limits.smooth and state.initial is not None:
+            self._judge(view, row, state.initial)
+
+    def _judge(self, view: View, row: int, initial: float) -> None:
+        state, limits = self.state, self.settings
+        ordered = state.recent.ordered
+        smooth, lower = ordered[limits.smooth // 2], ordered[limits.smooth // 4]
+        if smooth < state.best:
+            upper = ordered[3 * limits.smooth // 4]
+            state.initial_upper = state.initial_upper or max(initial, upper)
+            state.best, state.best_upper, state.best_step = smooth, upper, view.step[row]
+        risen = smooth - state.best > limits.floor * initial and lower > state.best_upper
+        if not (risen and smooth > limits.ratio * state.best):
+            self._below(view, row)
             return
-        if state.beyond >= limits.start_records:
+        state.above = [*state.above, smooth][-limits.records :]
+        if lower > state.initial_upper and state.best < limits.fallen * initial:
             self._ring(view, row, smooth, initial, "above-start")
         elif len(state.above) >= limits.records and self._rising():
             self._ring(view, row, smooth, initial, "rising")
 
-    def _below(self, view: View, row: int, smooth: float) -> None:
-        state = self.state
-        state.above, state.beyond = [], 0
-        if smooth <= 1.2 * state.best:
-            state.left = None
-        elif state.left is None:
-            state.left = (view.step[row], view.time_ns[row])
+    def _below(self, view: View, row: int) -> None:
+        self.state.above = []
         if self.episode.state:
             self.settle(view, row)
 
@@ -155,8 +152,8 @@ class LossDivergence(Rule[Settings, State]):
         onset = state.left or (step, view.time_ns[row])
         ratio = smooth / state.best
         evidence: list[Fact] = [
-            ("loss", smooth, "median of 9 records", step),
-            ("best loss", state.best, "median of 9 records", state.best_step),
+            ("loss", smooth, "median of 50 records", step),
+            ("best loss", state.best, "median of 50 records", state.best_step),
             ("initial loss", initial, "", None),
             ("times the best", ratio, "", None),
         ]

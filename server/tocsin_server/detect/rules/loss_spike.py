@@ -1,7 +1,8 @@
 """loss-spike: the loss leaves its own baseline upwards for a short while (catalogue C1).
 
 Robust rule, measured on real logs: above median(50) + 8 x 1.4826 MAD and more than 20 % above the
-median. Losses that are not all positive are judged by the deviation only. Outliers do not enter the
+median. Losses that are all positive must leave by as
+many deviations of their logarithms too. Others are judged by the deviation only. Outliers do not enter the
 baseline; a level that stays is adopted after a while.
 """
 
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.detect.rolling import RollingMedian
+from tocsin_server.detect.rolling import MAD_TO_SIGMA, RollingMedian, middle
 from tocsin_server.detect.rule import (
     CRITICAL,
     FIRING,
@@ -42,7 +43,7 @@ class Settings(RuleSettings):
     window: int = setting(50, "records", "of the baseline; also the warm-up")
     deviations: float = setting(8.0, "robust sigma", "above the median")
     relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
-    floor: float = setting(0.01, "of the first losses", "least height, for losses near 0")
+    floor: float = setting(0.02, "of the first losses", "least height, for losses near 0")
     confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
     alone: float = setting(2.0, "x median", "height at which one record is enough")
     critical_ratio: float = setting(3.0, "x median", "height that, sustained, is critical")
@@ -120,7 +121,14 @@ class LossSpike(Rule[Settings, State]):
         height = loss - median
         if state.positive and height <= limits.relative * median:
             return False
-        return height > limits.floor * state.first and height > limits.deviations * base.sigma
+        if height <= limits.floor * state.first or height <= limits.deviations * base.sigma:
+            return False
+        return not state.positive or self._leaves_in_ratio(loss, median)
+
+    def _leaves_in_ratio(self, loss: float, median: float) -> bool:
+        """The same in logarithms: losses of small batches are skewed, and many times the median is usual."""
+        spread = [abs(math.log(value / median)) for value in self.state.base.ordered if value > 0]
+        return math.log(loss / median) > self.settings.deviations * MAD_TO_SIGMA * middle(sorted(spread))
 
     def _closely(self, view: View, row: int, loss: float) -> None:
         """Record by record while there is, or was just now, something to see."""

@@ -20,7 +20,7 @@ def test_twice_the_best_and_rising(watch: Any) -> None:
     run.records(loss=learning(300) + [1.0 * 1.02**step for step in range(120)])
     finding = run.firing(DIVERGENCE)[0]
     assert finding.severity == "critical"
-    assert 290 <= finding.onset_step <= 330
+    assert 300 <= finding.onset_step <= 310
 
 
 def test_above_the_start_after_having_learned(watch: Any) -> None:
@@ -72,3 +72,11 @@ def test_resolves_when_the_loss_is_back(watch: Any) -> None:
     run = watch()
     run.records(loss=learning(300) + [20.0] * 40 + [1.0] * 400)
     assert run.states(DIVERGENCE) == ["firing", "recovering", "resolved"]
+
+
+def test_noise_of_small_batches_raises_nothing(watch: Any) -> None:
+    """The best window of very noisy losses is far below the usual one; their quartiles overlap."""
+    draw = random.Random(6)
+    run = watch()
+    run.records(loss=[2 / (1 + step / 500) * draw.lognormvariate(0, 1.2) for step in range(20_000)])
+    assert run.alarms == []

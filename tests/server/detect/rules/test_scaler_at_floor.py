@@ -10,12 +10,12 @@ FLOOR = "scaler-at-floor"
 
 def test_scale_zero_is_critical(watch: Any, torch_scale: Any) -> None:
     """From 65536 the scale is 0.0 at last, and nothing brings it back."""
-    scale, skipped = torch_scale([True] * 1300)
+    scale, skipped = torch_scale([True] * 400)
     run = watch()
     run.records(scale=scale, skipped=skipped)
     finding = run.firing(FLOOR)[0]
     assert finding.severity == "critical"
-    assert finding.onset_step == scale.index(0.0)
+    assert finding.onset_step == 166
     assert run.states(FLOOR) == ["firing"]
 
 
