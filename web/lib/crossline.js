@@ -8,7 +8,7 @@ const CLICK_PX = 4;
 /** A second click within this time is a double click, which resets the zoom and pins nothing. */
 const DOUBLE_CLICK_MS = 280;
 
-/** @typedef {{ range: () => [number, number], margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
+/** @typedef {{ width: () => number, range: () => [number, number], margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
 
 export class CrossLine {
   /** @type {number | null} */
@@ -48,7 +48,7 @@ export class CrossLine {
   /** Draws the line anew: the window or the data changed. */
   refresh() {
     const { step } = this, { left, right } = this.source.margins(), [a, b] = this.source.range();
-    const width = this.host.clientWidth - left - right;
+    const width = this.source.width() - left - right;
     const px = step === null ? NaN : left + ((step - a) / (b - a)) * width;
     this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
     if (!this.line.hidden) {

@@ -5,7 +5,7 @@ import { SeriesSet } from "./series.js";
 /**
  * @typedef {{ series: (id: string, names: string[], window: StepWindow & { buckets?: number }, signal?: AbortSignal) => Promise<SeriesAnswer> }} SeriesSource
  * @typedef {{ subscribe: (view: import("./live.js").View, handlers: import("./live.js").Handlers) => () => void }} LiveSource
- * @typedef {{ changed: (delta: RunDelta | null) => void, failed: (error: Error) => void }} Listener
+ * @typedef {{ changed: (delta: RunDelta | null, grew: boolean) => void, failed: (error: Error) => void }} Listener
  */
 
 export class Feed {
@@ -66,13 +66,13 @@ export class Feed {
       message: (frame) => this.#hear(frame),
       reconnected: () => void this.reload(),
     });
-    this.listener.changed(null);
+    this.listener.changed(null, true);
   }
 
   /** @param {RunDelta | { type: "resync" }} frame */
   #hear(frame) {
     if (frame.type === "resync") return void this.reload();
-    this.set.add(frame);
-    this.listener.changed(frame);
+    const grew = this.set.add(frame);
+    this.listener.changed(frame, grew);
   }
 }

@@ -78,18 +78,23 @@ export function ago(at_ms, now_ms) {
   return seconds < 3 ? "now" : `${span(Math.round(seconds))} ago`;
 }
 
-/** Exact time with its zone, for titles. @param {number | null | undefined} ms @param {string} [zone] */
-export function moment(ms, zone) {
-  if (!ms) return "";
-  const options = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZoneName: "short" });
-  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone }).format(ms);
+const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", ...TIME, timeZoneName: "short" });
+/** Making a formatter costs more than a thousand uses of it. @type {Map<string, Intl.DateTimeFormat>} */
+const formatters = new Map();
+
+/** @param {typeof TIME | typeof DAY} style @param {string} [zone] */
+function formatter(style, zone) {
+  const key = `${style === DAY} ${zone}`, made = formatters.get(key) ?? new Intl.DateTimeFormat("en-GB", { ...style, timeZone: zone });
+  formatters.set(key, made);
+  return made;
 }
 
-/** @param {number | null | undefined} ms @param {string} [zone] clock time, 03:12:44 */
-export function clock(ms, zone) {
-  if (!ms) return "–";
-  return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZone: zone }).format(ms);
-}
+/** Exact time with its zone, for titles. @param {number | null | undefined} ms @param {string} [zone] */
+export const moment = (ms, zone) => (ms ? formatter(DAY, zone).format(ms) : "");
+
+/** Clock time, 03:12:44. @param {number | null | undefined} ms @param {string} [zone] */
+export const clock = (ms, zone) => (ms ? formatter(TIME, zone).format(ms) : "–");
 
 /** "scaler-collapse" reads "Scaler collapse". @param {string} id */
 export function ruleTitle(id) {

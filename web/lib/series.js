@@ -58,25 +58,32 @@ export class SeriesSet {
     this.layers = new Map(Object.entries(answer.series).map(([name, wires]) => [name, wires.map(decodeLayer).sort(order)]));
   }
 
-  /** Adds what came since. A frame that is not newer than the cursor is old news and changes nothing. @param {{ cursor: number, series: Record<string, WireLayer[]> }} delta @returns {boolean} whether it did */
+  /** Adds what came since. A frame that is not newer than the cursor is old news and changes nothing. @param {{ cursor: number, series: Record<string, WireLayer[]> }} delta @returns {boolean} whether a record came that it holds now */
   add(delta) {
     if (this.cursor !== null && delta.cursor <= this.cursor) return false;
     this.cursor = delta.cursor;
-    for (const [name, wires] of Object.entries(delta.series ?? {})) for (const wire of wires) this.#append(name, wire);
-    return true;
+    let grew = false;
+    for (const [name, wires] of Object.entries(delta.series ?? {})) for (const wire of wires) grew = this.#append(name, wire) || grew;
+    return grew;
   }
 
-  /** @param {string} name @param {WireLayer} wire */
+  /** @param {string} name @param {WireLayer} wire @returns {boolean} */
   #append(name, wire) {
     const layers = this.layers.get(name) ?? [];
     const found = layers.findIndex((layer) => layer.attempt === wire.attempt && layer.rank === wire.rank);
     const layer = found < 0 ? emptyLayer(wire.attempt, wire.rank) : layers[found];
     const news = exactLayer(wire);
-    for (let i = 0; i < news.x.length; i++) if (this.#within(news.x[i])) insertRecord(layer, news.x[i], news.last[i], news.t[i]);
+    let grew = false;
+    for (let i = 0; i < news.x.length; i++) {
+      if (!this.#within(news.x[i])) continue;
+      insertRecord(layer, news.x[i], news.last[i], news.t[i]);
+      grew = true;
+    }
     if (found < 0) layers.push(layer);
     else layers[found] = compact(layer, this.limit);
     this.layers.set(name, layers.sort(order));
     if (news.x.length) this.#reach(news.x[0], news.x[news.x.length - 1]);
+    return grew;
   }
 
   /** @param {number} step */

@@ -38,6 +38,8 @@ class RunPage {
   /** @type {Feed | null} the window's own series, finer than those of the whole run */
   fine = null;
   closed = false;
+  /** What of the alerts the charts show, as of the last drawing. */
+  alertKey = "";
   tapeDrawn = 0;
 
   /** @param {import("../main.js").App} app @param {HTMLElement} main @param {string} id */
@@ -46,11 +48,11 @@ class RunPage {
     this.main = main;
     this.id = id;
     this.view = readView(location.search);
-    this.base = new Feed(app.api, app.live, id, { changed: (delta) => this.#heard(delta), failed: (error) => this.#failed(error) });
+    this.base = new Feed(app.api, app.live, id, { changed: (delta, grew) => this.#heard(delta, grew), failed: (error) => this.#failed(error) });
     this.gauges = new Gauges();
     this.details = new Details();
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
-    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), chose: (flag) => this.#flag(flag) });
+    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) });
     this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots });
     this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
     this.frame = this.#frame();
@@ -84,8 +86,6 @@ class RunPage {
     this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => this.draw();
-    this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.vitals.node);
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);
     this.vitals.cross.pin(this.view.at);
@@ -103,7 +103,6 @@ class RunPage {
     clearInterval(this.refresher);
     if (this.onkey) document.removeEventListener("keydown", this.onkey);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
-    this.resized?.disconnect();
     for (const feed of [this.base, this.fine, this.others]) feed?.close();
     this.plots?.close();
   }
@@ -136,6 +135,7 @@ class RunPage {
       this.run = run;
       this.events = items.slice(-EVENTS_KEPT);
       this.#show(run);
+      this.#alertsChanged();
       this.details.show(run, this.events);
       this.others.offer(run.series.map((each) => each.name));
     } catch (error) {
@@ -151,15 +151,14 @@ class RunPage {
     this.app.title(row.name);
     if (this.tags && this.tags.children.length !== row.tags.length) refill(this.tags, ...row.tags.map((tag) => el("span.chip.tag", {}, tag)));
     this.gauges.show(row, this.app.clock.now());
-    this.#alertsChanged();
   }
 
-  /** @param {RunDelta | null} delta null: the whole answer came */
-  #heard(delta) {
+  /** @param {RunDelta | null} delta null: the whole answer came @param {boolean} grew */
+  #heard(delta, grew) {
     if (this.failure) this.failure.hidden = true;
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
     if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
-    this.#drawVitals();
+    if (grew && !this.fine?.ready) this.#drawVitals();
   }
 
   /** @param {Error} error */
@@ -178,8 +177,11 @@ class RunPage {
   }
 
   #alertsChanged() {
-    if (this.chips) refill(this.chips, ...severityChips(this.app.alerts.of(this.id)));
+    const alerts = this.app.alerts.of(this.id), key = JSON.stringify(alerts.map(({ id, state, severity, onset_step }) => [id, state, severity, onset_step]));
     this.aside.draw();
+    if (key === this.alertKey) return;
+    this.alertKey = key;
+    if (this.chips) refill(this.chips, ...severityChips(alerts));
     this.draw();
   }
 
@@ -327,7 +329,7 @@ class RunPage {
   /** @param {StepWindow} window */
   #finer(window) {
     if (this.fine?.ready) { this.fine.close(); this.fine = null; }
-    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: () => this.#drawVitals(), failed: (error) => this.#failed(error) });
+    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: (_, grew) => { if (grew) this.#drawVitals(); }, failed: (error) => this.#failed(error) });
     void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
   }
 

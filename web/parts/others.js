@@ -30,7 +30,7 @@ export class Others {
     this.grid = el("div.grid2");
     this.failure = el("p.soft.pad", { hidden: true });
     this.head = el("div.sec", { hidden: true }, el("h2", {}, "Other series"), this.count, el("span.grow"), this.more);
-    this.feed = new Feed(app.api, app.live, run, { changed: () => { this.failure.hidden = true; this.draw(); }, failed: (error) => this.#fail(error) });
+    this.feed = new Feed(app.api, app.live, run, { changed: (_, grew) => { this.failure.hidden = true; if (grew) this.draw(); }, failed: (error) => this.#fail(error) });
   }
 
   /** @param {string[]} all every series of the run */

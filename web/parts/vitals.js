@@ -24,15 +24,17 @@ const MOST_EDGES = 12;
 /** @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string | null, reported: Set<string> | null, layers: (name: string) => Layer[] }} Scene what the board draws */
 
 export class Vitals {
-  /** @param {{ scene: () => Scene, pinned: (step: number | null) => void, told: (step: number | null) => void, chose: (flag: import("../lib/flags.js").Flag) => void }} source */
+  /** @param {{ scene: () => Scene, pinned: (step: number | null) => void, told: (step: number | null) => void, resized: () => void, chose: (flag: import("../lib/flags.js").Flag) => void }} source */
   constructor(source) {
     this.source = source;
     this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
     this.panels = KINDS.map((kind, i) => new Panel(kind, { tall: i === KINDS.length - 1 ? AXIS_PX : 0 }));
     const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.node = el("section.card.vitals", { tabindex: "0", "aria-label": "Vital signs over one step axis. Arrow keys move the cross line, Escape lets it go." }, this.flags, ...this.panels.map((panel) => panel.node), line);
-    this.cross = new CrossLine(this.node, line, label, { range: () => source.scene().range, margins, pinned: source.pinned, told: (step) => this.#tell(step) });
+    this.cross = new CrossLine(this.node, line, label, { width: () => this.width, range: () => source.scene().range, margins, pinned: source.pinned, told: (step) => this.#tell(step) });
     this.flagKey = "";
+    this.width = 0;
+    new ResizeObserver(([entry]) => { this.width = entry.contentRect.width; this.source.resized(); }).observe(this.node);
   }
 
   /** @param {import("../lib/plot.js").Plots} plots */
@@ -61,7 +63,7 @@ export class Vitals {
 
   /** Flags are made anew only when one moves by a pixel. */
   #placeFlags() {
-    const { range: [a, b], alerts, events, chosen } = this.source.scene(), { left, right } = margins(), width = this.node.clientWidth - left - right;
+    const { range: [a, b], alerts, events, chosen } = this.source.scene(), { left, right } = margins(), width = this.width - left - right;
     if (width <= 0) return;
     const placed = placeFlags(flagsOf(alerts, events, chosen), (step) => left + ((step - a) / (b - a)) * width, left, left + width);
     const key = placed.map(({ flag, px, mirrored }) => `${flag.key} ${Math.round(px)} ${mirrored}`).join(";");
