@@ -26,13 +26,15 @@ class History(msgspec.Struct):
 
     def take(self, view: View) -> None:
         """Appends the records of a view; forgets what no question can reach any more."""
-        had = len(self.steps)
         for base in SIGNALS:
             column = view.bases.get(base)
+            kept = self.values.get(base)
             if column is not None:
-                self.values.setdefault(base, [None] * had).extend(column)
-            elif base in self.values:
-                self.values[base].extend([None] * view.n)
+                if kept is None:
+                    kept = self.values[base] = [None] * len(self.steps)
+                kept.extend(column)
+            elif kept is not None:
+                kept.extend([None] * view.n)
         self.steps.extend(view.step)
 
     def seam(self) -> None:

@@ -122,9 +122,11 @@ def split(batch: RecordBatch) -> dict[str, View]:
 
 def _view(step: list[int], time_ns: list[int], columns: dict[str, Column]) -> View:
     n = len(step)
-    if any(column.at is None for column in columns.values()):
-        dense = {base: _dense(column, n) for base, column in columns.items()}
-        return View(range(n), step, time_ns, dense)
+    dense = [column.at is None for column in columns.values()]
+    if all(dense):
+        return View(range(n), step, time_ns, {base: column.v.tolist() for base, column in columns.items()})
+    if any(dense):
+        return View(range(n), step, time_ns, {base: _dense(column, n) for base, column in columns.items()})
     rows = sorted({row for column in columns.values() if column.at is not None for row in column.at.tolist()})
     place = {row: index for index, row in enumerate(rows)}
     packed = {base: _packed(column, place) for base, column in columns.items()}
