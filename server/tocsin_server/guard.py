@@ -69,7 +69,8 @@ class Guard:
             else:
                 await self._app(scope, _bounded(receive, self._settings.limit_body_bytes), noting)
         finally:
-            log.info("%s", request_line(scope, status, time.perf_counter() - started))
+            line = request_line(scope, status, time.perf_counter() - started)
+            log.log(log_level(scope["path"], status), "%s", line)
 
     async def _identity(self, connection: HTTPConnection) -> Identity | None:
         """An unknown token makes the gate ask the database: not on the event loop. Cookies never do."""
@@ -142,6 +143,12 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         return message
 
     return counting
+
+
+def log_level(path: str, status: int) -> int:
+    """Probes and files that were delivered would drown the rest: they are logged for debugging only."""
+    quiet = status < 400 and (path in OPEN or not path.startswith((API, "/login", "/logout")))
+    return logging.DEBUG if quiet else logging.INFO
 
 
 def request_line(scope: Scope, status: int, seconds: float) -> str:

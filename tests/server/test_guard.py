@@ -18,7 +18,7 @@ from websockets.typing import Origin
 from tocsin_server.access import Scope, Token, digest_of
 from tocsin_server.api.failures import Crashes, install
 from tocsin_server.auth import COOKIE, Auth
-from tocsin_server.guard import Guard, request_line
+from tocsin_server.guard import Guard, log_level, request_line
 from tocsin_server.settings import Settings
 
 TOKEN = Token("t_1", "me", Scope.ADMIN, "", digest_of("s3cret"), 0)
@@ -148,6 +148,21 @@ def test_the_request_log_holds_no_query(
         eventually(lambda: "/runs/a%0Ab" in caplog.text, "the second line")
     assert "s3cret" not in caplog.text
     assert "GET /login?… 404" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "level"),
+    [
+        ("/main.js", 200, logging.DEBUG),
+        ("/api/v1/health", 200, logging.DEBUG),
+        ("/api/v1/runs", 200, logging.INFO),
+        ("/login", 303, logging.INFO),
+        ("/main.js", 404, logging.INFO),
+    ],
+)
+def test_the_log_shows_what_matters(path: str, status: int, level: int) -> None:
+    """Probes and delivered files are silent; the API, logins and every failure are not."""
+    assert log_level(path, status) == level
 
 
 def test_a_request_without_client_is_logged() -> None:
