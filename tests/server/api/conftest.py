@@ -79,7 +79,9 @@ def trainer(server: Any) -> Iterator[Callable[..., Trainer]]:
             now_ns = time.time_ns()
             defaults = {"project": "p", "name": f"run {number}", "run": f"r_{number}", "world_size": 1}
             who = WriterId(f"launch-{number}", 0, "boot", number, now_ns)
-            fields: dict[str, Any] = defaults | {"token": server.trainer_token, "host": "node", "time_ns": now_ns} | hello
+            fields: dict[str, Any] = (
+                defaults | {"token": server.trainer_token, "host": "node", "time_ns": now_ns} | hello
+            )
             address = server.base.replace("http", "ws", 1) + protocol.PATH
             socket = stack.enter_context(connect(address))
             return Trainer(socket, Hello(version=protocol.VERSION, writer=who, **fields))
