@@ -188,6 +188,13 @@ def tower(tmp_path: Path) -> Iterator[Tower]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def tower_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
+    """A server for the tests of one file."""
+    with tower_in(tmp_path_factory.mktemp("tower")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def shared_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
     """One server for all tests that only train and look; they use runs of their own."""

@@ -1,0 +1,136 @@
+"""A real Chromium on the pages of a real server."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+TRAININGS = Path(__file__).parent / "trainings"
+PATIENCE_MS = 120_000
+Colour = tuple[int, ...]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """One person's tab: logged in, patient, and reading what a person reads."""
+
+    def __init__(self, page: Page, tower: Any) -> None:
+        self.page = page
+        self.tower = tower
+        self.faults: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.goto(tower.login)
+
+    def open_run(self, run: str, view: str = "") -> None:
+        """The page of a run, once its charts are drawn."""
+        self.page.goto(f"{self.tower.base}/runs/{run}{view}")
+        self.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+
+    def step(self) -> int:
+        """The newest step as the gauges say it; -1 before any."""
+        text = self.page.locator(".gauge", has_text="Step").first.locator(".v > span").inner_text()
+        digits = "".join(letter for letter in text if letter.isdigit())
+        return int(digits) if digits else -1
+
+    def until_step(self, step: int) -> None:
+        """Returns once the page, by itself, shows ``step`` or later."""
+        deadline = PATIENCE_MS // 100
+        for _ in range(deadline):
+            if self.step() >= step:
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"the page shows step {self.step()}, expected {step}")
+
+    def shown_range(self, series: str = "loss") -> list[float]:
+        """The steps on a chart's x axis, first and last."""
+        script = "(name) => document.querySelector(`[data-series=${name}] .plot`)._fullLayout.xaxis.range"
+        found: list[float] = self.page.evaluate(script, series)
+        return found
+
+    def place(self, series: str, step: float, height: float) -> tuple[float, float]:
+        """Pixel of a step at a share of a chart's height, from the page's corner."""
+        script = """([name, step, height]) => {
+            const plot = document.querySelector(`[data-series="${name}"] .plot`);
+            const { x, y } = plot.getBoundingClientRect(), { xaxis, yaxis } = plot._fullLayout;
+            const across = xaxis._offset + xaxis.l2p(step), down = yaxis._length * (1 - height);
+            return [x + across, y + yaxis._offset + down];
+        }"""
+        x, y = self.page.evaluate(script, [series, step, height])
+        return x, y
+
+    def has_colour(self, token: str, at: tuple[float, float], radius: int = 6) -> bool:
+        """Whether a pixel in that colour of the design lies within ``radius`` of a place."""
+        wanted = self.colour(token)
+        clip = {"x": at[0] - radius, "y": at[1] - radius, "width": 2 * radius, "height": 2 * radius}
+        picture = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")  # type: ignore[arg-type]
+        pixels = [picture.getpixel((x, y)) for x in range(picture.width) for y in range(picture.height)]
+        return any(near(pixel, wanted) for pixel in pixels)
+
+    def colour(self, token: str) -> Colour:
+        """A token of the design as red, green and blue."""
+        script = """(token) => {
+            const probe = document.body.appendChild(document.createElement("i"));
+            probe.style.color = `var(${token})`;
+            const found = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+            probe.remove();
+            return found.slice(0, 3);
+        }"""
+        return tuple(self.page.evaluate(script, token))
+
+
+def near(pixel: Any, wanted: Colour) -> bool:
+    """Whether two colours are one to the eye, edges smoothed by the browser aside."""
+    return all(abs(a - b) < 48 for a, b in zip(pixel, wanted, strict=True))
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Callable[[Any], Visit]]:
+    """``visit(tower)``: a fresh, logged-in tab; no script on its pages may have failed."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
+    visits: list[Visit] = []
+
+    def come(tower: Any) -> Visit:
+        visits.append(Visit(context.new_page(), tower))
+        return visits[-1]
+
+    yield come
+    context.close()
+    assert not [fault for one in visits for fault in one.faults]
+
+
+@pytest.fixture(scope="session")
+def run_of(eventually_true: Callable[..., Any]) -> Callable[[Any, str], str]:
+    """``run_of(tower, name)``: the identifier of the newest run of that name, once it has a step."""
+
+    def find(tower: Any, name: str) -> str:
+        def begun() -> Any:
+            row = tower.run_named(name)
+            return row if row and row["last_step"] is not None else None
+
+        return str(eventually_true(begun, f"the first step of {name}", 120)["id"])
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def script() -> Callable[[str], str]:
+    """``script("steady")``: the path of a training of this folder."""
+    return lambda name: str(TRAININGS / f"{name}.py")

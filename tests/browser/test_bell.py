@@ -1,0 +1,54 @@
+"""The main job: a real training goes into scaler collapse while the browser shows it and rings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+RUNS_BEYOND_MS = 600_000
+
+
+@pytest.fixture(scope="module")
+def collapsing(tower_of_the_module: Any, run_of: Callable[..., str]) -> Iterator[tuple[Any, str]]:
+    """The demo's deblurring, training as fast as it goes; the server and the run."""
+    command = ["-m", "tocsin_server.demo.trainings.deblur", "--steps-per-s", "0"]
+    with tower_of_the_module.training(*command):
+        yield tower_of_the_module, run_of(tower_of_the_module, "restorer-fp16")
+
+
+@pytest.fixture
+def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
+    """The run's page, open since before the collapse."""
+    opened = visit(collapsing[0])
+    opened.open_run(collapsing[1])
+    opened.page.locator("[data-alert]", has_text="Scaler collapse").wait_for(timeout=RUNS_BEYOND_MS)
+    return opened
+
+
+def test_the_collapse_is_shown_where_it_began(tab: Any, collapsing: tuple[Any, str]) -> None:
+    """The alert comes to the open page by itself; its onset is within 20 steps of the first overflow."""
+    tower, run = collapsing
+    shown = tab.page.locator("[data-alert] button", has_text="Onset").first.inner_text()
+    skipped = [r["step"] for r in tower.records(run) if r["values"].get("skipped") == 1.0]
+    first_burst = min(step for step in skipped if step > 30)
+    assert abs(int(re.sub(r"\D", "", shown)) - first_burst) <= 20
+
+
+def test_the_loss_that_is_lost_is_drawn(tab: Any) -> None:
+    """The non-finite losses stand on the rail of the loss chart, counted beside its title."""
+    tab.page.locator('[data-series="loss"] .faults', has_text=re.compile("NaN|Inf")).wait_for()
+
+
+def test_the_tab_says_how_many_alerts_fire(tab: Any, collapsing: tuple[Any, str]) -> None:
+    """The number before the title is the number of firing alerts that the API gives."""
+    firing = re.compile(r"^\((\d+)\) restorer-fp16")
+    for _ in range(100):
+        told = firing.match(tab.page.title())
+        if told and int(told[1]) == len(collapsing[0].get("/alerts", state="firing")["items"]):
+            return
+        tab.page.wait_for_timeout(200)
+    raise AssertionError(f"the title is {tab.page.title()!r}")
