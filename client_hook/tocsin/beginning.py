@@ -11,7 +11,7 @@ from typing import Any
 
 from .configuration import plain
 from .disabled import NoRun
-from .greeting import Facts, hello
+from .greeting import Facts, hello, versions
 from .identity import identify, world
 from .outbox import Outbox
 from .run import Run
@@ -69,51 +69,56 @@ def _begin(
         planned_steps=planned_steps,
         start_step=capture["start_step"],
     )
-    ledgers: list[Any] = []
     box = outbox if outbox is not None else Outbox()
-    way = (
-        sender
-        if sender is not None
-        else Sender(
+    if sender is None:
+        sender = Sender(
             box,  # type: ignore[arg-type]
-            lambda: hello(facts, ledgers[0] if ledgers else None),
+            lambda: hello(facts),
             url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=exit_timeout,
             on_message=lambda message: watch.tell(message),
         )
-    )
-    watch = Watch(box, way)
-    ledger = attach(watch, **capture)
-    if ledger is not None:
-        ledgers.append(ledger)
-    return Run(watch, facts, ledger)
+    watch = Watch(box, sender)
+    return Run(watch, facts, attach(watch, facts, **capture))
 
 
-def attach(watch: Watch, *, patch: bool, model: Any, **options: Any) -> Any:
+def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: Any) -> Any:
     """Automatic capture where torch is to be had; says in an ``attached`` event what it found."""
     if not patch or not _has_torch():
+        facts.versions = versions()
         watch.put_event("attached", {"signals": {}})
         return None
     from . import capture
-    from .capture import census
+    from .capture.census import take_census
 
     ledger = capture.Ledger(watch, **options)
     watch.on_off.append(lambda: capture.detach(ledger))
-    signals = capture.attach(ledger)
+    facts.described = plain(take_census(ledger))
+    facts.versions = versions()
     data = {
-        "optimizers": census.describe_optimizers(ledger),
-        "scalers": census.describe_scalers(ledger),
-        "torch": str(sys.modules["torch"].__version__),
-        "signals": signals,
+        "optimizers": facts.described["optimizers"],
+        "scalers": facts.described["scalers"],
+        "torch": facts.versions["torch"],
+        "signals": capture.attach(ledger),
     }
     if model is not None:
-        data["model"] = {
-            "class": type(model).__name__,
-            "parameters": sum(param.numel() for param in model.parameters()),
-        }
-    watch.put_event("attached", plain(data))
+        data["model"] = _described_model(model)
+    watch.put_event("attached", data)
+
+    def describe_again() -> None:
+        facts.described = plain(take_census(ledger))
+        facts.versions = versions()
+        for scheduler in facts.described["schedulers"]:
+            watch.put_event("schedule", scheduler)
+
+    watch.on_start = describe_again
     return ledger
+
+
+def _described_model(model: Any) -> dict[str, Any]:
+    parameters = [param.numel() for param in model.parameters()]
+    return {"class": type(model).__name__, "parameters": sum(parameters), "tensors": len(parameters)}
 
 
 def default_name(project: str) -> str:

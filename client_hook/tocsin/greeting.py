@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import protocol
-from .configuration import plain
 from .identity import Identity
-from .watching import LOG
 
 VERSION = "0.1.0"
 
@@ -32,12 +30,16 @@ class Facts:
     planned_steps: int | None = None
     start_step: int | None = None
     wants: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    described: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """``optimizers``, ``scalers``, ``schedulers`` as last seen by the training thread."""
 
 
-def hello(facts: Facts, ledger: Any = None) -> protocol.Hello:
-    """The hello of this moment; asked again for every connection, so optimizers made later are told."""
+def hello(facts: Facts) -> protocol.Hello:
+    """The hello of this moment. The sender's thread asks for it, so it must cost next to nothing."""
     who = with_group(facts.identity)
-    message = protocol.Hello(
+    described = facts.described
+    return protocol.Hello(
         version=protocol.VERSION,
         token=facts.token,
         project=facts.project,
@@ -50,27 +52,16 @@ def hello(facts: Facts, ledger: Any = None) -> protocol.Hello:
         launch=who.launch,
         restarts=who.restarts,
         rendezvous=who.rendezvous,
-        versions=versions(),
+        versions=facts.versions,
+        optimizers=described.get("optimizers", []),
+        scalers=described.get("scalers", []),
+        schedulers=described.get("schedulers", []),
         planned_steps=facts.planned_steps,
         config=facts.config,
         tags=facts.tags,
         notes=facts.notes,
         wants=list(facts.wants),
     )
-    if ledger is not None:
-        _describe(message, ledger)
-    return message
-
-
-def _describe(message: protocol.Hello, ledger: Any) -> None:
-    """Adds what capture knows; a description that fails is left out, the run is reported all the same."""
-    from .capture import census
-
-    for name in ("optimizers", "scalers", "schedulers"):
-        try:
-            setattr(message, name, plain(getattr(census, f"describe_{name}")(ledger)))
-        except Exception as error:
-            LOG.debug("tocsin: %s are not described: %r", name, error)
 
 
 def with_group(who: Identity) -> Identity:

@@ -55,6 +55,8 @@ class Watch:
         self.errors = 0
         self.off = self._started = False
         self.on_off: list[Callable[[], None]] = []
+        self.on_start: Callable[[], None] = lambda: None
+        """Called once, just before delivery starts."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
         self.put: Callable[[Item], None] = self._first
@@ -147,6 +149,10 @@ class Watch:
         if not self._started and not self.off:
             self._started = True
             self._choose()
+            try:
+                self.on_start()
+            except Exception as error:
+                self.trouble("start", error)
             self.sender.start()
 
     def _first(self, item: Item) -> None:

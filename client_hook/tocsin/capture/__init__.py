@@ -9,7 +9,6 @@ torch is imported here, so nothing of this package is imported before a run want
 from __future__ import annotations
 
 from . import gradients, loss, optimizer, scaler
-from .census import take_census
 from .ledger import Ledger
 from .patching import detach, join
 
@@ -23,7 +22,6 @@ SIGNALS = {
 
 def attach(ledger: Ledger) -> dict[str, str]:
     """Starts capture for ``ledger``; says of each signal ``"ok"`` or why it is missing."""
-    take_census(ledger)
     return join(ledger, SIGNALS)
 
 

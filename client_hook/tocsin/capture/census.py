@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import sys
+import importlib
 from typing import Any
 
 import torch
@@ -15,13 +15,33 @@ LISTED = 32
 """At most so many of each kind are described, with at most so many arguments."""
 
 
-def take_census(ledger: Ledger) -> None:
-    """Makes the living optimizers known, so that the first backward finds its owner. Once, about 40 ms."""
-    for found in living((torch.optim.Optimizer,)):
-        try:
-            ledger.stepper(found)
-        except Exception as error:
-            ledger.trouble("census", error)
+def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
+    """Makes the living optimizers known, so that the first backward finds its owner, and describes all.
+
+    Looks through everything that is tracked, once at the watch and once at the first record: about
+    40 ms each, on the training thread, never on the sender's.
+    """
+    kinds = _kinds()
+    found = living(tuple(kinds.values()))
+    for one in found:
+        if isinstance(one, torch.optim.Optimizer):
+            ledger.stepper(one)
+    schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
+    scalers = [one for one in found if isinstance(one, kinds["scalers"])]
+    return {
+        "optimizers": _optimizers(ledger),
+        "scalers": [_scaler(ledger, one) for one in scalers[:LISTED]],
+        "schedulers": [_scheduler(ledger, one) for one in schedulers[:LISTED]],
+    }
+
+
+def _kinds() -> dict[str, type]:
+    module = importlib.import_module("torch.optim.lr_scheduler")
+    return {
+        "optimizers": torch.optim.Optimizer,
+        "scalers": torch.amp.GradScaler,
+        "schedulers": module.LRScheduler,
+    }
 
 
 def living(kinds: tuple[type, ...]) -> list[Any]:
@@ -29,7 +49,7 @@ def living(kinds: tuple[type, ...]) -> list[Any]:
     return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
 
 
-def describe_optimizers(ledger: Ledger) -> list[dict[str, Any]]:
+def _optimizers(ledger: Ledger) -> list[dict[str, Any]]:
     """Family, defaults and groups of each optimizer that stepped, or of all before the first step."""
     steppers = list(ledger.steppers.values())
     chosen = [one for one in steppers if one.name] or steppers
@@ -49,12 +69,8 @@ def _optimizer(name: str, optimizer: Any) -> dict[str, Any]:
     }
 
 
-def describe_scalers(ledger: Ledger) -> list[dict[str, Any]]:
-    """Settings of the living scalers. The scale itself may lie on a device and is not asked."""
-    return [_scaler(ledger, one) for one in living((torch.amp.GradScaler,))[:LISTED]]
-
-
 def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
+    """Its settings. The scale itself may lie on a device and is not asked."""
     enabled = bool(getattr(scaler, "_enabled", True))
     facts = {
         "class": type(scaler).__name__,
@@ -68,15 +84,8 @@ def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
     return facts
 
 
-def describe_schedulers(ledger: Ledger) -> list[dict[str, Any]]:
-    """Class and arguments of the living learning rate schedulers, and whose they are."""
-    module = sys.modules.get("torch.optim.lr_scheduler")
-    base = getattr(module, "LRScheduler", None)
-    found = living((base,)) if base is not None else []
-    return [_scheduler(ledger, one) for one in found[:LISTED]]
-
-
 def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
+    """Its class and arguments, and whose learning rate it sets."""
     stepper = ledger.steppers.get(id(getattr(scheduler, "optimizer", None)))
     return {
         "optimizer": stepper.name if stepper is not None else "",

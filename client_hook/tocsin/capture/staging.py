@@ -6,7 +6,8 @@ record is complete all of them go by one stack and one ``non_blocking`` copy int
 pinned ring, followed by an event. Slots are looked at oldest first on the training thread at
 the next record; a slot whose event has not happened yet is left alone, never waited for.
 
-Policy: a full ring drops the record's device values, counted in ``dropped``; its host values go out.
+Policy: a full ring drops the record's device values, counted in ``dropped``; its host values go
+out at once.
 """
 
 from __future__ import annotations
@@ -68,11 +69,15 @@ def capturing() -> bool:
     return _CUDA and _initialized() and torch.cuda.is_current_stream_capturing()
 
 
+def new_ring(*, pinned: bool) -> Tensor:
+    """Host memory for the copies; only pinned memory lets a copy go on without the host."""
+    return torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=pinned)
+
+
 class Staging:
     """Records with device values, on their way to the host in the order they were made.
 
-    ``deliver(item, note)`` gets each one with every value a float; a value that did not fit is NaN-free:
-    its record is sent without it.
+    ``deliver(item, note)`` gets each one with every value a float.
     """
 
     __slots__ = ("_deliver", "_event", "_next", "_ring", "_waiting", "dropped")
@@ -93,13 +98,16 @@ class Staging:
     def put(self, item: Item, note: Any = None) -> None:
         """Queues one record ``(step, t_ns, names, *values)`` some of whose values are device scalars."""
         at = [index for index, value in enumerate(item) if isinstance(value, Tensor)]
-        if not at:
-            self._waiting.append((item, at, note, -1, []))
-        elif len(self._waiting) >= SLOTS or len(at) > WIDTH:
+        full = len(self._waiting) >= SLOTS
+        if at and (full or len(at) > WIDTH):
             self.dropped += 1
-            self._waiting.append((_without(item, at), [], note, -1, []))
-        else:
+            item, at = _without(item, at), []
+        if at:
             self._send(item, at, note)
+        elif full:
+            self._deliver(item, note)  # out of order rather than without a bound
+        else:
+            self._waiting.append((item, at, note, -1, []))
         self.poll()
 
     def _send(self, item: Item, at: list[int], note: Any) -> None:
@@ -128,7 +136,7 @@ class Staging:
 
     def _memory(self) -> Tensor:
         if self._ring is None:
-            self._ring = torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=True)
+            self._ring = new_ring(pinned=True)
         return self._ring
 
     def poll(self) -> None:

@@ -1,0 +1,228 @@
+"""Values reach the host without a device ever being waited for, and without holding a graph."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.hook.captured import watched
+from tocsin.capture import gradients, loss, optimizer, scaler, staging
+from tocsin.capture.staging import SLOTS, WIDTH, Staging, new_ring, read
+
+WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero")
+
+
+class NoSync(TorchDispatchMode):
+    """Raises on every operation that would make the host wait for a device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        if name in WAITING:
+            raise AssertionError(f"{name} waits for the device")
+        if name in ("_to_copy", "copy_") and self._leaves_device(name, args, kwargs):
+            waits = not (kwargs.get("non_blocking") or (len(args) > 2 and args[2]))
+            assert not waits, f"{name} from the device to the host waits"
+        return func(*args, **kwargs)
+
+    def _leaves_device(self, name: str, args: Any, kwargs: Any) -> bool:
+        source, target = (args[1], args[0].device) if name == "copy_" else (args[0], kwargs.get("device"))
+        return bool(source.is_cuda and target is not None and torch.device(target).type == "cpu")
+
+
+class DeviceScaler:
+    """A scaler whose state lies on the device, without the engine behind it."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._enabled, self._scale = True, _scalar()
+        self._per_optimizer_states = {id(optimizer): {"found_inf_per_device": {"cuda": _scalar()}}}
+
+
+class Event:
+    """A device event that happens when it is told to."""
+
+    happened = False
+
+    def record(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return self.happened
+
+    def synchronize(self) -> None:
+        self.happened = True
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, events: list[Event]) -> Iterator[None]:
+    """A CUDA device that is not there: its tensors have no values, and waiting for it raises."""
+
+    def record() -> Event:
+        events.append(Event())
+        return events[-1]
+
+    monkeypatch.setattr(staging, "_new_event", record)
+    monkeypatch.setattr(staging, "new_ring", lambda pinned: new_ring(pinned=False))
+    with torch.no_grad(), FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
+        yield
+
+
+def _scalar(dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.empty((), dtype=dtype, device="cuda")
+
+
+def _on_device() -> tuple[torch.optim.Optimizer, list[torch.nn.Parameter]]:
+    params = [torch.nn.Parameter(torch.empty(3, device="cuda"), requires_grad=False) for _ in range(4)]
+    return torch.optim.SGD(params, lr=0.1), params
+
+
+def _backward(tensor: Tensor, params: list[torch.nn.Parameter]) -> None:
+    """What the wrapped backward does around the engine, which cannot run without a device."""
+    found, seen = loss._before((tensor,), {})
+    for param in params:
+        param.grad = torch.empty_like(param)
+    loss._after(found, seen)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("fused", [False, True])
+def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> None:
+    """Loss, norm, clip, scale, skip, step, log and check of device tensors run without a synchronisation."""
+    each, params = _on_device()
+    one = DeviceScaler(each)
+    each._step_supports_amp_scaling = fused  # type: ignore[attr-defined]
+    with watched() as (run, outbox):
+        for _ in range(2):
+            out = scaler._watch_scale(lambda self, value: value * self._scale)(one, _scalar(torch.float16))
+            _backward(out, params)
+            gradients._clipped(params, 1.0, _scalar())
+            scaler._watch_unscale(lambda self, optimizer: None)(one, each)
+            scaler._watch_step(lambda self, optimizer: None)(one, each)
+            scaler._watch_update(lambda self: None)(one)
+            _backward(_scalar(), params)
+            each.param_groups[0]["lr"] = _scalar()
+            optimizer._before_step(each, (each,), {})
+            optimizer._after_step(each, (each,), {})
+            optimizer._zeroed(run._ledger, each)
+            gradients.own_norm(next(iter(run._ledger.steppers.values())), each, None)
+            run.log(extra=_scalar(torch.bfloat16), plain=1.0)
+            run.check(batch=[torch.empty(3, device="cuda")], losses={"fft": _scalar()})
+            run.evaluate(psnr=_scalar())
+        assert run._watch.errors == 0
+        assert len(run._watch._staging) == len(events) > 8
+        assert not outbox.items
+        run._watch._staging = None  # nothing will ever arrive from a device that is not there
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda value: value.item(),
+        lambda value: value.cpu(),
+        lambda value: bool(value),
+        lambda value: f"{value.tolist()}",
+    ],
+)
+def test_the_watchman_sees_a_wait(wait: Any) -> None:
+    """The dispatch mode of these tests does catch what makes the host wait."""
+    with pytest.raises(Exception, match=r"wait|data-dependent|item"):
+        wait(_scalar())
+
+
+@pytest.mark.usefixtures("device")
+def test_records_arrive_in_order(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot is looked at oldest first; what is not there yet holds back what came later."""
+    arrived: list[int] = []
+    monkeypatch.setattr(Staging, "_arrive", lambda queue, entry: arrived.append(entry[0][0]))
+    queue = Staging(lambda item, note: None)
+    for step in range(3):
+        queue.put((step, 0, ("loss",), _scalar()))
+    events[1].happened = True
+    queue.poll()
+    assert arrived == []
+    events[0].happened = True
+    queue.poll()
+    assert arrived == [0, 1]
+
+
+@pytest.mark.usefixtures("device")
+def test_a_full_ring_drops_the_values_and_counts_them(events: list[Event]) -> None:
+    """With every slot waiting, a record's device values are dropped, its host values stay."""
+    delivered: list[tuple[Any, ...]] = []
+    queue = Staging(lambda item, note: delivered.append(item))
+    for step in range(SLOTS + 2):
+        queue.put((step, 0, ("loss", "lr"), _scalar(), 0.1))
+    queue.put((0, 0, tuple(map(str, range(WIDTH + 1))), *[_scalar()] * (WIDTH + 1)))
+    assert queue.dropped == 3
+    assert delivered == [(SLOTS, 0, ("lr",), 0.1), (SLOTS + 1, 0, ("lr",), 0.1), (0, 0, ())]
+    assert len(events) == len(queue) == SLOTS
+
+
+def test_host_values_pass_the_queue_unchanged() -> None:
+    """A record without device values keeps its place and its values, non-finite ones too."""
+    arrived: list[tuple[Any, ...]] = []
+    queue = Staging(lambda item, note: arrived.append(item))
+    queue.put((0, 5, ("a", "b"), math.inf, -0.0))
+    queue.drain()
+    assert arrived == [(0, 5, ("a", "b"), math.inf, -0.0)]
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool]
+)
+def test_host_tensors_are_read_at_once(dtype: torch.dtype) -> None:
+    """A host tensor's value is a float that later writes do not change."""
+    tensor = torch.ones((), dtype=dtype)
+    value = read(tensor)
+    tensor.zero_()
+    assert value == 1.0
+    assert type(value) is float
+
+
+@pytest.mark.parametrize(
+    "value", [None, "loss", torch.ones(2), torch.ones((), dtype=torch.complex64), object()]
+)
+def test_what_is_no_number_reads_as_none(value: Any) -> None:
+    """Text, several elements and complex values are no numbers."""
+    assert read(value) is None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.0, 1e-45, 3.4e38])
+def test_non_finite_values_survive_reading(value: float) -> None:
+    """NaN, infinities, negative zero and the ends of float32 are read bit for bit."""
+    tensor = torch.tensor(value, dtype=torch.float32)
+    assert math.copysign(1.0, read(tensor)) == math.copysign(1.0, value)
+    assert repr(read(tensor)) == repr(float(tensor))
+
+
+def test_no_graph_stays_alive() -> None:
+    """A live loss given to log, scale or backward is free as soon as the script forgets it."""
+    net = torch.nn.Linear(2, 1)
+    each = torch.optim.SGD(net.parameters(), lr=0.1)
+    grad_scaler = torch.amp.GradScaler("cpu")
+    with watched() as (run, _):
+        value = net(torch.ones(2)).sum()
+        scaled = grad_scaler.scale(value)
+        run.log(value=value)
+        run.check(losses={"part": value}, batch=value)
+        scaled.backward(retain_graph=True)
+        forgotten = [weakref.ref(value), weakref.ref(scaled)]
+        never = grad_scaler.scale(net(torch.ones(2)).sum())
+        forgotten.append(weakref.ref(never))
+        del value, scaled, never
+        assert [one() for one in forgotten] == [None] * 3
+        grad_scaler.step(each)
