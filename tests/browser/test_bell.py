@@ -25,7 +25,7 @@ def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
     """The run's page, open since before the collapse."""
     opened = visit(collapsing[0])
     opened.open_run(collapsing[1])
-    opened.page.locator("[data-alert]", has_text="Scaler collapse").wait_for(timeout=RUNS_BEYOND_MS)
+    opened.page.locator("[data-alert]", has_text="Scaler collapse").first.wait_for(timeout=RUNS_BEYOND_MS)
     return opened
 
 

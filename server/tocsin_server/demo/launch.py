@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tocsin_server.auth import ADMIN, TRAINER
@@ -171,8 +171,9 @@ def greet(settings: Settings, base: str, trainings: Sequence[str], *, open_brows
 
 
 def tell(name: str, line: str) -> None:
-    """One line of a training, with its name before it."""
-    print(f"{name:<12} {line}", flush=True)
+    """One line of a training, with its name before it; no harm where nobody reads it any more."""
+    with suppress(BrokenPipeError):
+        print(f"{name:<12} {line}", flush=True)
 
 
 def follow(server: Child, children: Sequence[Child], interrupted: threading.Event) -> int:

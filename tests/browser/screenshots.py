@@ -1,0 +1,71 @@
+"""Takes the pictures of docs/img from the running demo: ``make screenshots``. Nothing in them is staged."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
+PATIENCE_MS = 600_000
+SETTLE_MS = 4_000
+SIZE = {"width": 1440, "height": 1180}
+
+
+def picture(browser: Browser, login: str, theme: str) -> None:
+    """The page of the collapsed run and the fleet page, in one theme."""
+    context = browser.new_context(viewport=SIZE, color_scheme=theme, locale="en-GB")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(login)
+    page.get_by_text("restorer-fp16").first.click()
+    page.locator("[data-alert]", has_text="Scaler collapse").first.wait_for()
+    page.locator('[data-series="scale"] .faults', has_text="zero").first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    page.screenshot(path=IMAGES / f"run-{theme}.png")
+    page.goto(login.split("/login")[0])
+    page.get_by_text("restorer-fp16").first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    page.screenshot(path=IMAGES / f"fleet-{theme}.png")
+    context.close()
+
+
+def login_link(demo: subprocess.Popen[str]) -> str:
+    """The login link that the demo prints."""
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if found := re.search(r"http\S+/login\?token=\S+", line):
+            return found[0]
+    raise SystemExit("the demo did not start")
+
+
+def take(login: str) -> None:
+    """Both themes, from the demo behind ``login``."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for theme in ("light", "dark"):
+            picture(browser, login, theme)
+        browser.close()
+
+
+def main() -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "tocsin_server", "demo", "--port", "0", "--data-dir", directory]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+            try:
+                take(login_link(demo))
+            finally:
+                demo.send_signal(signal.SIGINT)
+                demo.communicate(timeout=60)
+
+
+if __name__ == "__main__":
+    main()
