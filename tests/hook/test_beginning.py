@@ -1,0 +1,147 @@
+"""A watch begins or says why it does not; it never raises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tocsin
+from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tocsin.beginning import default_name
+from tocsin.disabled import NoRun
+from tocsin.greeting import hello
+from tocsin.protocol import decode_client, encode
+from tocsin.run import Run
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"url": "nonsense"}, "expected something like http"),
+        ({"grad_norm": "sometimes"}, 'expected "auto"'),
+        ({"optimizers": 3}, "object"),
+    ],
+)
+def test_a_watch_that_cannot_begin_says_why(
+    options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Bad arguments cost the watch, never the training."""
+    run = tocsin.watch("p", name="n", spool_dir=tmp_path, **options)
+    assert isinstance(run, NoRun)
+    assert reason in caplog.text
+    run.log(a=1.0)
+
+
+def test_other_ranks_are_silent_where_one_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ranks=0`` gives rank 1 a run that does nothing."""
+    monkeypatch.setenv("RANK", "1")
+    assert isinstance(tocsin.watch("p", ranks=0), NoRun)
+    assert isinstance(tocsin.watch("p", ranks=[0, 2]), NoRun)
+    monkeypatch.setenv("RANK", "0")
+    run = watch(KeptOutbox(), KeptSender(), ranks=[0, 2])
+    assert isinstance(run, Run)
+
+
+def test_hello_says_who_what_and_with_which_settings() -> None:
+    """Versions, optimizers, scalers, schedulers and configuration are in the hello, which can be encoded."""
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=7)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5)
+    run = watch(
+        KeptOutbox(), KeptSender(), config={"lr": 0.01}, tags=["fp16"], notes="n", model=net, planned_steps=9
+    )
+    run.log(a=1.0)
+    message = hello(run._facts)
+    assert decode_client(encode(message)) == message
+    assert message.versions["torch"] == torch.__version__
+    assert "AdamW" in [one["class"] for one in message.optimizers]
+    mine = [one for one in message.scalers if one["init_scale"] == 1024.0]
+    assert mine[0]["growth_interval"] == 7
+    cosine = [one for one in message.schedulers if one["scheduler"] == type(schedule).__name__]
+    assert cosine[0]["arguments"]["T_0"] == 5
+    assert (message.config, message.tags, message.notes, message.planned_steps) == (
+        {"lr": 0.01},
+        ["fp16"],
+        "n",
+        9,
+    )
+    assert scaler.is_enabled()
+
+
+def test_the_watch_tells_what_it_attached_to() -> None:
+    """The ``attached`` event names each signal and whether it is there."""
+    run = watch(outbox := KeptOutbox(), model=torch.nn.Linear(2, 1))
+    (event,) = outbox.events("attached")
+    assert event["signals"] == dict.fromkeys(("optimizer", "loss", "scaler", "clip"), "ok")
+    assert event["model"] == {"class": "Linear", "parameters": 3, "tensors": 2}
+    run.finish()
+
+
+def test_a_run_without_torch_works() -> None:
+    """Where torch cannot be imported, explicit steps are reported all the same."""
+    body = """
+        import sys
+        class NoTorch:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch": raise ModuleNotFoundError(name)
+        sys.meta_path.insert(0, NoTorch())
+        import importlib.util
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *more: None if name == "torch" else find(name, *more)
+        import tocsin
+        run = tocsin.watch("p", url="http://127.0.0.1:9", exit_timeout=0.2)
+        run.step(loss=1.0); run.log(a=2); run.check(batch=[float("nan")], losses={"x": 1.0})
+        print(type(run).__name__, run._watch.errors, len(run._watch.outbox) > 0, "torch" in sys.modules)
+        run.finish()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "TOCSIN_SPOOL_DIR": ""},
+    )
+    assert done.stdout == "Run 0 True False\n", done.stderr
+
+
+def test_a_spawned_worker_that_imports_the_script_is_silent(tmp_path: Path) -> None:
+    """``watch`` at the top of an unguarded script is the parent's business, not each spawned worker's."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent("""
+            import multiprocessing, sys
+            import tocsin
+            run = tocsin.watch("p", url="http://127.0.0.1:9", exit_timeout=0.1, patch=False)
+            print(type(run).__name__, flush=True)
+            def work(): pass
+            if __name__ == "__main__":
+                child = multiprocessing.get_context("spawn").Process(target=work)
+                child.start(); child.join()
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "TOCSIN_SPOOL_DIR": str(tmp_path / "spool")},
+    )
+    assert done.stdout.split() == ["Run", "NoRun"], done.stderr
+
+
+def test_a_run_is_named_after_its_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name the script's is taken, else the project's."""
+    monkeypatch.setattr(sys, "argv", ["/a/train_gan.py", "--x"])
+    assert default_name("p") == "train_gan"
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    assert default_name("p") == "p"

@@ -1,0 +1,113 @@
+"""Any configuration becomes plain, bounded data."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.configuration import DEPTH, ITEMS, TEXT, plain
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Inner:
+    rate: float
+    where: Path
+
+
+class Mappinglike:
+    """What omegaconf's DictConfig looks like from outside."""
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        return iter([("lr", 0.1), ("steps", Listlike())])
+
+
+class Listlike:
+    """And its ListConfig."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> int:
+        return [3, 4][place]
+
+
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (argparse.Namespace(lr=0.1, out=Path("runs/a")), {"lr": 0.1, "out": "runs/a"}),
+        (SimpleNamespace(a=1), {"a": 1}),
+        (Inner(0.5, Path("x")), {"rate": 0.5, "where": "x"}),
+        (Mappinglike(), {"lr": 0.1, "steps": [3, 4]}),
+        ({1: (2, {3})}, {"1": [2, [3]]}),
+        ([Colour.RED, None, True, 1 << 70], ["RED", None, True, hex(1 << 70)]),
+        (torch.tensor([1.0, 2.0]), [1.0, 2.0]),
+        (torch.zeros(100), "Tensor(100,) torch.float32"),
+        (torch.tensor(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.int64(7), 7),
+        (np.arange(3), [0, 1, 2]),
+        (torch.float16, "torch.float16"),
+        (Broken(), "<Broken>"),
+        ("x" * (TEXT + 5), "x" * TEXT + "..."),
+        ("\ud800", "?"),
+    ],
+)
+def test_each_kind_of_configuration_is_read(given: Any, expected: Any) -> None:
+    """Namespaces, dataclasses, mappings, paths, enums, arrays and tensors become plain data."""
+    assert plain(given) == expected
+
+
+def test_non_finite_numbers_stay() -> None:
+    """Infinity and NaN are values of a configuration too."""
+    assert plain(math.inf) == math.inf
+    assert math.isnan(plain(torch.tensor(math.nan)))
+
+
+def test_depth_size_and_loops_are_bounded() -> None:
+    """A deep, a wide and a circular configuration are cut."""
+    deep: Any = 0
+    for _ in range(DEPTH + 5):
+        deep = [deep]
+    assert "..." in str(plain(deep))
+    assert len(plain(range(10 * ITEMS))) <= ITEMS
+    circle: dict[str, Any] = {}
+    circle["self"] = circle
+    assert plain(circle) == {"self": "..."}
+
+
+def test_a_type_is_told_by_its_name() -> None:
+    """A class is no dataclass instance and no mapping."""
+    assert "Inner" in plain(Inner)
+    assert "dict" in plain(dict)
+
+
+_leaves = st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.binary()
+_trees = st.recursive(_leaves, lambda kids: st.lists(kids) | st.dictionaries(st.text(), kids), max_leaves=50)
+
+
+@given(_trees)
+def test_whatever_comes_can_be_encoded(tree: Any) -> None:
+    """The result always passes msgpack."""
+    msgspec.msgpack.encode(plain(tree))

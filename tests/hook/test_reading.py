@@ -1,0 +1,51 @@
+"""Numbers are read from what a script hands in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tocsin.reading import nonfinite, number
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (True, 1.0),
+        (np.float64(2.5), 2.5),
+        (np.ones((1, 1)), 1.0),
+        (torch.tensor([4]), 4.0),
+        (10**400, None),
+    ],
+)
+def test_one_number_is_read(value: Any, expected: float | None) -> None:
+    """Python, NumPy and torch numbers of one element become floats; what no float holds is None."""
+    assert number(value) == expected
+
+
+@pytest.mark.parametrize("value", [None, "1.5", b"1", [1.0], np.ones(2), torch.ones(2), {}])
+def test_the_rest_is_none(value: Any) -> None:
+    """Text, lists and vectors are no single number."""
+    assert number(value) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_one_bad_value_is_found_anywhere(dtype: torch.dtype, bad: float) -> None:
+    """A single non-finite element is found; the largest finite values are none."""
+    batch = torch.full((3, 5), torch.finfo(dtype).max, dtype=dtype)
+    batch[0, 0] = torch.finfo(dtype).min
+    assert nonfinite({"a": [batch]}) == 0.0
+    batch[2, 4] = bad
+    assert nonfinite({"a": (1, "name", [batch])}) == 1.0
+
+
+def test_what_holds_no_float_is_fine() -> None:
+    """Integers, text, empty tensors and objects are never non-finite."""
+    assert nonfinite([torch.ones(2, dtype=torch.int32), torch.empty(0), "x", object(), 3]) == 0.0
+    assert nonfinite(math.nan) == 1.0

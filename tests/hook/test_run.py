@@ -1,0 +1,243 @@
+"""What a script says through its Run arrives under the right names and steps."""
+
+from __future__ import annotations
+
+import math
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import tocsin
+from tests.hook.captured import KeptOutbox, KeptSender, watch, watched
+from tests.hook.truth import Truth, plain
+
+
+def _one_step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, middle: object = None) -> None:
+    optimizer.zero_grad()
+    net(torch.ones(2)).sum().backward()
+    if callable(middle):
+        middle()
+    optimizer.step()
+
+
+@pytest.fixture
+def net() -> torch.nn.Module:
+    return torch.nn.Linear(2, 1)
+
+
+@pytest.fixture
+def optimizer(net: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def test_log_belongs_to_the_coming_step_or_to_the_newest(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Between backward and step a value is of the coming step, after the step of that one."""
+    with watched() as (_, outbox):
+        for k in range(2):
+            _one_step(net, optimizer, middle=lambda k=k: tocsin.log(before=float(k)))
+            tocsin.log({"after": float(k)})
+        tocsin.log(chosen=1.0, step=77)
+    assert outbox.series("before") == outbox.series("after") == [(0, 0.0), (1, 1.0)]
+    assert outbox.series("chosen") == [(77, 1.0)]
+
+
+def test_log_takes_numbers_of_every_kind() -> None:
+    """Floats, ints, flags, NumPy and tensors are read at once; non-finite values are values."""
+    with watched() as (run, outbox):
+        tensor = torch.tensor(2.5)
+        run.log(a=1, b=True, c=np.float32(0.5), d=np.array([4.0]), e=tensor, f=math.nan, g=-math.inf)
+        tensor.zero_()
+    (record,) = outbox.records
+    assert [record[name] for name in "abcdeg"] == [1.0, 1.0, 0.5, 4.0, 2.5, -math.inf]
+    assert math.isnan(record["f"])
+
+
+def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> None:
+    """Text and vectors are left out with one warning, what stands beside them is kept."""
+    with watched() as (run, outbox):
+        for _ in range(3):
+            run.log(good=1.0, text="0.5", vector=torch.ones(3), nothing=None)
+    assert [dict(record) for record in outbox.records] == [{"step": 0, "good": 1.0}] * 3
+    assert len([one for one in caplog.records if "left out" in one.message]) == 1
+
+
+def test_a_name_that_capture_reports_is_moved_aside() -> None:
+    """A script that logs its own ``loss`` does not double the captured one."""
+    with watched() as (run, outbox):
+        run.log(loss=0.5)
+        plain(Truth())
+        run.log(loss=0.5)
+    assert len(outbox.series("loss")) == 41
+    assert outbox.series("logged/loss") == [(39, 0.5)]
+
+
+def test_explicit_steps_replace_the_automatic_ones() -> None:
+    """``run.step`` counts for itself, and from its first call on nothing comes twice."""
+    with watched() as (run, outbox):
+        run.step(loss=1.0)
+        plain(Truth())
+        run.step(loss=torch.tensor(2.0), grad_norm=3)
+        run.step(loss=0.5, step=100)
+    assert outbox.series("loss") == [(0, 1.0), (1, 2.0), (100, 0.5)]
+    assert outbox.series("grad_norm") == [(1, 3.0)]
+    assert [step for step, _ in outbox.series("step_time")] == [1, 100]
+
+
+def test_explicit_steps_need_no_torch() -> None:
+    """With ``patch=False`` nothing is captured, and the script's own steps are."""
+    with watched(patch=False, start_step=5) as (run, outbox):
+        plain(Truth())
+        run.step(loss=np.float64(1.5))
+    assert outbox.series("loss") == [(5, 1.5)]
+    assert outbox.events("attached") == [{"step": None, "signals": {}}]
+
+
+def test_evaluation_metrics_have_a_direction_and_a_unit() -> None:
+    """``val/<name>`` is a series; its direction and unit are told once."""
+    with watched() as (run, outbox):
+        for value in (30.0, 31.0):
+            run.evaluate(psnr=value, goal="max", unit="dB", step=10)
+        run.evaluate({"loss": 0.5}, goal={"loss": "min"}, step=10)
+    assert outbox.series("val/psnr") == [(10, 30.0), (10, 31.0)]
+    assert [(one["name"], one["goal"], one["unit"]) for one in outbox.events("metric")] == [
+        ("val/psnr", "max", "dB"),
+        ("val/loss", "min", None),
+    ]
+
+
+def test_time_in_a_phase_is_in_no_step_time(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation between two steps does not make the second one slow."""
+    with watched() as (run, outbox):
+        _one_step(net, optimizer)
+        with run.phase("eval"), run.phase("inner"):
+            began = run._watch.now_ns()
+            while run._watch.now_ns() - began < 50_000_000:
+                pass
+        _one_step(net, optimizer)
+        assert run._watch.paused_ns >= 50_000_000
+    (_, seconds), *_ = outbox.series("step_time")
+    whole = (outbox.items[-1][1] - outbox.items[0][1]) * 1e-9
+    assert seconds == pytest.approx(whole - run._watch.paused_ns * 1e-9, abs=1e-6)
+    assert [(one["name"], one["state"]) for one in outbox.events("phase")] == [
+        ("eval", "begin"),
+        ("inner", "begin"),
+        ("inner", "end"),
+        ("eval", "end"),
+    ]
+
+
+def test_events_carry_plain_data_and_their_step() -> None:
+    """expect, checkpoint and any other event arrive with data that msgpack can carry."""
+    with watched() as (run, outbox):
+        plain(Truth())
+        run.expect("lr-restart", steps=range(3))
+        run.event("checkpoint", path=os.path, size=torch.tensor(3))
+    assert outbox.events("expect") == [{"step": 39, "what": "lr-restart", "steps": [0, 1, 2]}]
+    assert outbox.events("checkpoint")[0]["size"] == 3
+
+
+def test_check_names_what_is_not_finite() -> None:
+    """A NaN in a nested batch is 1 under ``nonfinite/batch``, a component's value is its own series."""
+    good, bad = torch.ones(3), torch.tensor([1.0, math.nan])
+    with watched() as (run, outbox):
+        run.check(batch={"x": [good, bad], "y": torch.ones(2, dtype=torch.int64)})
+        run.check(batch=[good, np.ones(3), "name", torch.empty(0)], losses={"fft": math.inf})
+        run.check(batch=(good, np.array([math.inf])))
+        run.check(batch=torch.tensor([-math.inf, 1.0], dtype=torch.float16))
+    assert [value for _, value in outbox.series("nonfinite/batch")] == [1.0, 0.0, 1.0, 1.0]
+    assert outbox.series("loss/fft") == [(0, math.inf)]
+
+
+def test_the_batch_of_a_bad_step_is_named() -> None:
+    """The batch's name is told where its step went wrong, and nowhere else."""
+    with watched() as (run, outbox):
+        for k, loss in enumerate((1.0, math.nan, 2.0)):
+            run.batch(f"shard-{k}")
+            run.step(loss=loss)
+    assert outbox.events("batch") == [{"step": 1, "id": "shard-1"}]
+
+
+def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixture) -> None:
+    """Handlers run at the next record, by rule and severity; a failing one harms nobody."""
+    heard: list[str] = []
+    with watched() as (run, outbox):
+        run.on_alert(lambda alert: heard.append(f"any {alert.rule}"))
+        run.on_alert("scaler-collapse")(lambda alert: heard.append("collapse"))
+        run.on_alert(severity="critical")(lambda alert: 1 / 0)
+        assert run._facts.wants == ["alerts"]
+        run.log(a=1.0)
+        for rule in ("scaler-collapse", "loss-spike"):
+            run._watch.tell(SimpleNamespace(rule=rule, severity="critical"))
+        assert heard == []
+        run.log(a=1.0)
+    assert heard == ["any scaler-collapse", "collapse", "any loss-spike"]
+    assert len(outbox.items) == 2
+    assert "a handler of alerts failed" in caplog.text
+
+
+def test_delivery_starts_with_the_first_record() -> None:
+    """A watch alone starts no thread; the first record does, once."""
+    sender = KeptSender()
+    run = watch(KeptOutbox(), sender)
+    assert sender.started == 0
+    run.log(a=1.0)
+    run.log(a=2.0)
+    run.finish()
+    assert sender.started == 1
+
+
+def test_everything_is_safe_after_the_end() -> None:
+    """After finish every method does nothing, and finish itself happens once."""
+    outbox, sender = KeptOutbox(), KeptSender()
+    run = watch(outbox, sender)
+    run.finish()
+    told = len(outbox.told)
+    run.log(a=1.0)
+    run.step(loss=1.0)
+    run.evaluate(a=1.0, goal="max")
+    run.event("x")
+    run.expect("y")
+    run.check(batch=torch.ones(2), losses={"a": 1.0})
+    run.batch("z")
+    with run.phase("eval"):
+        plain(Truth())
+    run.finish()
+    tocsin.log(a=1.0)
+    assert (outbox.items, len(outbox.told), sender.closed) == ([], told, [("finished", None)])
+
+
+def test_a_run_continues_its_count(net: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """``start_step``, ``load_state_dict`` and a restored optimizer each continue the count of steps."""
+    with watched(start_step=100) as (run, outbox):
+        _one_step(net, optimizer)
+        assert run.state_dict() == {"step": 101}
+    with watched() as (run, second):
+        run.load_state_dict({"step": 101})
+        _one_step(net, optimizer)
+    assert [step for box in (outbox, second) for step, _ in box.series("loss")] == [100, 101]
+    adam = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        _one_step(net, adam)
+    with watched() as (_, third):
+        _one_step(net, adam)
+    assert [step for step, _ in third.series("loss")] == [3]
+    assert third.events("start-step") == [{"step": 3, "approximate": True}]
+
+
+def test_the_newest_run_gets_what_is_logged() -> None:
+    """``tocsin.log`` goes to the run begun last that has not ended."""
+    first, second = KeptOutbox(), KeptOutbox()
+    one = watch(first)
+    two = watch(second)
+    tocsin.log(a=1.0)
+    two.finish()
+    tocsin.log(a=2.0)
+    one.finish()
+    assert (second.series("a"), first.series("a")) == ([(0, 1.0)], [(0, 2.0)])
