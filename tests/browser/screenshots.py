@@ -27,6 +27,7 @@ def picture(browser: Browser, login: str, theme: str) -> None:
     page.get_by_text("restorer-fp16").first.click()
     page.locator("[data-alert]", has_text="Scaler collapse").first.wait_for()
     page.locator('[data-series="scale"] .faults', has_text="zero").first.wait_for()
+    page.reload()  # without the toasts of the last minute
     page.wait_for_timeout(SETTLE_MS)
     page.screenshot(path=IMAGES / f"run-{theme}.png")
     page.goto(login.split("/login")[0])
