@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tocsin_server.detect.facts import KIND as SIBLING_FACTS
+from tocsin_server.detect.facts import SiblingFacts
+
 CHECKPOINTS = 64
+NAMES = 256
+"""Loss components and metrics a run may tell of; later ones are not told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,24 @@ class RunContext:
     schedulers: Sequence[Mapping[str, Any]] = ()
     norm_sources: Mapping[str, str] = field(default_factory=dict)
     """By optimizer suffix: where the grad norm is taken (clip, own, local)."""
+    clips: Mapping[str, float | None] = field(default_factory=dict)
+    """By optimizer suffix: the norm at which its gradients are clipped, None where they are not."""
+    scaled_norms: tuple[str, ...] = ()
+    """Optimizer suffixes whose norm the hook saw taken of scaled gradients."""
     expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Changes that the script declared (``run.expect``): what, at which steps."""
     checkpoints: tuple[tuple[int, str], ...] = ()
     """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are forgotten."""
+    components: tuple[str, ...] = ()
+    """Names of terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
+    metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
+    siblings: SiblingFacts = field(default_factory=SiblingFacts)
+    """What is known of similar runs."""
+
+    def is_component(self, suffix: str) -> bool:
+        """Whether ``loss/<suffix>`` is a term of the loss, not the loss of an optimizer of that name."""
+        return suffix in self.components
 
     @property
     def has_scaler(self) -> bool | None:
@@ -101,17 +120,60 @@ class RunContext:
         if kind == "attached":
             return replace(self, **_told(data))
         if kind == "grad-norm-source":
-            suffix = str(data.get("optimizer") or "")
-            return replace(self, norm_sources={**self.norm_sources, suffix: str(data.get("source", ""))})
+            return self._norm_told(data)
+        if kind == "schedule":
+            others = [item for item in self.schedulers if item.get("optimizer") != data.get("optimizer")]
+            return replace(self, schedulers=(*others, dict(data)))
         if kind == "expect":
             steps = tuple(int(step) for step in data.get("steps", ()) if isinstance(step, (int, float)))
             what = str(data.get("what", ""))
             return replace(self, expected={**self.expected, what: self.expected.get(what, ()) + steps})
+        if kind == "loss-components":
+            return self._with_components(data.get("names"))
+        if kind == "metric":
+            return self._with_metric(data)
+        if kind == SIBLING_FACTS:
+            return replace(self, siblings=SiblingFacts.from_plain(data))
         return self
+
+    def _with_components(self, names: Any) -> RunContext:
+        told = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+        fresh = tuple(name for name in dict.fromkeys(told) if name not in self.components)
+        return replace(self, components=(*self.components, *fresh)[:NAMES]) if fresh else self
+
+    def _with_metric(self, data: Mapping[str, Any]) -> RunContext:
+        name = str(data.get("name", ""))
+        if name not in self.metrics and len(self.metrics) >= NAMES:
+            return self
+        told = (str(data.get("goal") or "").lower(), str(data.get("unit") or ""))
+        return replace(self, metrics={**self.metrics, name: told})
+
+    def _norm_told(self, data: Mapping[str, Any]) -> RunContext:
+        """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
+        suffix = str(data.get("optimizer") or "")
+        scaled = tuple(name for name in self.scaled_norms if name != suffix)
+        limit = data.get("clip")
+        known = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        return replace(
+            self,
+            norm_sources={**self.norm_sources, suffix: str(data.get("source", ""))},
+            clips={**self.clips, suffix: float(limit) if known else None},  # type: ignore[arg-type]
+            scaled_norms=(*scaled, suffix) if data.get("scaled") else scaled,
+        )
+
+    def expects(self, what: str, start: int, stop: int) -> bool:
+        """Whether the script declared a change ``what`` between these steps, or without naming steps.
+
+        ``what`` may be declared as a whole family: ``lr`` covers ``lr-restart`` and ``lr-jump``.
+        """
+        names = (what, what.partition("-")[0])
+        declared = [self.expected[name] for name in names if name in self.expected]
+        return any(not steps or any(start <= step <= stop for step in steps) for steps in declared)
 
     def learned(self) -> dict[str, Any]:
         """What events may have added, as plain data for a snapshot."""
-        return {name: getattr(self, name) for name in _LEARNED}
+        learned = {name: getattr(self, name) for name in _LEARNED}
+        return {**learned, "siblings": self.siblings.plain()}
 
     def relearn(self, learned: Mapping[str, Any]) -> RunContext:
         """The context with what a snapshot says events had added; what a hello says itself is newer."""
@@ -120,13 +182,22 @@ class RunContext:
             self,
             scalers=tuple(self.scalers or learned.get("scalers") or ()),
             optimizers=tuple(self.optimizers or learned.get("optimizers") or ()),
+            schedulers=tuple(learned.get("schedulers") or self.schedulers),
             norm_sources=dict(learned.get("norm_sources", {})),
+            clips=dict(learned.get("clips", {})),
+            scaled_norms=tuple(learned.get("scaled_norms", ())),
             expected=expected,
             checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
+            components=tuple(learned.get("components", ())),
+            metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
+            siblings=SiblingFacts.from_plain(learned.get("siblings", {})),
         )
 
 
-_LEARNED = ("scalers", "optimizers", "norm_sources", "expected", "checkpoints")
+_LEARNED = (
+    "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
+    "components", "metrics",
+)  # fmt: skip
 
 
 def _told(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ into batches, and wherever it was saved and restored in between, the findings ar
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,9 @@ import msgspec
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.diagnosis import explain
-from tocsin_server.detect.registry import catalogue
+from tocsin_server.detect.facts import KIND as SIBLING_FACTS
+from tocsin_server.detect.facts import SERVER
+from tocsin_server.detect.registry import catalogue, run_rules
 from tocsin_server.detect.rule import (
     FIRING,
     PENDING,
@@ -23,17 +26,21 @@ from tocsin_server.detect.rule import (
     Episode,
     Rule,
     RuleSettings,
+    RunRule,
     Verdict,
 )
-from tocsin_server.detect.stream import SavedStream, Stream
+from tocsin_server.detect.stream import SavedRule, SavedStream, Stream
 from tocsin_server.detect.subject import Subject, severity_of
-from tocsin_server.detect.view import View, split
+from tocsin_server.detect.view import WIDE, View, beside, moment, split
 from tocsin_server.domain import AlertState, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
 
-VERSION = 1
+VERSION = 2
 """Of the snapshot's layout."""
+
+RUN = -1
+"""Writer number under which rules of scope ``run`` speak."""
 
 Spoken = tuple[int, int, int, Stream, Rule[Any, Any], Verdict]
 """Batch row, order within the row, number within the stream, and who said what."""
@@ -48,7 +55,7 @@ class _Source(msgspec.Struct):
 
     attempt: int
     rank: int
-    rivals_from: int | None
+    rivals: dict[str, int]
     compared: list[str]
     heirlooms: dict[str, dict[str, Episode]]
     streams: dict[str, SavedStream]
@@ -59,6 +66,8 @@ class _Snapshot(msgspec.Struct):
     learned: dict[str, Any]
     writers: dict[int, _Source]
     subjects: list[Subject]
+    run_rules: dict[str, SavedRule]
+    newest: tuple[int, int]
 
 
 class _Writer:
@@ -68,7 +77,8 @@ class _Writer:
         self.attempt = attempt
         self.rank = rank
         self.streams: dict[str, Stream] = {}
-        self.rivals_from: int | None = None
+        self.rivals: dict[str, int] = {}
+        """Optimizers with a loss of their own, and from which record on."""
         self.compared: set[str] = set()
         self.heirlooms: dict[str, dict[str, Episode]] = {}
         """Open episodes of the attempt before, by suffix and rule, for streams that are yet to come."""
@@ -82,6 +92,11 @@ class Engine:
         self._settings = dict(settings or {})
         self._writers: dict[int, _Writer] = {}
         self._subjects: dict[tuple[str, str], Subject] = {}
+        self._newest = (0, 0)
+        """Step and time of the newest record of a primary optimizer."""
+        self._run_rules = [
+            kind(self._settings.get(kind.info.id) or kind.settings_type(), run, "") for kind in run_rules()
+        ]
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
         """What the rules have to say of these records that they have not said before."""
@@ -89,27 +104,79 @@ class Engine:
             return []
         writer = self._writer(batch.writer)
         spoken: list[Spoken] = []
-        views = split(batch)
+        views = split(batch, self.context)
+        wide = beside(batch, begun=WIDE in writer.streams)
+        if wide is not None:
+            views[WIDE] = wide
         for order, (suffix, view) in enumerate(views.items()):
             stream = writer.streams.get(suffix) or self._stream(writer, suffix)
             for number, rule, verdict in stream.judge(view):
                 spoken.append((verdict.row, order, number, stream, rule, verdict))
-            if suffix and suffix not in writer.compared:
+            if suffix and suffix != WIDE and suffix not in writer.compared:
                 self._compare(writer, suffix, view, views.get(""), batch.seq)
-        if not spoken:
-            return []
         spoken.sort(key=lambda item: item[:2])
-        return [finding for item in spoken for finding in self._hear(batch, writer, item)]
+        return self._tell(batch, writer, views.get(""), spoken)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
-        """Takes what an event tells of the run. No rule judges events alone, so far."""
+        """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
+        if event.kind == SIBLING_FACTS and event.writer.writer_no != SERVER:
+            return []
         context = self.context.learn(event.kind, event.step, event.data)
         if context is not self.context:
-            self.context = context
-            for writer in self._writers.values():
-                for stream in writer.streams.values():
-                    stream.learn(context)
-        return []
+            self._learn(context)
+        at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
+        for rule in self._run_rules:
+            rule.told(at, event)
+        found = [finding for rule in self._run_rules for finding in self._hear_run(rule)]
+        return found + self._finish(event.writer) if event.kind == "finish" else found
+
+    def _learn(self, context: RunContext) -> None:
+        self.context = context
+        for rule in self._run_rules:
+            rule.context = context
+        for writer in self._writers.values():
+            for stream in writer.streams.values():
+                stream.learn(context)
+
+    def _finish(self, writer: Writer) -> list[Finding]:
+        """A writer has ended: its last records, too few for a block, are judged as well."""
+        known = self._writers.get(writer.writer_no)
+        found: list[Finding] = []
+        if known is None:
+            return found
+        for stream in known.streams.values():
+            for number, rule, verdict in stream.finish():
+                found += self._hear(writer.writer_no, known, 1 << 62, (0, 0, number, stream, rule, verdict))
+        return found
+
+    # The way of a batch's verdicts
+
+    def _tell(
+        self, batch: RecordBatch, writer: _Writer, primary: View | None, spoken: list[Spoken]
+    ) -> list[Finding]:
+        """Findings in the order of the records, those of the rules about episodes among them."""
+        findings: list[Finding] = []
+        place, no = 0, batch.writer.writer_no
+        for item in spoken:
+            if primary is not None:
+                place = self._rest(primary, place, item[0], findings)
+            findings += self._hear(no, writer, batch.seq, item)
+        if primary is not None:
+            self._rest(primary, place, batch.n, findings)
+            self._newest = (primary.step[-1], primary.time_ns[-1])
+        return findings
+
+    def _rest(self, primary: View, place: int, row: int, findings: list[Finding]) -> int:
+        """The rules about episodes that have one open see the records before batch row ``row`` pass."""
+        if not any(rule.episode.state for rule in self._run_rules):
+            return bisect_left(primary.rows, row)
+        while place < primary.n and primary.rows[place] < row:
+            for rule in self._run_rules:
+                if rule.episode.state:
+                    rule.rest(primary, place)
+                    findings += self._hear_run(rule)
+            place += 1
+        return place
 
     # Writers
 
@@ -163,29 +230,54 @@ class Engine:
         if primary is not None:
             newest -= sum(row > view.rows[at] for row in primary.rows)
         same = stream.history.between("loss", step, step + 1, upto=newest)
-        if writer.rivals_from is None and view.loss[at] not in [loss for _, loss in same]:
-            writer.rivals_from = seq + view.rows[at]
+        if view.loss[at] not in [loss for _, loss in same]:
+            writer.rivals[suffix] = seq + view.rows[at]
 
     # Joining
 
-    def _hear(self, batch: RecordBatch, writer: _Writer, item: Spoken) -> Iterator[Finding]:
+    def _hear(self, no: int, writer: _Writer, seq: int, item: Spoken) -> Iterator[Finding]:
         _, _, number, stream, rule, verdict = item
         subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
-        if subject.said is None and self._withheld(batch, writer, rule, verdict):
+        if subject.said is None and self._withheld(writer, seq + verdict.row, rule, verdict):
             return
-        joined = subject.hear(batch.writer.writer_no, verdict)
+        begins = subject.said is None or subject.said.state == PENDING
+        joined = subject.hear(no, verdict)
         if joined is None:
             return
+        yield from self._told(stream, number, subject, joined)
+        if joined.state == FIRING and begins:
+            at = moment(verdict.row, verdict.step, verdict.time_ns)
+            for run_rule in self._run_rules:
+                run_rule.began(at, subject.rule, subject.name, joined)
+                yield from self._hear_run(run_rule)
+
+    def _hear_run(self, rule: RunRule[Any, Any]) -> Iterator[Finding]:
+        """What a rule of scope ``run`` has to say, explained by the records of the first writer."""
+        for verdict in rule.take():
+            key = (rule.info.id, rule.subject)
+            subject = self._subjects.setdefault(key, Subject(*key))
+            joined = subject.hear(RUN, verdict)
+            if joined is not None:
+                stream = self._primary()
+                yield from self._told(stream, stream.count - 1, subject, joined)
+
+    def _primary(self) -> Stream:
+        """The stream of a primary optimizer, for the story of a finding about the whole run."""
+        for writer in self._writers.values():
+            if "" in writer.streams:
+                return writer.streams[""]
+        return Stream("", self.context, self._settings)
+
+    def _told(self, stream: Stream, number: int, subject: Subject, joined: Verdict) -> Iterator[Finding]:
         yield self._finding(stream, number, subject, joined)
         if joined.state == FIRING:
             yield from self._retell(stream, number, joined, subject)
 
-    def _withheld(self, batch: RecordBatch, writer: _Writer, rule: Rule[Any, Any], verdict: Verdict) -> bool:
+    def _withheld(self, writer: _Writer, seq: int, rule: Rule[Any, Any], verdict: Verdict) -> bool:
         """Whether an episode may not begin here: inhibited, or the losses are those of adversaries."""
         if verdict.state in (RECOVERING, RESOLVED):
             return True
-        rivals = writer.rivals_from
-        if not rule.info.adversarial and rivals is not None and batch.seq + verdict.row >= rivals:
+        if not rule.info.adversarial and self._rivalled(writer, seq):
             return True
         return any(
             subject.rule in rule.info.inhibited_by
@@ -193,6 +285,11 @@ class Engine:
             and subject.said.state == FIRING
             for subject in self._subjects.values()
         )
+
+    def _rivalled(self, writer: _Writer, seq: int) -> bool:
+        """Whether several optimizers pursue losses of their own at record ``seq``."""
+        rivals = writer.rivals.items()
+        return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
 
     def _finding(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Finding:
         case = Case(
@@ -249,14 +346,20 @@ class Engine:
             no: _Source(
                 attempt=writer.attempt,
                 rank=writer.rank,
-                rivals_from=writer.rivals_from,
+                rivals=writer.rivals,
                 compared=sorted(writer.compared),
                 heirlooms=writer.heirlooms,
                 streams={suffix: stream.save() for suffix, stream in writer.streams.items()},
             )
             for no, writer in self._writers.items()
         }
-        body = _Snapshot(VERSION, self.context.learned(), writers, list(self._subjects.values()))
+        run_rules = {
+            rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
+            for rule in self._run_rules
+        }
+        body = _Snapshot(
+            VERSION, self.context.learned(), writers, list(self._subjects.values()), run_rules, self._newest
+        )
         return msgspec.msgpack.encode(body)
 
     @classmethod
@@ -275,12 +378,17 @@ class Engine:
         engine = cls(run.relearn(saved.learned), settings)
         for no, source in saved.writers.items():
             engine._writers[no] = engine._load(source)
+        for rule in engine._run_rules:
+            kept = saved.run_rules.get(rule.info.id)
+            if kept is not None:
+                rule.load(kept.state, kept.episode)
+        engine._newest = saved.newest
         engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
         return engine
 
     def _load(self, source: _Source) -> _Writer:
         writer = _Writer(source.attempt, source.rank)
-        writer.rivals_from, writer.compared = source.rivals_from, set(source.compared)
+        writer.rivals, writer.compared = source.rivals, set(source.compared)
         writer.heirlooms = source.heirlooms
         for suffix, saved in source.streams.items():
             stream = writer.streams[suffix] = Stream(suffix, self.context, self._settings)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tocsin_server.detect import rules
-from tocsin_server.detect.rule import Rule, RuleInfo
+from tocsin_server.detect.rule import Rule, RuleInfo, RunRule
 
 
 @lru_cache(maxsize=1)
@@ -21,10 +21,16 @@ def _modules() -> tuple[Any, ...]:
     return tuple(importlib.import_module(f"{rules.__name__}.{name}") for name in names)
 
 
-@lru_cache(maxsize=1)
-def record_rules() -> tuple[type[Rule[Any, Any]], ...]:
-    """The rules that judge records, in alphabetical order of their files."""
-    return tuple(module.RULE for module in _modules() if hasattr(module, "RULE"))
+@lru_cache(maxsize=3)
+def rules_of(scope: str) -> tuple[type[Rule[Any, Any]], ...]:
+    """The rules of ``scope`` (stream, wide, run) in alphabetical order of their files."""
+    found = [module.RULE for module in _modules() if hasattr(module, "RULE")]
+    return tuple(rule for rule in found if rule.info.scope == scope)
+
+
+def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
+    """The rules about episodes and events."""
+    return tuple(rule for rule in rules_of("run") if issubclass(rule, RunRule))
 
 
 def catalogue() -> list[RuleInfo]:

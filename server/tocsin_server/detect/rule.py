@@ -19,6 +19,7 @@ from tocsin_server.domain import AlertState, Severity
 if TYPE_CHECKING:
     from tocsin_server.detect.context import RunContext
     from tocsin_server.detect.view import View
+    from tocsin_server.domain import RunEvent
 
 Fact = tuple[str, float | str, str, int | None]
 """One piece of evidence: name, value, unit, step."""
@@ -68,6 +69,10 @@ class RuleInfo:
     """No new episode begins while one of these rules is firing in the same run."""
     adversarial: bool = True
     """False: silent where several optimizers pursue different losses (GAN), which may rise and fall."""
+    scope: str = "stream"
+    """``stream``: records of one optimizer of one writer; ``wide``: the series beside them of one writer
+    (losses of all optimizers and their terms, ``val/...``, ``nonfinite/...``); ``run``: episodes of other
+    rules and events of the run, one instance a run."""
     settings: tuple[SettingInfo, ...] = ()
 
     @property
@@ -139,6 +144,8 @@ class Rule(Generic[SettingsT, StateT]):
     state_type: ClassVar[type[RuleState]]
     needs: ClassVar[tuple[str, ...]]
     """The first of these signals names the subject; one of them must be in the stream."""
+    paced: ClassVar[bool] = False
+    """True: judges in blocks of ``block.PACE`` records. For what takes hundreds of records anyway: cheap."""
 
     def __init__(self, settings: SettingsT, context: RunContext, suffix: str) -> None:
         self.settings = settings
@@ -261,3 +268,26 @@ class Rule(Generic[SettingsT, StateT]):
         )
         if state == RESOLVED:
             self.episode = Episode()
+
+
+class RunRule(Rule[SettingsT, StateT]):
+    """Base of rules of scope ``run``: one instance a run, told of episodes and events in their order.
+
+    ``at`` is a view of one record: the moment of which is told. While an episode of this rule is
+    open, the engine calls :meth:`rest` with every record of the run's primary optimizer.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("",)
+
+    def observe(self, view: View) -> None:
+        """Records alone say nothing to such a rule."""
+
+    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+        """An episode of another rule began to fire."""
+
+    def told(self, at: View, event: RunEvent) -> None:
+        """An event of the run; ``at.step[0]`` is its step, or the newest one where it has none."""
+
+    def rest(self, view: View, row: int) -> None:
+        """A record passed without news, while an episode is open."""
+        self.settle(view, row)

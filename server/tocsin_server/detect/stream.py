@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from tocsin_server.detect.block import Block, SavedBlock
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.history import History
-from tocsin_server.detect.registry import record_rules
+from tocsin_server.detect.registry import rules_of
 from tocsin_server.detect.rule import Episode, Rule, RuleSettings, Verdict
 from tocsin_server.detect.scaler import ScalerTrack
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import WIDE, View
 
 
 class SavedRule(msgspec.Struct):
@@ -35,15 +36,22 @@ class SavedStream(msgspec.Struct):
     bases: list[str]
     track: ScalerTrack
     history: History
+    block: SavedBlock
     rules: dict[str, SavedRule]
 
 
 class Stream:
-    """Judges the records of one writer about the optimizer ``suffix`` (``""``: the primary)."""
+    """Judges the records of one writer about the optimizer ``suffix`` (``""``: the primary).
+
+    The suffix ``WIDE`` stands for the series beside them, judged by the rules of scope ``wide``.
+    """
 
     def __init__(self, suffix: str, context: RunContext, settings: Mapping[str, RuleSettings]) -> None:
         self.suffix = suffix
+        self.scope = "wide" if suffix == WIDE else "stream"
         self.context = context
+        self.told = context.scaler(suffix)
+        """Settings of this stream's scaler, where the script told them."""
         self.settings = settings
         self.count = 0
         self.first_step = 0
@@ -52,33 +60,55 @@ class Stream:
         self.bases: set[str] = set()
         self.track = ScalerTrack()
         self.history = History()
+        self.block = Block()
         self.rules: list[Rule[Any, Any]] = []
+        self.prompt: list[Rule[Any, Any]] = []
+        """Rules that see each record at once."""
+        self.paced: list[Rule[Any, Any]] = []
+        """Rules that see full blocks."""
         self.heirloom: dict[str, Episode] = {}
         """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
 
-    def judge(self, view: View) -> list[tuple[int, Rule[Any, Any], Verdict]]:
+    def judge(self, view: View) -> list[Said]:
         """What the rules say of ``view``, each with the number of its record within the stream."""
         if not self.bases.issuperset(view.bases):
             self._meet(view)
-        spoken: list[tuple[int, Rule[Any, Any], Verdict]] = []
+        spoken: list[Said] = []
         for part in self._parts(view):
             self.history.take(part)
-            self.track.follow(part, self.context.scaler(self.suffix))
-            for rule in self.rules:
-                rule.observe(part)
-                if rule.said:
-                    offset = part.rows[0]
-                    spoken += [
-                        (part.first + _index(part, said.row, offset), rule, said) for said in rule.take()
-                    ]
+            self.track.follow(part, self.told)
+            self._hear(part, part, self.prompt, spoken)
+            if self.paced:
+                block = self.block.take(part)
+                if block is not None:
+                    self._hear(block, part, self.paced, spoken)
             self.count += part.n
             self.before = (part.step[-1], part.time_ns[-1])
         self.history.trim()
         return spoken
 
+    def finish(self) -> list[Said]:
+        """No more records come for now: those that wait for a full block are judged."""
+        spoken: list[Said] = []
+        block = self.block.flush()
+        for rule in self.paced if block is not None else ():
+            rule.observe(block)  # type: ignore[arg-type]
+            spoken += [(self.count - 1, rule, said) for said in rule.take()]
+        return spoken
+
+    @staticmethod
+    def _hear(view: View, part: View, rules: list[Rule[Any, Any]], spoken: list[Said]) -> None:
+        """What ``rules`` say of ``view``, numbered by the rows of ``part``."""
+        for rule in rules:
+            rule.observe(view)
+            if rule.said:
+                offset = part.rows[0]
+                spoken += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
+
     def learn(self, context: RunContext) -> None:
         """Takes newer facts of the run."""
         self.context = context
+        self.told = context.scaler(self.suffix)
         for rule in self.rules:
             rule.context = context
 
@@ -86,9 +116,16 @@ class Stream:
         """Adds the rules for signals that appear for the first time."""
         self.bases.update(view.bases)
         have = {type(rule) for rule in self.rules}
-        kinds = [kind for kind in record_rules() if kind in have or kind.subjects(self.bases, self.suffix)]
+        kinds = [
+            kind for kind in rules_of(self.scope) if kind in have or kind.subjects(self.bases, self.suffix)
+        ]
         known = {type(rule): rule for rule in self.rules}
-        self.rules = [known.get(kind) or self._make(kind) for kind in kinds]
+        self._seat([known.get(kind) or self._make(kind) for kind in kinds])
+
+    def _seat(self, rules: list[Rule[Any, Any]]) -> None:
+        self.rules = rules
+        self.prompt = [rule for rule in rules if not rule.paced]
+        self.paced = [rule for rule in rules if rule.paced]
 
     def _make(self, kind: type[Rule[Any, Any]]) -> Rule[Any, Any]:
         settings = self.settings.get(kind.info.id) or kind.settings_type()
@@ -121,6 +158,9 @@ class Stream:
             start = cut
 
     def _cuts(self, view: View) -> list[int]:
+        """Rows at which steps go back. Evaluations and logged terms may come late: that is no rewind."""
+        if self.scope == "wide":
+            return []
         steps = view.step
         last = self.before[0] if self.before else steps[0]
         if steps[0] >= last and (len(steps) == 1 or steps == sorted(steps)):
@@ -131,6 +171,7 @@ class Stream:
     def _seam(self, step: int) -> None:
         self.first_step, self.before = step, None
         self.track = ScalerTrack()
+        self.block = Block()
         self.history.seam()
         for rule in self.rules:
             rule.seam()
@@ -150,6 +191,7 @@ class Stream:
             bases=sorted(self.bases),
             track=self.track,
             history=self.history,
+            block=self.block.save(),
             rules=rules,
         )
 
@@ -157,13 +199,18 @@ class Stream:
         """Goes on from a snapshot. A rule whose saved state does not fit begins anew."""
         self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
         self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
-        kinds = [kind for kind in record_rules() if kind.subjects(self.bases, self.suffix)]
-        self.rules = [self._make(kind) for kind in kinds]
+        kinds = [kind for kind in rules_of(self.scope) if kind.subjects(self.bases, self.suffix)]
+        self.block = Block.load(saved.block)
+        self._seat([self._make(kind) for kind in kinds])
         for rule in self.rules:
             kept = saved.rules.pop(rule.info.id, None)
             if kept is not None:
                 rule.load(kept.state, kept.episode)
         self.heirloom = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+
+
+Said = tuple[int, Rule[Any, Any], Verdict]
+"""Number of a record within its stream, and what a rule said there."""
 
 
 def _index(view: View, row: int, offset: int) -> int:

@@ -10,11 +10,19 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from tocsin_server.detect.context import ScalerFacts
+from tocsin_server.detect.context import RunContext, ScalerFacts
 from tocsin_server.domain import Column, RecordBatch
 
-SIGNALS = ("loss", "loss_n", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time")
+SIGNALS = (
+    "loss", "loss_n", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time",
+    "data_time", "gpu_util",
+)  # fmt: skip
 """Base names that belong to a stream; every other name is an extra of the script."""
+
+WIDE = "*"
+"""Suffix of the stream of what lies beside the optimizers' own signals."""
+BESIDE = ("val/", "nonfinite/")
+"""Names that begin so belong to it."""
 
 Values = list[float | None]
 DEFAULT_SCALER = ScalerFacts()
@@ -108,16 +116,59 @@ class View:
             first_step=first_step,
         )
 
+    def part(self, start: int, stop: int) -> View:
+        """The records ``start .. stop-1`` after the scaler was followed: with what it did in them."""
+        part = self.cut(start, stop, first=self.first + start, first_step=self.first_step)
+        part.before = self.before if start == 0 else (self.step[start - 1], self.time_ns[start - 1])
+        part.scaled = min(max(self.scaled - start, 0), part.n)
+        part.scaler = self.scaler
+        part.overflows = [(row - start, n, at) for row, n, at in self.overflows if start <= row < stop]
+        part.moves = [(row - start, old, new) for row, old, new in self.moves if start <= row < stop]
+        return part
 
-def split(batch: RecordBatch) -> dict[str, View]:
-    """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records."""
+
+def split(batch: RecordBatch, context: RunContext) -> dict[str, View]:
+    """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records.
+
+    Terms of a loss (``loss/<component>``) belong to no optimizer: see :func:`beside`.
+    """
     streams: dict[str, dict[str, Column]] = {}
     for name, column in batch.columns.items():
         known = split_name(name)
-        if known is not None:
+        if known is not None and not context.is_component(known[1]):
             streams.setdefault(known[1], {})[known[0]] = column
     step, time_ns = batch.step.tolist(), batch.time_ns.tolist()
     return {suffix: _view(step, time_ns, columns) for suffix, columns in sorted(streams.items())}
+
+
+def beside(batch: RecordBatch, *, begun: bool) -> View | None:
+    """The view of scope ``wide``: columns by their full names, all ``loss...`` and ``grad_norm`` among them.
+
+    None where there is nothing beside one optimizer's signals and there was nothing before
+    (``begun``); else from the first record on that has something.
+    """
+    named = [name for name in batch.columns if name.startswith(BESIDE) or name.startswith("loss/")]
+    if not begun and not named:
+        return None
+    chosen = [*named, *(name for name in ("loss", "grad_norm") if name in batch.columns)]
+    if not chosen:
+        return None
+    columns = {name: batch.columns[name] for name in chosen}
+    view = _view(batch.step.tolist(), batch.time_ns.tolist(), columns)
+    if begun:
+        return view
+    start = min(_first_row(batch.columns[name]) for name in named)
+    from_place = next(place for place, row in enumerate(view.rows) if row >= start)
+    return view.cut(from_place, view.n, first=0, first_step=view.step[from_place])
+
+
+def _first_row(column: Column) -> int:
+    return int(column.at[0]) if column.at is not None and column.at.size else 0
+
+
+def moment(row: int, step: int, time_ns: int) -> View:
+    """A view of one record without values: a point in the run at which something is told."""
+    return View([row], [step], [time_ns], {})
 
 
 def _view(step: list[int], time_ns: list[int], columns: dict[str, Column]) -> View:
