@@ -107,6 +107,7 @@ class Ledger:
     def _forget(self, key: int) -> None:
         gone = self.steppers.get(key)
         if gone is not None and gone.ref() is None:
+            gone.probes, gone.params = (), frozenset()
             del self.steppers[key]
 
     def scaler_name(self, scaler: Any) -> str:

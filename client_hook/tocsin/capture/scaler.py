@@ -45,6 +45,7 @@ class Scaled:
 _scaled: dict[int, Scaled] = {}
 _scales: dict[int, tuple[Any, Any]] = {}
 """id(scaler) -> (weak reference, scale since its last update)."""
+_updating: set[int] = set()
 
 
 def install() -> None:
@@ -291,14 +292,18 @@ def unwrapped(optimizer: Any) -> Any:
 def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _idle(self):
+        if _idle(self) or id(self) in _updating:
             return original(self, *args, **kwargs)
         before = None
         try:
             before = _host_scale(self)
         except Exception as error:
             patching.trouble("before update", error)
-        result = original(self, *args, **kwargs)
+        _updating.add(id(self))  # an overriding method calls ours again through super()
+        try:
+            result = original(self, *args, **kwargs)
+        finally:
+            _updating.discard(id(self))
         try:
             _updated(self, before)
         except Exception as error:

@@ -1,0 +1,129 @@
+"""Where a gradient norm comes from, and that it is said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from tests.hook.captured import watched
+from tocsin.capture.gradients import _total_norm
+
+
+@pytest.fixture
+def net() -> torch.nn.Linear:
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 2)
+
+
+@pytest.fixture
+def optimizer(net: torch.nn.Linear) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def _step(net: Any, optimizer: Any, clip: Any = None) -> None:
+    optimizer.zero_grad()
+    net(torch.ones(3)).pow(2).sum().backward()
+    if clip is not None:
+        clip(net)
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [("auto", [0, 16, 32]), (10, [0, 10, 20, 30]), (True, list(range(34))), (False, []), (0, [])],
+)
+def test_our_own_norm_is_sampled_by_step(net: Any, optimizer: Any, every: Any, steps: list[int]) -> None:
+    """Where the script never clips, a norm is computed every so many steps and absent otherwise."""
+    with watched(grad_norm=every) as (_, outbox):
+        for _ in range(34):
+            _step(net, optimizer)
+    assert [step for step, _ in outbox.series("grad_norm")] == steps
+    sources = [(one["source"], one["clip"]) for one in outbox.events("grad-norm-source")]
+    assert sources == ([("own", None)] if steps else [])
+
+
+def test_the_scripts_clip_ends_our_own(net: Any, optimizer: Any) -> None:
+    """From the first clip on its value is used at every clip, and each change of source is an event."""
+
+    def clip(threshold: float) -> Any:
+        return lambda net: clip_grad_norm_(net.parameters(), threshold)
+
+    with watched() as (_, outbox):
+        for each in (None, None, clip(1.0), clip(1.0), clip(0.5), None):
+            _step(net, optimizer, each)
+    assert [step for step, _ in outbox.series("grad_norm")] == [0, 2, 3, 4]
+    events = [(one["step"], one["source"], one["clip"]) for one in outbox.events("grad-norm-source")]
+    assert events == [(0, "own", None), (2, "clip", 1.0), (4, "clip", 0.5)]
+
+
+def test_an_adaptive_clip_is_no_flood_of_events(net: Any, optimizer: Any) -> None:
+    """A threshold that changes at every step is told a few times only."""
+    with watched() as (_, outbox):
+        for k in range(50):
+            _step(net, optimizer, lambda net, k=k: clip_grad_norm_(net.parameters(), 1.0 + k))
+    assert len(outbox.events("grad-norm-source")) == 9
+    assert len(outbox.series("grad_norm")) == 50
+
+
+def test_a_clip_of_scaled_gradients_is_unscaled_and_said(net: Any, optimizer: Any) -> None:
+    """Forgetting ``unscale_`` before the clip is seen: the norm is divided by the scale."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with watched() as (_, outbox):
+        scaler.scale(net(torch.ones(3)).pow(2).sum()).backward()
+        total = clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+    assert outbox.records[0]["grad_norm"] == pytest.approx(float(total) / 1024.0)
+    assert outbox.events("grad-norm-source")[0]["scaled"] is True
+
+
+def test_the_public_function_on_a_given_norm_counts(net: Any, optimizer: Any) -> None:
+    """``torch.nn.utils.clip_grads_with_norm_`` is a clip too, also on an iterator, which is not used up."""
+    utils: Any = torch.nn.utils
+    with watched() as (_, outbox):
+        net(torch.ones(3)).pow(2).sum().backward()
+        total = utils.get_total_norm([param.grad for param in net.parameters()])
+        utils.clip_grads_with_norm_(net.parameters(), 1e-9, total)
+        assert max(float(param.grad.abs().max()) for param in net.parameters()) < 1e-8
+        optimizer.step()
+    assert outbox.series("grad_norm") == [(0, float(total))]
+
+
+def test_two_models_clipped_apart_keep_their_norms() -> None:
+    """With two optimizers each clip belongs to the one whose parameters it got."""
+    nets = [torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)]
+    pair = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]
+    with watched() as (_, outbox):
+        for factor, net in zip((1.0, 100.0), nets, strict=True):
+            (net(torch.ones(3)).sum() * factor).backward()
+        norms = [float(clip_grad_norm_(net.parameters(), 1.0)) for net in nets]
+        for each in pair:
+            each.step()
+    assert [outbox.series("grad_norm"), outbox.series("grad_norm/opt2")] == [[(0, norms[0])], [(0, norms[1])]]
+
+
+@pytest.mark.parametrize("values", [[3.0, 4.0], [0.0], [math.inf, 1.0], [math.nan, math.inf], [1e30, 1e30]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_own_norm_equals_torchs(values: list[float], dtype: torch.dtype) -> None:
+    """Mixed shapes and dtypes give the norm that clip_grad_norm_ would have returned."""
+    grads = [torch.tensor([value], dtype=dtype) for value in values] + [torch.zeros(2, 2)]
+    params = [torch.nn.Parameter(torch.zeros_like(grad)) for grad in grads]
+    for param, grad in zip(params, grads, strict=True):
+        param.grad = grad.clone()
+    expected = float(clip_grad_norm_(params, 1.0))
+    assert float(_total_norm(grads)) == pytest.approx(
+        expected, rel=1e-2 if dtype is torch.bfloat16 else 1e-6, nan_ok=True
+    )
+
+
+def test_sparse_gradients_have_a_norm() -> None:
+    """An embedding with sparse gradients is measured over its values."""
+    table = torch.nn.Embedding(10, 3, sparse=True)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    with watched() as (_, outbox):
+        table(torch.tensor([1, 2])).sum().backward()
+        optimizer.step()
+    assert outbox.records[0]["grad_norm"] == pytest.approx(math.sqrt(6))

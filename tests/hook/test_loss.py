@@ -1,0 +1,125 @@
+"""What counts as a loss, and whose it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from tests.hook.captured import watched
+
+
+@pytest.fixture
+def net() -> torch.nn.Linear:
+    return torch.nn.Linear(2, 1)
+
+
+@pytest.fixture
+def optimizer(net: torch.nn.Linear) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.parameters(), lr=0.0)
+
+
+def test_a_gradient_argument_is_part_of_the_objective(net: Any, optimizer: Any) -> None:
+    """``backward(minus_one)``, as WGAN scripts do, is the objective times minus one."""
+    with watched() as (_, outbox):
+        loss = net(torch.ones(2)).sum()
+        loss.backward(torch.tensor(-1.0))
+        optimizer.step()
+    assert outbox.series("loss") == [(0, -float(loss.detach()))]
+
+
+def test_a_loss_of_shape_one_counts(net: Any, optimizer: Any) -> None:
+    """One element is a scalar, whatever its shape."""
+    with watched() as (_, outbox):
+        loss = net(torch.ones(2))
+        loss.backward()
+        optimizer.step()
+    assert outbox.series("loss") == [(0, float(loss.detach()))]
+
+
+def test_a_vector_is_no_loss(net: Any, optimizer: Any) -> None:
+    """A backward of many elements steps without a loss value."""
+    with watched() as (_, outbox):
+        out = net(torch.ones(3, 2))
+        out.backward(torch.ones_like(out))
+        optimizer.step()
+    (record,) = outbox.records
+    assert "loss" not in record
+    assert record["stepped"] == 1.0
+
+
+def test_a_reentrant_checkpoint_counts_one_loss(net: Any, optimizer: Any) -> None:
+    """The backward inside a backward is not a loss of its own."""
+    with watched() as (_, outbox):
+        batch = torch.ones(2, requires_grad=True)
+        loss = checkpoint(net, batch, use_reentrant=True).sum()
+        loss.backward()
+        optimizer.step()
+    assert outbox.series("loss_n") == [(0, 1.0)]
+
+
+def test_gradients_cleared_by_hand_are_noticed(net: Any, optimizer: Any) -> None:
+    """``param.grad = None`` before the next backward ends the attempt like ``zero_grad``."""
+    with watched() as (_, outbox):
+        for k in range(3):
+            for param in net.parameters():
+                param.grad = None
+            net(torch.full((2,), float(k))).sum().backward()
+            if k != 1:
+                optimizer.step()
+    assert [value for _, value in outbox.series("stepped")] == [1.0, 0.0, 1.0]
+    assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
+
+
+def test_a_loss_of_no_optimizer_is_named_apart(net: Any, optimizer: Any) -> None:
+    """A backward that reaches no optimizer's parameters does not pollute the loss."""
+    stranger = torch.nn.Linear(2, 1)
+    with watched() as (_, outbox):
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.zeros(2)).sum().backward()
+            (stranger(torch.zeros(2)).sum() * 3).backward()
+            optimizer.step()
+    bias = float(net.bias.detach())
+    assert [value for _, value in outbox.series("loss")] == [bias, bias]
+    assert [step for step, _ in outbox.series("loss/0")] == [0, 1]
+
+
+def test_hidden_gradients_still_have_their_loss(net: Any) -> None:
+    """An optimizer over float32 copies, whose gradients are copied by hand, still gets the loss."""
+    masters = [param.detach().clone().requires_grad_() for param in net.parameters()]
+    optimizer = torch.optim.SGD(masters, lr=0.1)
+    with watched() as (_, outbox):
+        for _ in range(3):
+            net.zero_grad()
+            net(torch.ones(2)).sum().backward()
+            for master, param in zip(masters, net.parameters(), strict=True):
+                master.grad = param.grad.clone()
+            optimizer.step()
+    assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
+
+
+def test_a_long_accumulation_is_bounded(net: Any, optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More losses than are kept are folded: count and sum stay right."""
+    monkeypatch.setattr("tocsin.capture.ledger.LOSSES", 8)
+    with watched() as (run, outbox):
+        for _ in range(30):
+            torch.autograd.backward(net(torch.zeros(2)).sum() * 0 + 1)
+        (stepper,) = [one for one in run._ledger.steppers.values() if one.losses]
+        assert len(stepper.losses) <= 8
+        optimizer.step()
+    assert (outbox.series("loss"), outbox.series("loss_n")) == ([(0, 30.0)], [(0, 30.0)])
+
+
+def test_a_compiled_model_reports_like_an_eager_one(net: Any, optimizer: Any) -> None:
+    """torch.compile of the model changes no record."""
+    compiled: Any = torch.compile(net, backend="eager")
+    with watched() as (_, outbox):
+        for _ in range(3):
+            optimizer.zero_grad()
+            compiled(torch.ones(2)).sum().backward()
+            optimizer.step()
+    assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
+    assert len(outbox.series("lr")) == 3
