@@ -7,28 +7,23 @@ says what speaks for it, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import LOSS_SHAPE, NUMERIC, Case
+from tocsin_server.detect.cause import (
+    DATA,
+    FORWARD,
+    GRADIENT,
+    HARDWARE,
+    MEASUREMENT,
+    OPTIMISATION,
+    RATE,
+    RUNAWAY,
+    SCALER,
+    Cause,
+    Ranked,
+)
 from tocsin_server.detect.wording import number, scale
 from tocsin_server.domain import Evidence, Remedy
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One candidate: a sentence, what speaks for it, what to do, what would disprove it."""
-
-    name: str
-    text: str
-    short: str
-    """As one of the alternatives of another cause."""
-    remedies: tuple[Remedy, ...]
-    disproof: str
-    evidence: tuple[Evidence, ...] = ()
-    onset: tuple[int, str] | None = None
-    """A step of the story that no rule tells: step and sentence."""
 
 
 def norm_measured_late(case: Case) -> Cause | None:
@@ -276,8 +271,10 @@ def hardware(case: Case) -> Cause | None:
     )
 
 
-CANDIDATES: tuple[Callable[[Case], Cause | None], ...] = (
-    norm_measured_late, bad_data, schedule, lr_rose, scaler_not_wired, scale_is_zero, runaway, every_scale,
-    one_operation, no_gradient, nan_from_nowhere, spike, diverging, hardware,
+CANDIDATES: tuple[Ranked, ...] = (
+    (MEASUREMENT, norm_measured_late), (DATA, bad_data), (RATE, schedule), (RATE, lr_rose),
+    (SCALER, scaler_not_wired), (SCALER, scale_is_zero), (RUNAWAY, runaway), (FORWARD, every_scale),
+    (FORWARD, one_operation), (GRADIENT, no_gradient), (OPTIMISATION, nan_from_nowhere),
+    (OPTIMISATION, spike), (OPTIMISATION, diverging), (HARDWARE, hardware),
 )  # fmt: skip
-"""In the order in which they are to be believed."""
+"""Candidates that several rules share, with their ranks; those of one rule lie in its file."""

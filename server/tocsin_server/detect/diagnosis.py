@@ -1,21 +1,33 @@
 """What is wrong, on which evidence, what else it could be, what to do, and what would disprove it.
 
 Deterministic: the same records give the same words. The findings of one episode are joined into
-one story; the cause is the first candidate of :mod:`causes` for which something speaks.
+one story; the cause is the first candidate of :mod:`causes`, or of a rule's own,
+for which something speaks.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tocsin_server.detect.case import Case
-from tocsin_server.detect.causes import CANDIDATES, Cause
+from tocsin_server.detect.cause import Candidate, Cause
+from tocsin_server.detect.causes import CANDIDATES
+from tocsin_server.detect.registry import rule_causes
 from tocsin_server.domain import Diagnosis, Evidence
 
 UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
 
 
+@lru_cache(maxsize=1)
+def candidates() -> tuple[Candidate, ...]:
+    """All candidates in the order in which they are to be believed; of one rank the shared ones first."""
+    ranked = sorted([*CANDIDATES, *rule_causes()], key=lambda item: item[0])
+    return tuple(candidate for _, candidate in ranked)
+
+
 def explain(case: Case) -> Diagnosis:
     """The diagnosis of an alert."""
-    found = [cause for cause in (candidate(case) for candidate in CANDIDATES) if cause is not None]
+    found = [cause for cause in (candidate(case) for candidate in candidates()) if cause is not None]
     cause = found[0] if found else UNKNOWN
     return Diagnosis(
         cause=cause.text,

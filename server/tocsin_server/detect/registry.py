@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tocsin_server.detect import rules
+from tocsin_server.detect.cause import Ranked
 from tocsin_server.detect.rule import Rule, RuleInfo, RunRule
 
 
@@ -31,6 +32,11 @@ def rules_of(scope: str) -> tuple[type[Rule[Any, Any]], ...]:
 def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
     """The rules about episodes and events."""
     return tuple(rule for rule in rules_of("run") if issubclass(rule, RunRule))
+
+
+def rule_causes() -> tuple[Ranked, ...]:
+    """Candidate causes that rule files bring along, with their ranks."""
+    return tuple(ranked for module in _modules() for ranked in getattr(module, "CAUSES", ()))
 
 
 def catalogue() -> list[RuleInfo]:
