@@ -371,6 +371,7 @@ class Pipeline:
             "trainers": sum(state.connections for state in states),
             "runs": len(self.roster.active),
             "refused": self._refused,
+            "left_out": self._store.refused_intakes,
             "gaps": self._gaps,
         }
 

@@ -1,8 +1,8 @@
-"""What the reader answers: plain data with numpy arrays, no database behind it."""
+"""What the reader answers: plain data with numpy arrays, no database behind it but ``Recovery.replay``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +152,8 @@ class RecordPage:
     time_ns: I64
     columns: Mapping[str, Column]
     next: str | None
+    arrival: I64
+    """Number of the batch that brought each record, within the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +190,11 @@ class Recovery:
     """What the pipeline needs to go on with a run.
 
     ``replay``: every batch and event that arrived after the snapshot (all where there is none), in
-    order of arrival. ``alerts``: the newest episode of each fingerprint, resolved ones too.
-    ``last_arrival``: -1 where nothing has arrived.
+    order of arrival, read page by page while it is gone through, once. ``alerts``: the newest
+    episode of each fingerprint, resolved ones too. ``last_arrival``: -1 where nothing has arrived.
     """
 
     snapshot: RuleSnapshot | None
-    replay: list[RecordBatch | RunEvent] = field(default_factory=list)
+    replay: Iterable[RecordBatch | RunEvent] = ()
     alerts: list[Alert] = field(default_factory=list)
     last_arrival: int = -1

@@ -66,13 +66,13 @@ def open_database(url: str | URL) -> Database:
     return Database(parsed, _postgres(parsed), _postgres_reader(parsed))
 
 
-def migrate(url: str | URL) -> None:
-    """Brings the database to the newest schema; safe to call by several servers at once."""
+def migrate(url: str | URL, revision: str = "head") -> None:
+    """Brings the database to ``revision``, by default the newest; several servers may call it at once."""
     parsed = database_url(url)
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
     try:
         with _one_at_a_time, engine.connect() as connection:
-            _upgrade(connection, "head")
+            _upgrade(connection, revision)
     finally:
         engine.dispose()
 

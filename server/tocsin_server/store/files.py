@@ -23,9 +23,11 @@ def tail_rows(
     *,
     after_arrival: int | None = None,
     to_seq: int | None = None,
+    above_seq: int | None = None,
     limit: int | None = None,
 ) -> list[TailRow]:
-    """Tail rows of a writer in order of their record numbers, those that begin at most at ``to_seq``."""
+    """Tail rows of a writer in order of their record numbers, those that begin at most at ``to_seq``
+    and hold a record above ``above_seq``."""
     query = select(tail.c.seq, tail.c.n, tail.c.arrival, tail.c.body).where(
         tail.c.run_id == run_id, tail.c.writer_no == writer_no
     )
@@ -33,6 +35,8 @@ def tail_rows(
         query = query.where(tail.c.arrival > after_arrival)
     if to_seq is not None:
         query = query.where(tail.c.seq <= to_seq)
+    if above_seq is not None:
+        query = query.where(tail.c.seq + tail.c.n > above_seq + 1)
     found = connection.execute(query.order_by(tail.c.seq).limit(limit))
     return [TailRow(row.seq, row.n, row.arrival, bodies.decode(row.body)) for row in found]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, case
@@ -11,11 +12,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.domain import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
 from tocsin_server.store import bodies
+from tocsin_server.store.faults import Onset
+from tocsin_server.store.latest import Latest
 from tocsin_server.store.ledger import Ledger
 from tocsin_server.store.tables import (
     alert,
     alert_transition,
     event,
+    fault,
+    latest,
     metric,
     rule_state,
     run,
@@ -41,22 +46,42 @@ class Rows:
     snapshots: dict[str, Row] = field(default_factory=dict)
     runs: dict[str, Row] = field(default_factory=dict)
     dealt: dict[tuple[str, int], int] = field(default_factory=dict)
+    onsets: list[Row] = field(default_factory=list)
+    recovered: list[Row] = field(default_factory=list)
+    latest: list[Row] = field(default_factory=list)
 
 
 class Gatherer:
     """Folds intakes into rows, skipping what is durable already."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
         self.ledger = ledger
+        self.latest = Latest()
+        self._clock = clock
         self._seen: dict[str, int] = {}
 
-    def apply(self, connection: Connection, intakes: Sequence[Intake]) -> None:
-        """Writes what ``intakes`` hold. Raises what the database raises; nothing is committed here."""
-        rows = Rows()
+    def apply(self, connection: Connection, intakes: Sequence[Intake], *, all_latest: bool = False) -> None:
+        """Writes what ``intakes`` hold. Raises what the database raises; nothing is committed here.
+
+        Newest values go along when they are due, or with ``all_latest``.
+        """
+        rows, now_s = Rows(), self._clock()
         for intake in intakes:
             if self.ledger.exists(connection, intake.run_id):
                 self._fold(connection, intake, rows)
+        if all_latest or now_s >= self.latest.due:
+            there = [row for row in self.latest.begin() if self.ledger.exists(connection, row["run_id"])]
+            rows.latest = there
         write(connection, rows)
+
+    def committed(self) -> None:
+        """The transaction of the last :meth:`apply` is durable."""
+        self.latest.committed()
+
+    def rolled_back(self) -> None:
+        """It is not: what was remembered ahead of it is forgotten."""
+        self.ledger.clear()
+        self.latest.rolled_back(self._clock())
 
     def _fold(self, connection: Connection, intake: Intake, rows: Rows) -> None:
         if intake.batch is not None and intake.batch.n:
@@ -91,7 +116,20 @@ class Gatherer:
         rows.tails.append(_tail_row(fresh, self.ledger.numbers[batch.run_id]))
         self.ledger.last[key] = fresh.seq + fresh.n - 1
         self.ledger.unsealed[key] += fresh.n
+        self._note_faults(connection, fresh, rows)
+        self.latest.take(fresh, self.ledger.numbers[batch.run_id], self._clock())
         self._see(fresh, rows)
+
+    def _note_faults(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
+        book, numbers = self.ledger.book(connection, batch.run_id), self.ledger.numbers[batch.run_id]
+        for name, column in batch.columns.items():
+            for found in book.take(batch, numbers[name], column):
+                if isinstance(found, Onset):
+                    rows.onsets.append({"run_id": batch.run_id} | asdict(found))
+                else:
+                    rows.recovered.append(
+                        {f"to_{k}": v for k, v in asdict(found).items()} | {"of_run": batch.run_id}
+                    )
 
     def _fold_refused(self, connection: Connection, who: Writer, seq: int, rows: Rows) -> None:
         key = (who.run_id, who.writer_no)
@@ -107,6 +145,18 @@ class Gatherer:
         rows.runs[batch.run_id] = rows.runs.get(batch.run_id, {}) | seen
 
 
+_END_OF_FAULT = (
+    fault.update()
+    .where(
+        fault.c.run_id == bindparam("of_run"),
+        fault.c.writer_no == bindparam("to_writer_no"),
+        fault.c.col_id == bindparam("to_col_id"),
+        fault.c.seq == bindparam("to_seq"),
+    )
+    .values(end_seq=bindparam("to_end_seq"), end_step=bindparam("to_end_step"))
+)
+
+
 def write(connection: Connection, rows: Rows) -> None:
     """Every gathered row, one statement a table."""
     _add(connection, metric, rows.metrics)
@@ -116,6 +166,10 @@ def write(connection: Connection, rows: Rows) -> None:
     _add(connection, alert_transition, rows.transitions)
     _put(connection, rule_state, list(rows.snapshots.values()))
     _change_runs(connection, rows.runs)
+    _add(connection, fault, rows.onsets)
+    _put(connection, latest, rows.latest)
+    if rows.recovered:
+        connection.execute(_END_OF_FAULT, rows.recovered)
     if rows.dealt:
         connection.execute(
             writer.update()

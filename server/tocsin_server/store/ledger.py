@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, func, select
 
+from tocsin_server.store.faults import FaultBook, read_book
 from tocsin_server.store.tables import FIRST_SERIES, event, metric, run, tail, writer
 
 WriterKey = tuple[str, int]
@@ -52,6 +53,7 @@ class Ledger:
     known: set[str] = field(default_factory=set)
     last: dict[WriterKey, int] = field(default_factory=dict)
     unsealed: dict[WriterKey, int] = field(default_factory=dict)
+    books: dict[str, FaultBook] = field(default_factory=dict)
     surveyed: bool = False
     """Whether tails of writers that say nothing any more were looked for."""
 
@@ -61,12 +63,14 @@ class Ledger:
         self.known.clear()
         self.last.clear()
         self.unsealed.clear()
+        self.books.clear()
         self.surveyed = False
 
     def forget(self, run_id: str) -> None:
         """Forgets one run, whose rows were changed or deleted by someone else."""
         self.numbers.pop(run_id, None)
         self.known.discard(run_id)
+        self.books.pop(run_id, None)
         for key in [key for key in self.last | self.unsealed if key[0] == run_id]:
             self.last.pop(key, None)
             self.unsealed.pop(key, None)
@@ -86,6 +90,13 @@ class Ledger:
             self.last[key] = last_seq(connection, *key)
             self.unsealed[key] = _unsealed(connection, *key)
         return self.last[key]
+
+    def book(self, connection: Connection, run_id: str) -> FaultBook:
+        """The onsets of NaN and infinities that are recorded of the run."""
+        found = self.books.get(run_id)
+        if found is None:
+            found = self.books[run_id] = read_book(connection, run_id)
+        return found
 
     def number(self, connection: Connection, run_id: str, names: list[str]) -> list[tuple[str, int]]:
         """Gives new ``names`` their column numbers and returns these (name, number) pairs."""

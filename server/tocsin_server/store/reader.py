@@ -114,7 +114,7 @@ class StoreReader:
     def recovery(self, run_id: str, *, anew: bool = False) -> Recovery:
         """What to go on from: the newest snapshot and all that came after it, alerts, last arrival.
 
-        With ``anew`` the snapshot is passed over and ``replay`` holds every record of the run.
+        With ``anew`` the snapshot is passed over and ``replay`` goes over every record of the run.
+        ``replay`` is read while it is gone through, once, in pages (see ``store/replay.py``).
         """
-        with self._engine.begin() as connection:
-            return recovery.read_recovery(connection, run_id, anew=anew)
+        return recovery.read_recovery(self._engine, run_id, anew=anew)

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Engine, Row, func, select
 
-from tocsin_server.domain import RecordBatch, RuleSnapshot, RunEvent, Writer
+from tocsin_server.domain import RuleSnapshot
 from tocsin_server.store.alert_rows import newest_episodes
 from tocsin_server.store.answers import Recovery, SeriesAnswer, SeriesLayer
 from tocsin_server.store.files import chunk_points, tail_rows
 from tocsin_server.store.ledger import series_numbers
-from tocsin_server.store.pages import events_after
-from tocsin_server.store.points import Points, batches, from_tail, joined
+from tocsin_server.store.points import Points, from_tail, joined
+from tocsin_server.store.replay import replayed
 from tocsin_server.store.tables import chunk_dir, rule_state, tail
 from tocsin_server.store.window import exact_layer, last_arrival, writer_rows
 
@@ -27,29 +27,15 @@ DELTA_RECORDS = 20_000
 """A live delta beyond this many records is answered by asking for the whole window again."""
 
 
-def read_recovery(connection: Connection, run_id: str, *, anew: bool = False) -> Recovery:
+def read_recovery(engine: Engine, run_id: str, *, anew: bool = False) -> Recovery:
     """See ``StoreReader.recovery``."""
-    row = None
-    if not anew:
-        row = connection.execute(select(rule_state).where(rule_state.c.run_id == run_id)).first()
+    with engine.begin() as connection:
+        saved = None if anew else connection.execute(select(rule_state).where(rule_state.c.run_id == run_id))
+        row = None if saved is None else saved.first()
+        alerts, last = newest_episodes(connection, run_id), last_arrival(connection, run_id)
     snapshot = RuleSnapshot(run_id, row.arrival, row.body) if row is not None else None
     since = -1 if snapshot is None else snapshot.arrival
-    replay: list[RecordBatch | RunEvent] = [
-        *batches_after(connection, run_id, since),
-        *events_after(connection, run_id, since),
-    ]
-    replay.sort(key=lambda item: item.arrival)
-    return Recovery(snapshot, replay, newest_episodes(connection, run_id), last_arrival(connection, run_id))
-
-
-def batches_after(connection: Connection, run_id: str, arrival: int) -> list[RecordBatch]:
-    """Every batch that arrived after ``arrival``, whole, as it was accepted."""
-    names = {col: name for name, col in series_numbers(connection, run_id).items()}
-    out = []
-    for row in writer_rows(connection, run_id):
-        who = Writer(run_id, row.writer_no, row.attempt_no, row.rank)
-        out += batches(points_after(connection, row, arrival), who, names)
-    return out
+    return Recovery(snapshot, replayed(engine, run_id, since, last), alerts, last)
 
 
 def points_after(

@@ -46,9 +46,10 @@ FIRST_SERIES = 16
 
 
 class ExactDouble(TypeDecorator[float]):
-    """A float64 scalar whose NaN survives SQLite, which would store NULL: there it is the text 'NaN'.
+    """A float64 scalar whose every value survives SQLite, which would store NaN as NULL and -0.0 as 0.
 
-    Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
+    There NaN is the text ``NaN`` and -0.0 the blob ``-0.0``, for a text that looks like a number would
+    become one. Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
     """
 
     impl = Double
@@ -56,11 +57,22 @@ class ExactDouble(TypeDecorator[float]):
 
     def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
         """Passes by the float type's own processor, which would turn the text back into a float."""
-        on_sqlite = dialect.name == "sqlite"
-        return lambda value: "NaN" if on_sqlite and value is not None and math.isnan(value) else value
+        return _for_sqlite if dialect.name == "sqlite" else _as_it_is
 
     def process_result_value(self, value: Any, dialect: Dialect) -> float | None:
         return None if value is None else float(value)
+
+
+def _for_sqlite(value: float | None) -> Any:
+    if value is None or (value and value == value):
+        return value
+    if value != value:
+        return "NaN"
+    return b"-0.0" if math.copysign(1.0, value) < 0 else value
+
+
+def _as_it_is(value: float | None) -> Any:
+    return value
 
 
 class Words(TypeDecorator[str]):
@@ -206,6 +218,36 @@ series = Table(
     PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
 )
 """What is sealed of each series of each writer: counts and ends, written with the chunk."""
+
+latest = Table(
+    "latest",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("col_id"),
+    _number("seq"),
+    _number("step"),
+    _number("time_ns"),
+    Column("value", ExactDouble, nullable=False),
+    PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
+)
+"""The newest value of each series of each writer, for SQL; at most a second behind while records come."""
+
+fault = Table(
+    "fault",
+    metadata,
+    _run(),
+    _small("writer_no"),
+    _small("col_id"),
+    _number("seq"),
+    _number("step"),
+    _number("time_ns"),
+    _text("kind"),
+    _number("end_seq", nullable=True),
+    _number("end_step", nullable=True),
+    PrimaryKeyConstraint("run_id", "writer_no", "col_id", "seq"),
+)
+"""Where a series stopped being finite (``kind``: nan, +inf, -inf) and where it was finite again."""
 
 tail = Table(
     "tail",
@@ -365,8 +407,17 @@ setting = Table(
 )
 """What is decided once for this installation, such as the key that signs sessions."""
 
+deletion = Table(
+    "deletion",
+    metadata,
+    Column("run_id", Words, primary_key=True),
+    _number("due_ns"),
+    _number("taken_ns", nullable=True),
+)
+"""Runs whose rows are to go from ``due_ns`` on: deleted ones, and imports that nobody finishes."""
+
 RUN_TABLES = (
-    attempt, writer, metric, series, tail, chunk, chunk_dir, roll, event,
+    attempt, writer, metric, series, latest, fault, tail, chunk, chunk_dir, roll, event,
     alert, alert_transition, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, by ``run_id``."""

@@ -123,6 +123,10 @@ class StoreWriter:
                 self._answer(work, future)
             if self._stop_at is None and self.failing is None:
                 self._sealer.work()
+                if time.monotonic() >= self._gatherer.latest.due:
+                    self._write_latest()
+        if self.failing is None and self._gatherer.latest.due < math.inf:
+            self._write_latest()
 
     def _wait(self) -> bool:
         """Sleeps until there is something to do; False when it is time to end."""
@@ -132,7 +136,7 @@ class StoreWriter:
                 waiting = bool(self._intakes or self._held)
                 if self._stop_at is not None and (not waiting or now >= self._stop_at):
                     return bool(self._calls)
-                due = self._due if waiting else self._sealer.due(now)
+                due = self._due if waiting else min(self._sealer.due(now), self._gatherer.latest.due)
                 if self._calls or now >= due:
                     return True
                 self._wake.wait(due - now if due < math.inf else None)
@@ -153,7 +157,7 @@ class StoreWriter:
         try:
             self._commit(group)
         except Exception as error:  # noqa: BLE001 - judged below; this thread must not die
-            self.ledger.clear()
+            self._gatherer.rolled_back()
             if _may_pass(error):
                 self._hold(group, error)
             else:
@@ -166,19 +170,35 @@ class StoreWriter:
     def _commit(self, group: list[Intake]) -> None:
         with self.database.engine.begin() as connection:
             self._gatherer.apply(connection, group)
+        self._gatherer.committed()
+
+    def _write_latest(self) -> None:
+        """Newest values that no later records took along. They are told again where this fails."""
+        try:
+            with self.database.engine.begin() as connection:
+                self._gatherer.apply(connection, (), all_latest=True)
+            self._gatherer.committed()
+        except Exception as error:  # noqa: BLE001 - this thread must not die
+            self._gatherer.rolled_back()
+            log.warning("newest values could not be written, they are tried again: %s", words(error))
 
     def _commit_each(self, group: list[Intake], error: Exception) -> None:
         """One of the group cannot be stored at all: it must not hold up the others."""
         if len(group) == 1:
-            self.refused_intakes += 1
-            log.error("intake of run %s cannot be stored, it is left out: %s", group[0].run_id, error)
-            self._lighten(group)
+            self._leave_out(group, error)
             return
         for place, intake in enumerate(group):
             self._commit_or_hold([intake])
             if self._held:
                 self._held += group[place + 1 :]
                 return
+
+    def _leave_out(self, group: list[Intake], error: Exception) -> None:
+        """Its records are lost, so this is said loudly. It counts as dealt with: a trainer that waits for
+        an ack for ever would fill its spool with what comes after."""
+        self.refused_intakes += 1
+        log.error("intake of run %s cannot be stored, it is LEFT OUT: %s", group[0].run_id, words(error))
+        self._durable(group)
 
     def _hold(self, group: list[Intake], error: Exception) -> None:
         if self.failing is None:

@@ -7,15 +7,33 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import insert, select, text
+from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
+from tests.server.store.conftest import hello
+from tocsin_server.domain import Column, RecordBatch, RuleSnapshot
+from tocsin_server.store import bodies
 from tocsin_server.store.database import Database, database_url, migrate, open_database
-from tocsin_server.store.tables import BODIES, RUN_TABLES, metadata, run, series
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.registry import register
+from tocsin_server.store.tables import (
+    BODIES,
+    RUN_TABLES,
+    alert,
+    fault,
+    latest,
+    metadata,
+    metric,
+    rule_state,
+    run,
+    series,
+    tail,
+)  # fmt: skip
 
 
 def test_migrations_equal_the_schema(database: Database) -> None:
@@ -65,15 +83,56 @@ def test_every_key_of_the_data_path_begins_with_the_run() -> None:
         assert next(iter(table.primary_key)).name == "run_id", table.name
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 5e-324, 1.7e308])
-def test_scalars_keep_non_finite_values(database: Database, value: float) -> None:
-    """A float column gives back what it was given, NaN included."""
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 5e-324, 1.7e308, 0.0, -0.0])
+def test_scalars_keep_every_value(database: Database, value: float) -> None:
+    """A float column gives back what it was given, NaN and the sign of zero included."""
     row = {"run_id": "r", "writer_no": 0, "col_id": 16, "n": 1, "first_step": 0, "last_step": 0}
     with database.engine.begin() as connection:
         connection.execute(insert(series), row | {"last_value": value})
     with database.reader.connect() as connection:
         found = connection.execute(select(series.c.last_value)).scalar_one()
-    assert found == value or (math.isnan(found) and math.isnan(value))
+    assert repr(found) == repr(value)
+
+
+def test_an_upgrade_keeps_what_earlier_revisions_stored(url: URL) -> None:
+    """Records, alerts, snapshots and last values of the first revision are there after the upgrade."""
+    migrate(url, "0001")
+    before = open_database(url)
+    with before.engine.begin() as connection:
+        fill_first_revision(connection)
+    before.close()
+    migrate(url)
+    after = open_database(url)
+    reader = StoreReader(after)
+    page = reader.records("r1")
+    assert page.step.tolist() == [0, 1, 2]
+    assert repr(page.columns["loss"].v.tolist()) == "[1.0, nan, -0.0]"
+    assert [found.alert.rule for found in reader.alerts("r1")] == ["nonfinite-loss"]
+    recovery = reader.recovery("r1")
+    assert (recovery.snapshot, list(recovery.replay)) == (RuleSnapshot("r1", 0, b"state"), [])
+    with after.reader.connect() as connection:
+        assert connection.execute(select(latest.c.col_id, latest.c.step, latest.c.value)).all() == [
+            (16, 2, 0.5)
+        ]
+        assert connection.execute(select(fault)).all() == []
+    after.close()
+
+
+def fill_first_revision(connection: Connection) -> None:
+    """A run with a tail, a sealed count, an alert and a snapshot, in the columns of revision 0001."""
+    who = register(connection, hello(), 5).writer
+    values = np.array([1.0, math.nan, -0.0])
+    one = RecordBatch(who, 0, 0, 3, np.arange(3), np.arange(3), {"loss": Column(values)})
+    key = {"run_id": "r1", "writer_no": who.writer_no}
+    connection.execute(insert(metric), {"run_id": "r1", "col_id": 16, "name": "loss"})
+    body = bodies.encode(one, {"loss": 16})
+    connection.execute(insert(tail), key | {"seq": 0, "n": 3, "arrival": 0, "body": body})
+    sealed = {"col_id": 16, "n": 3, "first_step": 0, "last_step": 2, "last_value": 0.5}
+    connection.execute(insert(series), key | sealed)
+    connection.execute(insert(rule_state), {"run_id": "r1", "arrival": 0, "body": b"state"})
+    alert_of_loss = {"fingerprint": "f", "episode": 1, "rule": "nonfinite-loss", "subject": "loss"}
+    state = {"severity": "critical", "state": "firing", "onset_ns": 1, "updated_ns": 1, "late": False}
+    connection.execute(insert(alert), {"run_id": "r1", "summary": "s"} | alert_of_loss | state)
 
 
 @pytest.mark.parametrize("bad", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:"])

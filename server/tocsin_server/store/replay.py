@@ -1,0 +1,106 @@
+"""A run once more, in order of arrival, a page at a time: however long it is, memory stays bounded.
+
+A page is at most a chunk of records of each writer, read in a transaction of its own: a long
+replay neither holds a run in memory nor keeps SQLite from folding its log. Sealing may go on
+meanwhile; record numbers say where to go on, wherever the next records lie by then.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+from sqlalchemy import Connection, Engine, Row, select
+
+from tocsin_server.domain import RecordBatch, RunEvent, Writer
+from tocsin_server.store.files import chunk_points, tail_rows
+from tocsin_server.store.ledger import series_numbers
+from tocsin_server.store.pages import events_after
+from tocsin_server.store.points import Points, batches, from_tail, joined, nothing
+from tocsin_server.store.tables import chunk_dir, writer
+from tocsin_server.store.window import writer_rows
+
+EVENTS = 1000
+TAIL_ROWS = 256
+"""Events and unsealed batches of a page."""
+Item = RecordBatch | RunEvent
+
+
+def replayed(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item]:
+    """Every batch and event with ``after < arrival <= upto``, whole, as accepted, in order of arrival."""
+    with engine.begin() as connection:
+        writers = writer_rows(connection, run_id)
+        names = {col: name for name, col in series_numbers(connection, run_id).items()}
+    ways = [_of_writer(engine, row, names, after, upto) for row in writers]
+    return heapq.merge(*ways, _events(engine, run_id, after, upto), key=lambda item: item.arrival)
+
+
+def _events(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item]:
+    while True:
+        with engine.begin() as connection:
+            page = list(events_after(connection, run_id, after, EVENTS))
+        for event in page:
+            if event.arrival > upto:
+                return
+            yield event
+        if len(page) < EVENTS:
+            return
+        after = page[-1].arrival
+
+
+def _of_writer(
+    engine: Engine, row: Row[object], names: dict[int, str], after: int, upto: int
+) -> Iterator[Item]:
+    """The batches of one writer. The last batch of a page may go on in the next: it waits for it."""
+    who = Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
+    begun, seq = nothing(), -1
+    while True:
+        with engine.begin() as connection:
+            page = _page(connection, who, seq, after)
+        if not page.n:
+            break
+        seq = int(page.seq[-1])
+        points = joined([begun, page.where((page.arrival > after) & (page.arrival <= upto))])
+        whole, begun = _parted(points)
+        yield from batches(whole, who, names)
+    yield from batches(begun, who, names)
+
+
+def _parted(points: Points) -> tuple[Points, Points]:
+    """What of ``points`` is whole batches for certain, and the last one."""
+    if not points.n:
+        return points, points
+    cut = int(np.flatnonzero(points.arrival == points.arrival[-1])[0])
+    return points.part(0, cut), points.part(cut, points.n)
+
+
+def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
+    """The next records of a writer above ``seq``: those of one chunk, else of some tail rows; none: the end.
+
+    Chunks and tail rows that arrived up to ``after`` are passed over unread.
+    """
+    no = connection.execute(
+        select(chunk_dir.c.no)
+        .where(
+            chunk_dir.c.run_id == who.run_id,
+            chunk_dir.c.writer_no == who.writer_no,
+            chunk_dir.c.seq1 > seq,
+            chunk_dir.c.arrival1 > after,
+        )
+        .order_by(chunk_dir.c.no)
+        .limit(1)
+    ).scalar()
+    if no is not None:
+        points = chunk_points(connection, who.run_id, who.writer_no, [no], numbered=True)
+        return points.where(points.seq > seq)
+    sealed = connection.execute(
+        select(writer.c.sealed_seq).where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
+    ).scalar()
+    # A row across the seal lies whole in the tail: what of it was sealed came with its chunk.
+    low = max(seq, -1 if sealed is None else sealed)
+    rows = tail_rows(
+        connection, who.run_id, who.writer_no, after_arrival=after, above_seq=low, limit=TAIL_ROWS
+    )
+    points = from_tail(rows)
+    return points.where(points.seq > low)
