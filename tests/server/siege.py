@@ -1,0 +1,204 @@
+"""Kills a real server while trainers report, and compares what is stored with what was made."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import func, select, text
+from sqlalchemy.engine import URL
+
+from tests.server.besieged_trainer import STATUS, evaluated, steps_of, values_of
+from tests.server.conftest import ServerProcess, server_process, wait_until
+from tocsin_server.store.answers import RecordPage
+from tocsin_server.store.database import Database, open_database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tables import alert_transition, fault
+
+PROGRAM = Path(__file__).with_name("besieged_trainer.py")
+BY_THE_CLOCK = {"stalled", "trainer-lost"}
+"""Rules that judge silence: it is the siege that makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a trainer says of itself: records sent and acknowledged, connections so far, connected now."""
+
+    sent: int
+    acked: int
+    connections: int
+    connected: bool
+
+
+class TrainerProcess:
+    """A trainer in a process of its own."""
+
+    def __init__(self, server: ServerProcess, run: str, seed: int, folder: Path) -> None:
+        self.run, self.seed = run, seed
+        self._status = folder / f"{run}.status"
+        self._status.write_bytes(bytes(STATUS.size))
+        place = [server.base, server.trainer_token, run, str(seed), str(self._status)]
+        self.process = subprocess.Popen([sys.executable, str(PROGRAM), *place], stdin=subprocess.PIPE)
+
+    @property
+    def progress(self) -> Progress:
+        sent, acked, connections, connected = STATUS.unpack(self._status.read_bytes())
+        return Progress(sent, acked, connections, bool(connected))
+
+    def end_at(self, records: int) -> None:
+        """The run has so many records: the process ends once all are acknowledged."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{records}\n".encode())
+        self.process.stdin.close()
+
+    def kill(self) -> None:
+        """Harmless where it has ended."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+class Siege:
+    """A server on one database, its trainers, and the kills so far."""
+
+    def __init__(self, url: URL, folder: Path, *, trainers: int, seed: int) -> None:
+        self.url, self.folder = url, folder
+        self.kills = 0
+        self._chance = random.Random(seed)
+        self._count = trainers
+        self._port = 0
+
+    @contextlib.contextmanager
+    def server(self) -> Iterator[ServerProcess]:
+        """The server, at the port of before, on the same data."""
+        options = ["--database-url", self.url.render_as_string(hide_password=False)]
+        more = {"TOCSIN_LIMIT_RECORDS_PER_S": "10000000"}
+        with server_process(self.folder, "--port", str(self._port), *options, **more) as running:
+            self._port = int(running.base.rsplit(":", 1)[1])
+            yield running
+
+    def run(self, kills: int) -> tuple[int, list[TrainerProcess]]:
+        """``kills`` kills, each with something unacknowledged at every trainer, then calm runs of the same.
+
+        Returns how many records each run has, and the trainers of the besieged runs.
+        """
+        with contextlib.ExitStack() as stack:
+            with self.server() as server:
+                besieged = self._trainers(stack, server, "besieged")
+                self._kill(server, besieged)
+            while self.kills < kills:
+                with self.server() as server:
+                    self._kill(server, besieged)
+            with self.server() as server:
+                records = self._finish(besieged)
+                calm = self._trainers(stack, server, "calm")
+                for trainer in calm:
+                    trainer.end_at(records)
+                self._ended(calm)
+                assert server.stop() == 0
+        return records, besieged
+
+    def _trainers(
+        self, stack: contextlib.ExitStack, server: ServerProcess, kind: str
+    ) -> list[TrainerProcess]:
+        made = [TrainerProcess(server, f"{kind}-{no}", no, self.folder) for no in range(self._count)]
+        for trainer in made:
+            stack.callback(trainer.kill)
+        return made
+
+    def _kill(self, server: ServerProcess, trainers: Sequence[TrainerProcess]) -> None:
+        """kill -9 at a random moment; it counts where every trainer had something unacknowledged."""
+        before = [trainer.progress for trainer in trainers]
+        wait_until(
+            lambda: all(_moved(trainer.progress, was) for trainer, was in zip(trainers, before, strict=True)),
+            "every trainer to be acknowledged something",
+        )
+        time.sleep(self._chance.uniform(0.0, 0.6))  # the moment of the kill is the subject, not a wait
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        wait_until(lambda: not any(one.progress.connected for one in trainers), "the trainers to notice")
+        self.kills += all(trainer.progress.sent > trainer.progress.acked for trainer in trainers)
+
+    def _finish(self, besieged: Sequence[TrainerProcess]) -> int:
+        """Ends the besieged runs at the same number of records."""
+        records = max(trainer.progress.sent for trainer in besieged) + 500
+        for trainer in besieged:
+            trainer.end_at(records)
+        self._ended(besieged)
+        return records
+
+    def _ended(self, trainers: Sequence[TrainerProcess]) -> None:
+        wait_until(lambda: all(one.process.poll() is not None for one in trainers), "all to be acknowledged")
+        assert [one.process.returncode for one in trainers] == [0] * len(trainers)
+
+
+def _moved(now: Progress, was: Progress) -> bool:
+    return now.connected and now.connections > 0 and now.acked > was.acked
+
+
+def check(url: URL, records: int, trainers: int) -> None:
+    """Every record once and bit for bit, every alert and onset as in the run that met no kill."""
+    database = open_database(url)
+    try:
+        for no in range(trainers):
+            check_records(whole(StoreReader(database), f"besieged-{no}"), records, seed=no)
+            assert alerts(database, f"besieged-{no}") == alerts(database, f"calm-{no}") != []
+            assert onsets(database, f"besieged-{no}") == onsets(database, f"calm-{no}") != []
+        if database.dialect == "sqlite":
+            with database.reader.connect() as connection:
+                assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
+    finally:
+        database.close()
+
+
+def whole(reader: StoreReader, run: str) -> RecordPage:
+    """Every record of a run."""
+    return reader.records(run, limit=1 << 30)
+
+
+def check_records(page: RecordPage, records: int, *, seed: int) -> None:
+    """Numbers, steps and the bits of every value are those that the trainer made."""
+    seq = np.arange(records)
+    np.testing.assert_array_equal(page.seq, seq)
+    np.testing.assert_array_equal(page.step, steps_of(seq))
+    for name, sent in values_of(seed, seq).items():
+        np.testing.assert_array_equal(page.columns[name].v.view(np.uint64), sent.view(np.uint64))
+    val = page.columns["val"]
+    np.testing.assert_array_equal(val.at, np.flatnonzero(evaluated(seq)))
+    np.testing.assert_array_equal(val.v, seq[evaluated(seq)] * 0.5)
+
+
+def alerts(database: Database, run: str) -> list[Any]:
+    """Each alert and each line of its history, without what depends on the clock."""
+    reader = StoreReader(database)
+    found = [stored.alert for stored in reader.alerts(run, limit=10**6)]
+    told = [
+        (a.rule, a.subject, a.episode, a.severity.value, a.state.value, a.onset_step, a.fired_step)
+        for a in found
+        if a.rule not in BY_THE_CLOCK
+    ]
+    assert len(told) == len(set(told))
+    with database.reader.connect() as connection:
+        own = alert_transition.c
+        lines = select(own.fingerprint, own.episode, own.state, func.count()).where(own.run_id == run)
+        silent = {a.fingerprint for a in found if a.rule in BY_THE_CLOCK}
+        rows = connection.execute(lines.group_by(own.fingerprint, own.episode, own.state)).all()
+    return sorted(map(repr, [*told, *(tuple(row) for row in rows if row.fingerprint not in silent)]))
+
+
+def onsets(database: Database, run: str) -> list[Any]:
+    """Recorded onsets of NaN and infinities, with their ends."""
+    columns = [column for column in fault.c if column.name not in ("run_id", "time_ns", "col_id")]
+    with database.reader.connect() as connection:
+        query = select(fault.c.seq, *columns).where(fault.c.run_id == run)
+        return sorted(map(repr, connection.execute(query)))
