@@ -63,7 +63,9 @@ def watch(outbox: Any = None, sender: Any = None, **options: Any) -> Run:
     """``tocsin.watch`` with its defaults, on this outbox and sender."""
     parameters = inspect.signature(tocsin.watch).parameters
     given = {name: one.default for name, one in parameters.items() if name != "project"}
-    run = begin("tests", outbox=outbox or KeptOutbox(), sender=sender or KeptSender(), **{**given, **options})
+    outbox = KeptOutbox() if outbox is None else outbox
+    sender = KeptSender() if sender is None else sender
+    run = begin("tests", outbox=outbox, sender=sender, **{**given, **options})
     assert isinstance(run, Run)
     return run
 
