@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from . import protocol
 from .backlog import Backlog
 from .connection import Address
 from .link import Link
+from .ring import Scan
+from .ringfile import delete, memory_of
 from .session import Session
 from .spool import Spool, orphans
 from .target import Target
@@ -33,6 +36,8 @@ class Delivery:
         self.spool = spool
         self._token = token
         self.backlog = Backlog(spool)
+        if spool.path is not None:
+            rescue(spool.path, self.backlog)
         self.session = Session(self.backlog, self._hello, random=random)
         self.link = Link(self.session, target, resolve=resolve)
 
@@ -59,6 +64,22 @@ class Delivery:
         hello = self.spool.header.hello
         hello.token, hello.time_ns = self._token, time.time_ns()
         return hello
+
+
+def rescue(path: Path, backlog: Backlog) -> None:
+    """Brings what the dead process had packed and not spooled into ``backlog``.
+
+    The numbers are those it gave: what it had sent or spooled already arrives as a resend. The
+    ring goes once the spool has it, so a second adopter finds it here or there.
+    """
+    memory = memory_of(path)
+    if memory is None:
+        return
+    with contextlib.closing(memory):
+        for frame in Scan(memory).frames():
+            backlog.add(frame, always=True)
+    if backlog.kept == (float("inf"), float("inf")):
+        delete(path)
 
 
 class Adopter:

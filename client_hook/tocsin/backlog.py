@@ -66,6 +66,17 @@ class Backlog:
         return not (self._flying or self._ready or self._late or self._unread)
 
     @property
+    def kept(self) -> tuple[float, float]:
+        """Records and events below these numbers are on the shelf, acknowledged or given up."""
+        records = events = float("inf")
+        for frame in self._unshelved:
+            if frame.kind == RECORDS:
+                records = min(records, frame.first)
+            else:
+                events = min(events, frame.first)
+        return records, events
+
+    @property
     def in_flight(self) -> int:
         """Messages of records that are sent and not acknowledged."""
         return sum(frame.kind == RECORDS for frame in self._flying)

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from . import terminating
 from .configuration import plain
 from .disabled import NoRun
 from .greeting import Facts, hello, versions
@@ -78,9 +79,13 @@ def _begin(
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=exit_timeout,
             on_message=lambda message: watch.tell(message),
+            phase=lambda: watch.phases[-1] if watch.phases else "",
         )
     watch = Watch(box, sender)
-    return Run(watch, facts, attach(watch, facts, **capture))
+    run = Run(watch, facts, attach(watch, facts, **capture))
+    if capture["patch"]:
+        terminating.begin()
+    return run
 
 
 def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: Any) -> Any:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _live as live
+from . import terminating
 
 LINES = 40
 TEXT = 4_000
@@ -30,10 +31,13 @@ def end(run: Any) -> None:
         live.remove(run)
     if not live:
         _unchain()
+        terminating.end()
 
 
 def error_facts(error: BaseException) -> dict[str, Any]:
     """``type``, ``message`` and the last ``lines`` of the traceback."""
+    if isinstance(error, terminating.Terminated):
+        return error.facts
     try:
         message = str(error)
     except Exception:
@@ -67,14 +71,16 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
+    error = terminating.was_noted()
     for run in tuple(live):
-        run.finish()
+        run.finish(error=error)
 
 
 def _forget() -> None:
     for run in tuple(live):
         run.forget()
     live.clear()
+    terminating.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -100,7 +100,7 @@ def attempt_key(launch: str, elastic: int, requeued: int, ordinal: int) -> str:
 
 def writer_id(attempt: str, rank: int) -> WriterId:
     """This process: (attempt key, rank, boot id, pid, process start)."""
-    return WriterId(attempt, rank, _boot_id(), os.getpid(), _process_start_ns())
+    return WriterId(attempt, rank, boot_id(), os.getpid(), _process_start_ns())
 
 
 def world(environ: Mapping[str, str]) -> tuple[int, int]:
@@ -122,7 +122,8 @@ def _number(environ: Mapping[str, str], key: str) -> int:
         return 0
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The kernel's name for this boot of the machine (Linux), else the machine's."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

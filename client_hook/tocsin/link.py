@@ -21,8 +21,8 @@ _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", sel
 
 def wait(
     connections: Iterable[Connection | None], timeout_s: float, bell: socket.socket | None = None
-) -> None:
-    """Returns when a connection or the bell has something to do, or after ``timeout_s``."""
+) -> bytes:
+    """Returns when a connection or the bell has something to do, or after ``timeout_s``; what was rung."""
     with _Selector() as selector:
         if bell is not None:
             selector.register(bell, selectors.EVENT_READ)
@@ -33,7 +33,8 @@ def wait(
         if not selector.get_map():
             time.sleep(timeout_s)
         elif any(key.fileobj is bell for key, _ in selector.select(timeout_s)) and bell is not None:
-            bell.recv(64)
+            return bell.recv(64)
+    return b""
 
 
 class Link:

@@ -36,7 +36,7 @@ class Run:
         self._batch: Any = None
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
-        self._phases: list[str] = []
+        self._phases = watch.phases
         watch.handle = self._handle
         ending.begin(self)
 

@@ -10,30 +10,35 @@ from __future__ import annotations
 import logging
 import os
 import random
+import signal
 import socket
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import protocol
+from . import protocol, ringfile, terminating
 from .adoption import Adopter
 from .backlog import Backlog, Shelf
 from .connection import Address, LostError, resolve
 from .frames import frame_of
 from .link import Link, wait
-from .outbox import BATCH_RECORDS, Outbox
+from .outbox import BATCH_RECORDS, Mark, Outbox
 from .plain import sendable
 from .protocol import Hello
+from .ringfile import RingFile
 from .session import Phase, Session, Told
 from .spool import FORMAT, Header, Spool
 from .target import Target, parse_target
 
 POLL_S = 0.2
 GRACE_S = 0.3
+ARM_S = 0.25
+"""How long the first record waits for its ring, at most."""
 ERROR_LIMIT = 20
 """After so many internal errors the sender ends itself."""
 LOG = logging.getLogger("tocsin")
@@ -50,6 +55,10 @@ class SenderStats:
     connected: bool = False
     last_error: str | None = None
     spool_error: str | None = None
+    ring_error: str | None = None
+    """Why records that are not on the spool yet would not survive a SIGKILL, or None."""
+    exposed: int = 0
+    """Records and events that found no room in the ring."""
     refused: dict[str, int] = field(default_factory=dict)
 
 
@@ -81,6 +90,7 @@ class Sender:
         spool_dir: Path | None,
         exit_timeout: float = 3.0,
         on_message: Callable[[Told], None] | None = None,
+        phase: Callable[[], str] = str,
     ) -> None:
         self._outbox = outbox
         self._ask_hello = hello
@@ -88,6 +98,11 @@ class Sender:
         self._spool_dir = spool_dir
         self._exit_timeout = exit_timeout
         self._on_message = on_message
+        self._phase = phase
+        self._ring: RingFile | None = None
+        self._ring_error: str | None = None
+        self._marks: deque[Mark] = deque()
+        self._armed = threading.Event()
         self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
         shelf: Shelf = self._spool if self._spool is not None else NoShelf()
         self._backlog = Backlog(shelf)
@@ -105,6 +120,8 @@ class Sender:
         self._ending: tuple[str, dict[str, Any]] | None = None
         self._deadline = float("inf")
         self._drain_at = 0.0
+        self._terminate_at = float("inf")
+        self._killed = False
         self._errors = 0
         self._said: set[str] = set()
 
@@ -120,14 +137,24 @@ class Sender:
             connected=session.phase is Phase.STREAMING and not self._over,
             last_error=session.last_error or session.refusal,
             spool_error=spool.error if spool is not None else None,
+            ring_error=self._ring_error,
+            exposed=self._outbox.exposed,
             refused=dict(session.refused),
         )
 
     def start(self) -> None:
-        """Starts the thread; again, after ``close``, or in a fork it does nothing."""
-        if self._thread is None and not self._over and self._ending is None:
-            with self._starting:
-                self._start()
+        """Starts the thread; again, after ``close``, or in a fork it does nothing.
+
+        Waits at most ``ARM_S`` for the ring, so that the first record survives a SIGKILL too.
+        """
+        if self._thread is not None or self._over or self._ending is not None:
+            return
+        with self._starting:
+            self._start()
+        if self._bell is not None:
+            terminating.wake(self._bell[1])
+            self._armed.wait(ARM_S)
+            self._outbox.take_ring()
 
     def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
         """Sends what waits and the finish, and returns after ``exit_timeout`` (+ 1 s) at the latest."""
@@ -141,7 +168,7 @@ class Sender:
         elif thread is threading.current_thread():
             return  # called by a handler of alerts: the thread ends by itself
         else:
-            self._ring()
+            self._wake()
             thread.join(self._exit_timeout + GRACE_S)
             if thread.is_alive():
                 self._rescue()
@@ -155,6 +182,8 @@ class Sender:
         self._link.forget()
         if self._adopter is not None:
             self._adopter.forget()
+        if self._ring is not None:
+            self._ring.close()
         if self._spool is not None:
             self._spool.close()
         self._close_bell()
@@ -181,16 +210,58 @@ class Sender:
         self._thread = thread
 
     def _run(self) -> None:
+        self._arm()
         while not self._over:
             try:
                 with self._lock:
                     timeout = self._turn(time.monotonic())
                 if not self._over:
                     bell = self._bell[0] if self._bell is not None else None
-                    wait([link.connection for link in self._links()], timeout, bell)
+                    self._heard(wait([link.connection for link in self._links()], timeout, bell))
             except Exception as error:
                 self._fail(error)
         self._close_bell()
+        if self._killed:
+            terminating.die()
+
+    def _heard(self, rung: bytes) -> None:
+        """SIGTERM came: the main thread ends the run, or this thread does when it hangs."""
+        if signal.SIGTERM in rung:
+            self._terminate_at = time.monotonic() + terminating.STUCK_S
+
+    def _terminate(self, now: float) -> None:
+        self._killed, self._terminate_at = True, float("inf")
+        self._deadline = now + self._exit_timeout
+        self._ending = ("failed", terminating.stuck_facts())
+
+    def _arm(self) -> None:
+        """Makes spool and ring. On this thread: a disk may hang, training may not."""
+        try:
+            path = self._spool.open() if self._spool is not None else None
+            if path is not None:
+                self._ring = ringfile.create(path)
+                self._outbox.offer_ring(self._ring.ring)
+                ringfile.sweep(time.time())
+            elif self._spool is not None:
+                self._ring_error = self._spool.error
+        except Exception as error:
+            self._ring_error = str(getattr(error, "strerror", None) or error)
+        finally:
+            self._armed.set()
+        if self._ring_error is not None:
+            data = {"survives_sigkill": False, "reason": self._ring_error}
+            self._outbox.put_event("delivery", time.time_ns(), None, data)
+            text = "tocsin: records of the last fifth of a second would not survive a SIGKILL: %s"
+            self._say("ring", text, self._ring_error)
+
+    def _keep(self) -> None:
+        """Gives the ring its room back, up to what the spool has."""
+        seq, events = self._backlog.kept
+        newest = None
+        while self._marks and self._marks[0].seq <= seq and self._marks[0].events <= events:
+            newest = self._marks.popleft()
+        if newest is not None:
+            self._outbox.kept(newest)
 
     def _run_here(self) -> None:
         """A run that ends before its first record: the events it has are delivered by the caller."""
@@ -201,6 +272,8 @@ class Sender:
 
     def _turn(self, now: float) -> float:
         """One round; returns for how long to wait, seconds."""
+        if now >= self._terminate_at and self._ending is None:
+            self._terminate(now)
         self._drain(now)
         self._link.step(now)
         self._report()
@@ -217,10 +290,13 @@ class Sender:
         if self._ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
             return
         self._drain_at = now + self._session.flush_s
+        if self._ring is not None:
+            self._marks.append(self._outbox.mark())
         while (event := self._outbox.drain_event()) is not None:
             self._backlog.add(frame_of(event))
         while (records := self._outbox.drain()) is not None:
             self._backlog.add(frame_of(records))
+        self._keep()
         if self._ending is not None:
             self._finishing = True
             state, error = self._ending
@@ -239,6 +315,8 @@ class Sender:
         if self._adopter is not None:
             self._adopter.end()
         delivered = self._backlog.empty
+        if self._ring is not None:
+            self._ring.close()
         if self._spool is not None:
             self._spool.delete() if delivered else self._spool.close()
         if not delivered:
@@ -285,7 +363,12 @@ class Sender:
     def _pulse(self) -> protocol.Alive:
         stats = self.stats
         return protocol.Alive(
-            time.time_ns(), self._outbox.last_step, stats.queued, stats.dropped, stats.spooled_bytes
+            time.time_ns(),
+            self._outbox.last_step,
+            stats.queued,
+            stats.dropped,
+            stats.spooled_bytes,
+            self._phase(),
         )
 
     def _tell(self, message: Told) -> None:
@@ -325,7 +408,7 @@ class Sender:
             self._outbox.silence()
         time.sleep(0.05)
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         try:
             if self._bell is not None:
                 self._bell[1].send(b"!")

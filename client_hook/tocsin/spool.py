@@ -3,6 +3,7 @@
     <spool dir>/<writer>/lock          held with flock while the owner lives
     <spool dir>/<writer>/header        server URL and hello, without the token
     <spool dir>/<writer>/00000000.seg  entries: length, CRC-32, first number, count, kind, body
+    <spool dir>/<writer>/ring          what is on its way here (ring.py), or a link to it
 
 Writing is ``write(2)`` only: it survives any death of the process, not a power cut.
 A torn tail is read up to its last whole entry. A segment is deleted when all in it is
@@ -26,6 +27,7 @@ from pathlib import Path
 
 import msgspec
 
+from . import ringfile
 from .frames import RECORDS, Frame
 from .protocol import Hello
 
@@ -147,6 +149,15 @@ class Spool:
         last = self._next - 1
         return (last, self._segments[last].size) if last in self._segments else (self._next, 0)
 
+    def open(self) -> Path | None:
+        """Makes the directory before there is anything to keep; None (and ``error``) where it cannot be."""
+        try:
+            if self.path is None:
+                self._create()
+        except Exception as error:
+            self._refuse(error)
+        return self.path
+
     def append(self, frame: Frame) -> bool:
         """Writes ``frame`` behind the others; False (and ``error``) when the disk takes nothing now."""
         if self._clock() < self._retry_at:
@@ -154,12 +165,15 @@ class Spool:
         try:
             self._write(frame)
         except Exception as error:
-            reason = getattr(error, "strerror", None) or error
-            self.error = f"spool {self.path or self._root}: {reason}"
-            self._retry_at = self._clock() + RETRY_S
+            self._refuse(error)
             return False
         self.error = None
         return True
+
+    def _refuse(self, error: Exception) -> None:
+        reason = getattr(error, "strerror", None) or error
+        self.error = f"spool {self.path or self._root}: {reason}"
+        self._retry_at = self._clock() + RETRY_S
 
     def read(self, cursor: Cursor) -> tuple[Frame, Cursor] | None:
         """The first whole entry at or behind ``cursor``, and the cursor behind it; None at the end."""
@@ -187,6 +201,7 @@ class Spool:
     def delete(self) -> None:
         """Everything is delivered: the directory goes, then the lock."""
         if self.path is not None:
+            ringfile.delete(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
         self._segments.clear()
         self.bytes = 0

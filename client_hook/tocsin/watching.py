@@ -49,6 +49,8 @@ class Watch:
         """Added to the monotonic clock gives the time of a record, Unix ns."""
         self.paused_ns = 0
         """Time spent in phases so far: it is left out of ``step_time``."""
+        self.phases: list[str] = []
+        """Phases the script is in, the innermost last: ``alive`` tells it."""
         self.names: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Names as logged -> names as sent, interned."""
         self.captured: set[str] = set()
