@@ -1,0 +1,116 @@
+"""Rows of a format into records: our names, the run's steps, and what a number that is missing means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .items import Fact, Item, LogRecord, Parsed, Restart, Row, Unread
+from .names import Naming, goal_of
+from .steps import StepCount
+from .values import NAN
+
+HEADER = "header"
+"""Kind of the fact by which a table tells its columns; it goes no further."""
+EXPECTED_AFTER = 3
+"""A null counts as NaN where the same name had a number in so many rows in a row from its first on."""
+
+
+class Assembly:
+    """Turns what a parser yields into items; one a file. Bounded by the number of names."""
+
+    def __init__(self) -> None:
+        self.names = Naming()
+        self.steps = StepCount()
+        self.by_rank: dict[int, StepCount] = {}
+        self._primary: int | None = None
+        self._told: set[str] = set()
+        self._dense: dict[str, int] = {}
+
+    def take(self, parsed: Iterable[Parsed]) -> Iterator[Item]:
+        """The records, facts and unread lines of what was parsed, in order."""
+        for item in parsed:
+            if isinstance(item, Row):
+                yield from self._row(item)
+            elif isinstance(item, Restart):
+                self._restart()
+            elif isinstance(item, Fact) and item.kind == HEADER:
+                self.names.pair_up(item.data["names"])
+            else:
+                yield item
+
+    def _restart(self) -> None:
+        for count in (self.steps, *self.by_rank.values()):
+            count.restart()
+        self._dense.clear()
+
+    def _count(self, row: Row) -> StepCount:
+        """The count of the row's rank; rows that name no rank are those of the first rank that did."""
+        if row.rank is None:
+            row.rank = self._primary or 0
+        elif self._primary is None:
+            self._primary = row.rank
+        if row.rank == (self._primary or 0):
+            return self.steps
+        return self.by_rank.setdefault(row.rank, StepCount())
+
+    def _row(self, row: Row) -> Iterator[Item]:
+        values = self._named(row)
+        if not values:
+            return
+        count = self._count(row)
+        if count.is_summary(row):
+            values = {name: value for name, value in values.items() if name.startswith("val/")}
+            if not values:
+                return
+        only_metrics = all(name.startswith("val/") for name in values)
+        row.evaluation = row.evaluation or (only_metrics and row.step is None)
+        step = count.place(row)
+        if step < 0:
+            yield Unread(row.line, f"a step from 0 on was expected, not {step}")
+            return
+        yield from self._facts(row.line, values)
+        attempt = count.attempt if row.attempt is None else row.attempt
+        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0)
+
+    def _named(self, row: Row) -> dict[str, float]:
+        """The row's values in our names; nulls that stand where a number was due are NaN."""
+        values: dict[str, float] = {}
+        if row.ours:
+            return row.values
+        for name, value in row.values.items():
+            ours = self.names.of(name, evaluation=row.evaluation)
+            if ours is not None:
+                values[ours] = value
+        self._expect(values)
+        for name in row.null:
+            ours = self.names.of(name, evaluation=row.evaluation)
+            if ours is not None and ours not in values and self._dense.get(ours, 0) >= EXPECTED_AFTER:
+                values[ours] = NAN
+        self._forget(row, values)
+        return values
+
+    def _expect(self, values: dict[str, float]) -> None:
+        for name in values:
+            if name.partition("/")[0] in ("loss", "grad_norm") and self._dense.get(name, 0) >= 0:
+                self._dense[name] = min(self._dense.get(name, 0) + 1, EXPECTED_AFTER)
+
+    def _forget(self, row: Row, values: dict[str, float]) -> None:
+        """A name that was null before it had been dense is one that is only sometimes there."""
+        for name in row.null:
+            ours = self.names.of(name, evaluation=row.evaluation)
+            if ours is not None and ours not in values:
+                self._dense[ours] = -1
+
+    def _facts(self, line: int, values: dict[str, float]) -> Iterator[Fact]:
+        """Goals of metrics and names of loss components, the first time they come."""
+        fresh = [name for name in values if name not in self._told]
+        if not fresh:
+            return
+        self._told.update(fresh)
+        for name in fresh:
+            if name.startswith("val/"):
+                goal, unit = goal_of(name)
+                yield Fact(line, "metric", {"name": name, "goal": goal or None, "unit": unit or None})
+        components = [name[5:] for name in fresh if name.startswith("loss/") and name != "loss/D"]
+        if components:
+            yield Fact(line, "loss-components", {"names": components})

@@ -1,0 +1,97 @@
+"""Tables with a header: CSV, TSV and the like, with usual column names."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+
+from .assembly import HEADER
+from .fields import Fields, role_of
+from .format import Format, Head, TextReader
+from .items import Fact, Parsed, Restart, Unread
+from .names import alias
+from .values import text_number
+
+DELIMITERS = (",", "\t", ";", "|")
+_NAME = re.compile(r"[A-Za-z_][\w./@+\-()%#@ ]*$")
+
+
+class CsvParser:
+    """The first line is the header; a header that comes again begins a new run (append, restart)."""
+
+    left: frozenset[str] = frozenset()
+    """Columns that are about the log, not the training."""
+
+    def __init__(self) -> None:
+        self._delimiter = ""
+        self._header: list[str] = []
+        self._fields = Fields()
+
+    def parse(self, line: str, number: int) -> Iterator[Parsed]:
+        """What ``line`` says."""
+        if not line.strip():
+            return
+        if not self._header:
+            self._delimiter = delimiter_of(line)
+            self._header = _cells(line, self._delimiter)
+            yield Fact(number, HEADER, {"names": self._header})
+            return
+        cells = _cells(line, self._delimiter)
+        if is_header(cells):
+            self._header = cells
+            yield Restart(number)
+            yield Fact(number, HEADER, {"names": self._header})
+        elif len(cells) != len(self._header):
+            yield Unread(number, f"{len(self._header)} cells were expected, got {len(cells)}")
+        else:
+            yield self._fields.row(
+                {name: cell for name, cell in zip(self._header, cells) if name and cell and name not in self.left},
+                number,
+            )
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    line = line.lstrip("#").strip() if line.startswith("#") else line.strip()
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter that cuts ``line`` into most cells."""
+    return max(DELIMITERS, key=line.count)
+
+
+def is_header(cells: list[str]) -> bool:
+    """Whether these are names: none is a number, and one of them is of ours or a step."""
+    named = [cell for cell in cells if cell]
+    if len(named) < 2 or any(text_number(cell) is not None or not _NAME.match(cell) for cell in named):
+        return False
+    return any(alias(cell) is not None or role_of(cell) in ("step", "epoch") for cell in named)
+
+
+def header_of(head: Head) -> list[str]:
+    """The header, where ``head`` is the beginning of a table; else nothing."""
+    lines = [line for line in head.lines[:8] if line.strip()]
+    if not head.first or len(lines) < 2:
+        return []
+    cells = _cells(lines[0], delimiter_of(lines[0]))
+    if not is_header(cells) or all(alias(cell) is None for cell in cells):
+        return []
+    second = _cells(lines[1], delimiter_of(lines[0]))
+    filled = len(second) == len(cells) and any(text_number(cell) is not None for cell in second)
+    return cells if filled or is_header(second) else []
+
+
+def table_format(
+    name: str, order: int, marks: tuple[str, ...] = (), parser: type[CsvParser] = CsvParser
+) -> Format:
+    """A table that is known by some of its column names."""
+
+    def sniff(head: Head) -> int:
+        header = header_of(head)
+        return len(header) if header and all(mark in header for mark in marks) else 0
+
+    return Format(name, order, sniff, lambda: TextReader(parser(), phrases=False))
+
+
+FORMAT = table_format("CSV", 55)

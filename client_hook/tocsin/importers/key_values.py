@@ -1,0 +1,134 @@
+"""``key=value`` and ``key: value`` lines of ordinary scripts: ``Batch 50: grad_norm=2.451, loss=11.8234``.
+
+Also the dicts that HF's Trainer prints, progress bars, nanoGPT's ``iter 0: loss 10.9``, Keras.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .format import line_format
+from .items import Parsed, Row
+from .names import alias, normal
+from .values import NUMBER, is_null, text_number
+
+_KEY = r"[A-Za-z_][\w./@+\-]*(?: [A-Za-z][\w./@+\-]*){0,3}"
+_PAIR = re.compile(
+    rf"({_KEY})['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)(?!:?[\w/]|:\d|\.\d)", re.IGNORECASE
+)
+_SPACED = re.compile(
+    rf"\b((?:(?:train|training|val|validation|test|avg|average)[ _])?(?:loss|acc|accuracy)|grad[_ ]norm|gnorm|"
+    rf"loss[_ ]scale|scale|lr|learning[_ ]rate|psnr|ssim)\s+({NUMBER})(?![\w/:]|\.\d)",
+    re.IGNORECASE,
+)
+_COUNT = r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*\.\d)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?(?!\s*(?:s|ms|it/s)\b)"
+_STEP = re.compile(rf"\b(global[_ ]?step|num_updates|steps?|iters?|iterations?|updates?|it){_COUNT}", re.IGNORECASE)
+_BATCH = re.compile(rf"\b(batch(?:_idx)?|minibatch){_COUNT}", re.IGNORECASE)
+_EPOCH = re.compile(r"\bepochs?['\"]?\s*[#:=\[(]*\s*(\d+(?:\.\d+)?)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d+))?", re.IGNORECASE)
+_AT = re.compile(r"@\s*([\d,]+)\s*(?:steps?|iter)", re.IGNORECASE)
+_BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d|[=>.\-]+\])")
+_LINE_LIMIT = 4000
+_POSITIONS = {"step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "global_step",
+              "num_updates", "update", "updates", "it", "batch_idx"}  # fmt: skip
+
+
+class KeyValueParser:
+    """A line is a row where it names one of our signals; a lone setting without a step is none."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._bar: tuple[float, float] | None = None
+
+    def parse(self, line: str, number: int) -> Iterator[Parsed]:
+        """What ``line`` says."""
+        if len(line) > _LINE_LIMIT or not (":" in line or "=" in line or " " in line):
+            return
+        row = Row(number, {})
+        self._place(row, line)
+        nulls = _values(row, line)
+        if "train_runtime" in row.values or not _tells(row, line):
+            return
+        row.null = tuple(nulls)
+        yield row
+
+    def _place(self, row: Row, line: str) -> None:
+        epoch, step, batch = _EPOCH.search(line), _STEP.search(line), _BATCH.search(line)
+        bar, at = _BAR.search(line), _AT.search(line)
+        if epoch is not None:
+            row.epoch = self._epoch = float(epoch[1])
+            row.epochs = float(epoch[2]) if epoch[2] else None
+        if at is not None:
+            row.step = _count(at[1])
+        elif step is not None and (epoch is None or _is_global(step[1])):
+            row.step = _count(step[2])
+        elif step is not None or batch is not None:
+            self._within(row, _count((step or batch)[2]))  # type: ignore[index]
+        elif bar is not None:
+            self._progress(row, float(bar[1]), float(bar[2]), line[: bar.start()])
+        elif self._bar is not None and line.lstrip().startswith("{"):
+            row.step = self._bar[0]
+
+    def _within(self, row: Row, iteration: float) -> None:
+        """A count that begins anew each epoch, or does not: the steps tell which."""
+        row.epoch, row.iteration = self._epoch, iteration
+
+    def _progress(self, row: Row, done: float, total: float, before: str) -> None:
+        """A progress bar: of an epoch where the line says so, else of the whole run."""
+        if self._epoch is not None or re.search(r"\bepoch\b", before, re.IGNORECASE):
+            self._within(row, done)
+        elif self._bar is None or total >= self._bar[1]:
+            self._bar = done, total
+            row.step = done
+
+
+def _is_global(word: str) -> bool:
+    return word.lower().startswith(("global", "num_"))
+
+
+def _count(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _values(row: Row, line: str) -> list[str]:
+    """Fills the row's values; returns the names that stood beside a null."""
+    nulls: list[str] = []
+    for key, text in _PAIR.findall(line):
+        name = _name(key)
+        if name is None:
+            continue
+        if is_null(text):
+            nulls.append(name)
+        elif (value := text_number(text)) is not None:
+            row.values.setdefault(name, value)
+    for key, text in _SPACED.findall(line):
+        name = _name(key)
+        if name is not None and name not in row.values and (value := text_number(text)) is not None:
+            row.values[name] = value
+    return nulls
+
+
+def _name(key: str) -> str | None:
+    """What of ``key`` (up to four words) is the name: the longest end of it that is one of ours."""
+    words = key.split(" ")
+    for start in range(len(words)):
+        part = " ".join(words[start:])
+        if normal(part) in _POSITIONS:
+            return None
+        known = alias(part)
+        if known is not None and (len(words) - start == 1 or not known[0].startswith("loss/")):
+            return part
+    return words[0] if len(words) == 1 else None
+
+
+def _tells(row: Row, line: str) -> bool:
+    """Whether the row is about a step of a training, not a setting."""
+    ours = {found[0] for name in row.values if (found := alias(name)) is not None}
+    placed = row.step is not None or row.iteration is not None or row.epoch is not None
+    if placed:
+        return bool(ours)
+    alone = len(row.values) == 1 and line[:1] in (" ", "\t", "-")
+    return not alone and any(name in ("loss", "grad_norm") or name.startswith("val/") for name in ours)
+
+
+FORMAT = line_format("key=value lines", 90, KeyValueParser)

@@ -1,0 +1,75 @@
+"""Bytes of a growing text file into lines: encodings, carriage returns, colours, lines without end.
+
+Policy: a line longer than ``LINE_LIMIT`` bytes is cut there, and the rest of it is let go.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+LINE_LIMIT = 1 << 20
+_COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ENDS = re.compile(r"\r\n|\n|\r")
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class Lines:
+    """Splits what it is fed into (number, line); a line without its end waits for the rest.
+
+    A carriage return alone ends a line too (progress bars), but does not count as one.
+    """
+
+    def __init__(self) -> None:
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._rest = ""
+        self._overlong = False
+        self.number = 1
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[int, str]]:
+        """The lines that are complete now."""
+        if self._decoder is None:
+            self._decoder = codecs.getincrementaldecoder(encoding_of(chunk))("replace")
+        yield from self._split(self._decoder.decode(chunk))
+
+    def end(self) -> Iterator[tuple[int, str]]:
+        """What is left: the last line where the file does not end with a line's end."""
+        rest = self._rest + (self._decoder.decode(b"", True) if self._decoder else "")
+        self._rest = ""
+        if rest.rstrip("\r"):
+            yield self.number, plain(rest)
+
+    def _split(self, text: str) -> Iterator[tuple[int, str]]:
+        text = self._rest + text
+        start = 0
+        for end in _ENDS.finditer(text):
+            if end[0] == "\r" and end.end() == len(text):
+                break  # the first half of \r\n, perhaps
+            if end.start() > start and not self._overlong:
+                yield self.number, plain(text[start : end.start()])
+            self._overlong = False
+            self.number += end[0] != "\r"
+            start = end.end()
+        self._rest = text[start:]
+        if len(self._rest) > LINE_LIMIT:
+            if not self._overlong:
+                yield self.number, plain(self._rest[:LINE_LIMIT])
+            self._rest, self._overlong = "", True
+
+
+def encoding_of(head: bytes) -> str:
+    """The encoding a byte order mark tells, UTF-8 without one."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+
+
+def plain(line: str) -> str:
+    """``line`` without terminal colours and NULs."""
+    if "\x1b" in line:
+        line = _COLOUR.sub("", line)
+    return line.replace("\0", "") if "\0" in line else line

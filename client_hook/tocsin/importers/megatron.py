@@ -1,0 +1,64 @@
+"""Megatron-LM iteration lines: ``iteration  7010/ 300000 | ... | lm loss: 1.1E+01 | loss scale: 2048.0 | ...``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .format import line_format
+from .items import Parsed, Row, Unread
+from .values import text_number
+
+_TRAIN = re.compile(r"\biteration\s+(\d+)/\s*(\d+)\s*\|")
+_EVALUATION = re.compile(r"\bvalidation loss at iteration (\d+)")
+_FIELD = re.compile(r"([^|:]+?)\s*(?:\[\w+\])?\s*:\s*([^|\s]+)\s*(?=\||$)")
+_NAMES = {
+    "lm loss": "loss",
+    "elapsed time per iteration (ms)": "step_ms",
+    "learning rate": "lr",
+    "loss scale": "scale",
+    "grad norm": "grad_norm",
+    "number of skipped iterations": "skipped",
+    "number of nan iterations": "nan_iters",
+    "lm loss value": "loss",
+    "lm loss ppl": "ppl",
+}
+_LEFT = {"consumed samples", "consumed tokens", "global batch size", "curriculum seqlen"}
+
+
+class MegatronParser:
+    """A line without a loss where iterations were NaN counts as a NaN loss."""
+
+    def parse(self, line: str, number: int) -> Iterator[Parsed]:
+        """What ``line`` says."""
+        train = _TRAIN.search(line)
+        if train is not None:
+            yield self._train(_fields(line[train.end() :]), number, float(train[1]))
+            return
+        evaluation = _EVALUATION.search(line)
+        if evaluation is not None:
+            values = _fields(line[evaluation.end() :].lstrip(" |"))
+            if values:
+                yield Row(number, values, step=float(evaluation[1]), evaluation=True)
+
+    def _train(self, values: dict[str, float], number: int, step: float) -> Parsed:
+        if "step_ms" in values:
+            values["step_time"] = values.pop("step_ms") / 1e3
+        if "loss" not in values and values.get("nan_iters", 0) > 0:
+            values["loss"] = float("nan")
+        if not values:
+            return Unread(number, "fields such as lm loss were expected")
+        return Row(number, values, step=step)
+
+
+def _fields(text: str) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, value in _FIELD.findall(text):
+        key = name.strip().lower()
+        known = text_number(value)
+        if known is not None and key not in _LEFT:
+            values[_NAMES.get(key, key.replace(" ", "_"))] = known
+    return values
+
+
+FORMAT = line_format("Megatron-LM log", 24, MegatronParser)
