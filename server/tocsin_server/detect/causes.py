@@ -39,8 +39,8 @@ def norm_measured_late(case: Case) -> Cause | None:
         )
     return Cause(
         "measurement",
-        "Likely a fault of measurement: the loss moves, so there are gradients; the norm is taken after "
-        "zero_grad, or at a micro-step without update.",
+        "Likely a fault of measurement: norms that are exactly 0 are rare; this one is probably taken after "
+        "zero_grad, or at a micro-step without update. There is no loss to tell.",
         "the norm is taken after zero_grad",
         (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
         "A norm taken directly after backward() is 0 too.",

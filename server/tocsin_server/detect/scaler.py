@@ -47,12 +47,13 @@ class ScalerTrack(msgspec.Struct):
         moves: list[tuple[int, float, float]] = []
         overflows: list[tuple[int, int, int]] = []
         for row, scale in enumerate(view.scale):
+            told = flags is not None and flags[row] is not None
             if scale is not None and math.isfinite(scale):
                 if not self.active and scale != 1.0:
                     self.active, view.scaled = True, row
                 if self.last is not None and scale != self.last:
                     moves.append((row, self.last, scale))
-                    self._moved(view, row, scale, facts, overflows, flags is not None)
+                    self._moved(view, row, scale, facts, overflows, told)
                 self.last, self.last_step = scale, view.step[row]
             flag = int(flags[row] or 0) if flags is not None else 0
             if flag > 0:
@@ -73,6 +74,7 @@ class ScalerTrack(msgspec.Struct):
 
     def _flags_only(self, view: View) -> None:
         flags = _flags(view)
+        self.last_flag = int(flags[-1] or 0) if flags is not None else 0
         if flags is not None and any(flags):
             view.overflows = [(row, int(flag), view.step[row]) for row, flag in enumerate(flags) if flag]
 

@@ -1,7 +1,7 @@
 """zero-grad-norm: the gradient norm is exactly 0 (catalogue D2).
 
-A norm of 0 with a moving loss is a fault of measurement (taken after ``zero_grad``); with a
-constant loss it is real; 0 in exactly k-1 of k records is gradient accumulation.
+With a constant loss it is real; 0 in exactly k-1 of k records is gradient accumulation. With a
+moving loss it is a fault of measurement: that is ``norm-after-zero``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class State(RuleState):
 
 
 class ZeroGradNorm(Rule[Settings, State]):
-    """Critical where the loss stands still, warning where it moves, info for accumulation."""
+    """Critical where the loss stands still, warning where there is no loss, info for accumulation."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="zero-grad-norm",
@@ -134,11 +134,14 @@ class ZeroGradNorm(Rule[Settings, State]):
             summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
         else:
-            severity, kind = WARNING, "measurement"
-            span = f"{number(state.low)} to {number(state.high)}"
-            summary = f"Gradient norm reads 0 in {times} while the loss moves {span}"
-            evidence += [("lowest loss", state.low, "", None), ("highest loss", state.high, "", None)]
+            self._moving(view, row)
+            return
         self.ring(view, row, severity, state.since, summary, evidence, level=ladder(state.streak), kind=kind)
+
+    def _moving(self, view: View, row: int) -> None:
+        """The loss moves: a fault of measurement, which norm-after-zero tells; an episode ends here."""
+        if self.episode.state:
+            self.settle(view, row)
 
 
 RULE = ZeroGradNorm

@@ -1,0 +1,67 @@
+"""The usual level of a heavy-tailed positive signal: its median, and the spread of its logarithm.
+
+Gradient norms are log-normal at best, so that several times the median is usual for some runs and
+alarming for others: what counts is the ratio together with the run's own spread.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from tocsin_server.detect.rolling import MAD_TO_SIGMA, middle
+from tocsin_server.detect.view import Values
+
+LEAST_SPREAD = 0.05
+"""Of the logarithm: smoother signals are treated as if they had this spread."""
+
+NEWEST = 50
+"""Values that a value off the level must exceed as well: the first norms of a run are high."""
+
+
+class Level(msgspec.Struct):
+    """Median of the last ``kept`` values, worked out anew after every ``refresh`` of them."""
+
+    kept: int = 200
+    refresh: int = 40
+    values: list[float] = []
+    left: int = 0
+    """Values until the median is worked out anew, less than ``refresh``; 0: it is due with the next."""
+    median: float = 0.0
+
+    @property
+    def room(self) -> int:
+        """How many values may come before the median changes; at least one."""
+        return max(1, self.refresh - self.left)
+
+    def extend(self, values: list[float]) -> None:
+        """Takes at most ``room`` values, finite ones."""
+        self.values += values
+        self.left += len(values)
+        if self.left >= self.refresh or len(self.values) <= self.refresh:
+            self.left %= self.refresh
+            if len(self.values) > self.kept:
+                del self.values[: -self.kept]
+            self.median = middle(sorted(self.values))
+
+    def begin(self, values: list[float]) -> None:
+        """Begins anew with ``values``."""
+        self.values, self.left = values[-self.kept :], 0
+        self.median = middle(sorted(self.values))
+
+    def calm(self, values: Values, ratio: float) -> bool:
+        """Whether all of ``values`` are there, finite and at most ``ratio`` times the median."""
+        try:
+            return math.isfinite(sum(values)) and max(values) <= ratio * self.median  # type: ignore[arg-type,type-var,operator]
+        except TypeError:
+            return False
+
+    def leaves(self, value: float, ratio: float, deviations: float) -> bool:
+        """Whether ``value`` is beyond ``ratio`` times the median, the newest values, and the usual spread."""
+        median = self.median
+        if median <= 0 or value <= ratio * median or value <= max(self.values[-NEWEST:]):
+            return False
+        off = [abs(math.log(other / median)) for other in self.values if other > 0]
+        spread = max(MAD_TO_SIGMA * middle(sorted(off)), LEAST_SPREAD)
+        return math.log(value / median) > deviations * spread

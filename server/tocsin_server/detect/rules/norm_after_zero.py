@@ -1,0 +1,155 @@
+"""norm-after-zero: the gradient norm reads exactly 0 while the loss moves (catalogue D2).
+
+A fault of measurement: gradients that are 0 leave the loss where it is but for the noise of its
+batches, so the norm was taken after ``zero_grad`` or at a step without update. A loss that stands
+still, and zeros that come in cycles, belong to ``zero-grad-norm``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.detect import remedies as r
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import GRADIENT, MEASUREMENT, Cause
+from tocsin_server.detect.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.steps import ladder
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import count, number
+from tocsin_server.domain import Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+
+    recover_updates: int = setting(3, "updates", "with a norm above 0 before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with a norm above 0 before it is resolved")
+    streak: int = setting(20, "records", "with a norm of exactly 0 in a row; also the warm-up")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
+    falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are taken")
+
+
+class State(RuleState):
+    """The present streak of zeros, and the losses within it."""
+
+    streak: int = 0
+    since: tuple[int, int] = (0, 0)
+    low: float = math.inf
+    high: float = -math.inf
+    first: float | None = None
+    level: float = 0.0
+    gap: int = 0
+    """Zeros between the last two norms above 0: the length of a cycle."""
+
+
+class NormAfterZero(Rule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="norm-after-zero",
+        title="Gradient norm is taken after zero_grad",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None or self._nothing_new(norms):
+            return
+        for row, norm in enumerate(norms):
+            if norm == 0.0:
+                self._zero(view, row)
+            elif norm is not None:
+                state = self.state
+                state.gap = state.streak
+                state.streak, state.low, state.high, state.first = 0, math.inf, -math.inf, None
+                if self.episode.state:
+                    self.settle(view, row)
+
+    def _nothing_new(self, norms: list[float | None]) -> bool:
+        state = self.state
+        return not (0.0 in norms or state.streak or state.gap or self.episode.state)
+
+    def _zero(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        if not state.streak:
+            state.since = (view.step[row], view.time_ns[row])
+        state.streak += 1
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None and math.isfinite(loss):
+            state.low, state.high = min(state.low, loss), max(state.high, loss)
+            state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
+            state.first = loss if state.first is None else state.first
+        if state.streak >= max(limits.streak, 2 * state.gap + 1) and self._moves():
+            self._ring(view, row)
+
+    def _moves(self) -> bool:
+        state = self.state
+        span = state.high - state.low
+        return span > self.settings.constant * max(abs(state.high), abs(state.low))
+
+    def _ring(self, view: View, row: int) -> None:
+        state = self.state
+        first = state.first or 0.0
+        falls = state.level < first - self.settings.falls * abs(first)
+        span = f"{number(state.low)} to {number(state.high)}"
+        evidence: list[Fact] = [
+            ("grad norm", 0.0, "", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+            ("lowest loss", state.low, "", None),
+            ("highest loss", state.high, "", None),
+        ]
+        summary = f"Gradient norm reads 0 in {count(state.streak, 'record')} while the loss moves {span}"
+        self.ring(
+            view, row, WARNING, state.since, summary, evidence,
+            level=ladder(state.streak), kind="falls" if falls else "moves",
+        )  # fmt: skip
+
+
+def measured_late(case: Case) -> Cause | None:
+    """The instrument is at fault, not the model."""
+    if case.rule != "norm-after-zero":
+        return None
+    certain = case.verdict.kind == "falls"
+    reason = "the loss falls, so updates are taken" if certain else "the loss moves, so there are gradients"
+    return Cause(
+        "measurement",
+        f"Likely a fault of measurement: {reason}; the norm is taken after zero_grad, or at a micro-step "
+        "without update.",
+        "the norm is taken after zero_grad",
+        (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
+        "A norm taken directly after backward() is 0 too.",
+    )
+
+
+def only_noise(case: Case) -> Cause | None:
+    """What else it may be where the loss moves without falling."""
+    if case.rule != "norm-after-zero" or case.verdict.kind == "falls":
+        return None
+    return Cause(
+        "no-gradient",
+        "No gradient reaches the parameters, and the loss moves only as its batches differ.",
+        "a detached graph: the loss moves only as its batches differ",
+        (r.CHECK_GRAPH,),
+        "The same batch gives a lower loss after an update.",
+    )
+
+
+RULE = NormAfterZero
+CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise))

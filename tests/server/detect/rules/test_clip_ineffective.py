@@ -1,0 +1,53 @@
+"""Tests of the rule clip-ineffective."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "clip-ineffective"
+
+
+def norms(count: int, level: float) -> list[float]:
+    draw = random.Random(1)
+    return [level * draw.lognormvariate(0, 0.5) for _ in range(count)]
+
+
+def judged(watch: Any, clip: float | None, level: float) -> Any:
+    run = watch()
+    run.event("grad-norm-source", 0, optimizer="", source="clip", clip=clip)
+    run.records(grad_norm=norms(500, level))
+    return run
+
+
+def test_a_clip_of_ten_million_never_acts(watch: Any) -> None:
+    """Told with what it should be: about the usual norm."""
+    finding = judged(watch, 1e7, 5.0).firing(RULE)[0]
+    assert (finding.severity, "never acts" in finding.summary) == ("info", True)
+    assert "max_norm=" in finding.diagnosis.remedies[0].code
+
+
+def test_a_clip_of_zero_removes_every_gradient(watch: Any) -> None:
+    """It does not switch clipping off: a warning."""
+    assert judged(watch, 0.0, 5.0).severities(RULE) == ["warning"]
+
+
+def test_a_clip_far_below_leaves_next_to_nothing(watch: Any) -> None:
+    """A hundredth of the smallest norm."""
+    assert "leaves less" in judged(watch, 1e-5, 5.0).firing(RULE)[0].summary
+
+
+@pytest.mark.parametrize("clip", [None, float("inf"), 0.5, 1.0, 50.0])
+def test_usual_values_raise_nothing(watch: Any, clip: float | None) -> None:
+    """None, only measured, or somewhere near the norms."""
+    assert judged(watch, clip, 2.0).firing(RULE) == []
+
+
+def test_it_ends_when_the_clip_is_mended(watch: Any) -> None:
+    """Another clip begins another window."""
+    run = judged(watch, 1e7, 5.0)
+    run.event("grad-norm-source", 500, optimizer="", source="clip", clip=5.0)
+    run.records(start=500, grad_norm=norms(500, 5.0))
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

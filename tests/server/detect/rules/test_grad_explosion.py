@@ -1,0 +1,85 @@
+"""Tests of the rule grad-explosion."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+RULE = "grad-explosion"
+
+
+def norms(count: int, level: float = 1.0, sigma: float = 0.4, seed: int = 1) -> list[float]:
+    draw = random.Random(seed)
+    return [level * draw.lognormvariate(0, sigma) for _ in range(count)]
+
+
+def test_three_of_five_far_off_are_a_warning(watch: Any) -> None:
+    """Dated to the first of them, with the ratio to the run's own median."""
+    run = watch()
+    run.records(grad_norm=[*norms(200), 80.0, 1.2, 90.0, 120.0, *norms(200, seed=2)])
+    finding = run.firing(RULE)[0]
+    assert (finding.onset_step, finding.step, finding.severity) == (200, 203, "warning")
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_a_lonely_outlier_is_no_explosion(watch: Any) -> None:
+    """Norms are heavy-tailed: fifteen times the median happens in healthy runs."""
+    run = watch()
+    run.records(grad_norm=[*norms(200), 15.0, *norms(100, seed=2), 17.0, *norms(100, seed=3)])
+    assert run.findings == []
+
+
+def test_a_thousand_times_the_median_needs_no_second_record(watch: Any) -> None:
+    """Logs that are thinned show it once."""
+    run = watch()
+    run.records(every=500, grad_norm=[*norms(100), 5000.0])
+    assert run.firing(RULE)[0].onset_step == 50_000
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.8, 1.5])
+@pytest.mark.parametrize("seed", range(2))
+def test_heavy_tails_raise_nothing(watch: Any, sigma: float, seed: int) -> None:
+    """What is far for one run is usual for another: the spread counts."""
+    run = watch()
+    run.records(grad_norm=norms(10_000, sigma=sigma, seed=seed))
+    assert run.alarms == []
+
+
+@pytest.mark.parametrize("level", [0.07, 21.0, 2e5])
+def test_no_level_is_too_high_by_itself(watch: Any, level: float) -> None:
+    """Healthy medians run from 0.07 to 21, and far above where losses are summed."""
+    run = watch()
+    run.records(grad_norm=norms(2000, level=level))
+    assert run.findings == []
+
+
+def test_the_high_norms_of_a_start_raise_nothing(watch: Any) -> None:
+    """They fall by two orders of magnitude within the warm-up."""
+    run = watch()
+    run.records(grad_norm=[60.0 * 0.9**step + value for step, value in enumerate(norms(300, level=0.4))])
+    assert run.findings == []
+
+
+def test_infinite_norms_of_skipped_steps_are_another_rules(watch: Any) -> None:
+    """An overflow step has an infinite norm; the scaler deals with it."""
+    run = watch()
+    values = [math.inf if step in (150, 151, 152, 153) else value for step, value in enumerate(norms(400))]
+    run.records(grad_norm=values)
+    assert run.firing(RULE) == []
+
+
+def test_a_level_that_stays_is_adopted(watch: Any) -> None:
+    """After 400 records off, that is the level."""
+    run = watch()
+    run.records(grad_norm=norms(200) + norms(1500, level=40.0, seed=2))
+    assert run.states(RULE)[-1] == "resolved"
+
+
+def test_a_flat_loss_is_named(watch: Any) -> None:
+    """The norm explodes while the loss barely moves: no loss rule would say so."""
+    run = watch()
+    run.records(loss=[4.5 + 0.01 * (step % 7) for step in range(210)], grad_norm=norms(200) + [1e6] * 10)
+    assert "loss stays where it was" in run.firing(RULE)[0].diagnosis.cause
