@@ -20,6 +20,7 @@ from tocsin_server.domain import RunState
 from tocsin_server.errors import TocsinError
 from tocsin_server.roster import Roster
 from tocsin_server.store import tables
+from tocsin_server.store.life import is_leaving
 from tocsin_server.store.registry import Registered, register
 
 log = logging.getLogger("tocsin.admission")
@@ -57,6 +58,8 @@ def register_keeping_end(connection: Connection, hello: Hello, now_ns: int) -> t
     columns = (run.c.state, run.c.ended_ns, run.c.error)
     before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
     registered = register(connection, hello, now_ns)
+    if is_leaving(connection, registered.writer.run_id):  # rolls back what was just registered
+        raise TryLaterError("a run of this id that is whole or gone", "one that is being deleted or imported")
     known = registered.last_seq >= 0 or registered.last_event >= 0
     if before is None or before.state not in ENDED or not known:
         return registered, False
@@ -98,6 +101,8 @@ class Admission:
         work = partial(register_keeping_end, hello=hello, now_ns=now_ns)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._store.call(work)), REGISTER_S)
+        except TryLaterError:
+            raise
         except TimeoutError as error:
             raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
         except Exception as error:

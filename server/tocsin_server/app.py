@@ -16,6 +16,7 @@ from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.api import (
     alerts,
+    deletion,
     description,
     events,
     failures,
@@ -30,6 +31,7 @@ from tocsin_server.api import (
 )
 from tocsin_server.auth import Auth
 from tocsin_server.guard import Guard
+from tocsin_server.housekeeping import Housekeeper
 from tocsin_server.hub import Hub
 from tocsin_server.live import LiveRoom
 from tocsin_server.login import Attempts
@@ -47,7 +49,7 @@ from tocsin_server.watchdog import watch
 
 API = "/api/v1"
 # Those with a longer path first: a run's id may hold a slash, so `/runs/{id}` takes what is left over.
-RESOURCES = (series, records, events, runs, alerts, rules, projects, tokens, session, health)
+RESOURCES = (series, records, events, runs, alerts, rules, projects, tokens, session, health, deletion)
 GZIP_LEVEL = 4
 REFRESH_S = 1.0
 """How often tokens are read again: a token revoked by another process counts within this and one more."""
@@ -112,6 +114,8 @@ def stored_tokens(database: Database) -> Iterable[Token]:
 
 
 def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
+    housekeeper = Housekeeper(services.settings, services.database, services.writer, services.pipeline)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.writer.start()
@@ -119,6 +123,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         services.live.start()
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
+            asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_compress(plotly), name="plotly"),
         ]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server import __version__
 from tocsin_server.access import Scope, Token, make_token
 from tocsin_server.auth import FILE_TOKENS
+from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
+from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
 from tocsin_server.errors import StartError, TocsinError
-from tocsin_server.export import Format, export_run
-from tocsin_server.settings import Settings, load
-from tocsin_server.store.database import migrate as migrate_database
-from tocsin_server.store.database import open_database
+from tocsin_server.settings import load
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 EXIT_UNUSABLE = 2
@@ -37,21 +32,6 @@ app = typer.Typer(
 )
 token_app = typer.Typer(help="Makes, lists and revokes tokens.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(token_app, name="token")
-
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in --data-dir.",
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Where database and secrets lie. By default ~/.local/share/tocsin."),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", help="Settings file. By default ./tocsin.toml, if there is one.")
-]
 
 
 def main() -> None:
@@ -151,9 +131,20 @@ def demo(
 
 
 @app.command()
-def migrate(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
+def migrate(
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="Tries it on a copy, says how it went, and changes nothing.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
     """Brings the database to the newest schema. `serve` does it by itself."""
-    _migrate(_settings(database_url, data_dir, config))
+    settings = settings_of(database_url, data_dir, config)
+    if rehearse:
+        rehearse_upgrade(settings)
+        return
+    migrated(settings)
     typer.echo("The database has the newest schema.")
 
 
@@ -173,7 +164,7 @@ def token_create(
         made, secret = make_token(name, scope, project, time.time_ns())
     except ValueError as error:
         raise TocsinError(str(error)) from error
-    with _writing(_settings(database_url, data_dir, config)) as connection:
+    with writing(settings_of(database_url, data_dir, config)) as connection:
         add_token(connection, made)
     typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
     typer.echo(secret)
@@ -182,7 +173,7 @@ def token_create(
 @token_app.command("list")
 def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
     """Lists every token, revoked ones too, without their secrets."""
-    with _writing(_settings(database_url, data_dir, config)) as connection:
+    with writing(settings_of(database_url, data_dir, config)) as connection:
         found = tokens(connection)
     typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
     for token in FILE_TOKENS:
@@ -201,65 +192,20 @@ def token_revoke(
     config: Config = None,
 ) -> None:
     """Revokes a token; a running server refuses it within two seconds, and its sessions with it."""
-    settings = _settings(database_url, data_dir, config)
+    settings = settings_of(database_url, data_dir, config)
     for token in FILE_TOKENS:
         if token.id == token_id:
             token.renew(settings.data_dir)
             typer.echo(f"The old {token.name} is void; `tocsin-server serve` prints the new one.")
             return
-    with _writing(settings) as connection:
+    with writing(settings) as connection:
         if not revoke_token(connection, token_id, time.time_ns()):
             raise StartError(f"token: expected an id from `tocsin-server token list`, got {token_id!r}")
     typer.echo(f"Token {token_id} is revoked.")
 
 
-@app.command()
-def export(
-    run: Annotated[str, typer.Argument(help="The run's id, or its name where only one has it.")],
-    format: Annotated[
-        Format, typer.Option(help="jsonl keeps every bit; csv is for spreadsheets.")
-    ] = Format.JSONL,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="By default standard output.")] = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Writes every record of a run, never a sample; NaN and infinities as what they are."""
-    settings = _settings(database_url, data_dir, config)
-    _migrate(settings)
-    database = open_database(settings.url)
-    try:
-        count = export_run(database, run, format, output)
-    finally:
-        database.close()
-    typer.echo(f"{count} records", err=True)
-
-
-def _settings(database_url: str | None, data_dir: Path | None, config: Path | None) -> Settings:
-    return load({"database_url": database_url, "data_dir": data_dir}, config=config)
-
-
-def _migrate(settings: Settings) -> None:
-    """Brings the database to the newest schema. Raises StartError for a URL of another kind."""
-    os.umask(0o077)
-    try:
-        migrate_database(settings.url)
-    except ValueError as error:
-        raise StartError(str(error)) from error
-
-
-@contextmanager
-def _writing(settings: Settings) -> Iterator[Connection]:
-    """A transaction on the migrated database, beside a server that may be running on it."""
-    _migrate(settings)
-    database = open_database(settings.url)
-    try:
-        with database.engine.begin() as connection:
-            if database.dialect == "sqlite":  # only the server's own connection may checkpoint
-                connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
-            yield connection
-    finally:
-        database.close()
+for name, command in COMMANDS.items():
+    app.command(name)(command)
 
 
 def _token_line(token: Token) -> str:

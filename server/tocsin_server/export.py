@@ -1,4 +1,4 @@
-"""Every record of a run as data, JSON lines or CSV; never a sample. For the API and the command line.
+"""Every record of a run as data, JSON lines, CSV or Parquet; never a sample. For API and command line.
 
 JSON lines keep every bit: floats as Python writes them, NaN and infinities by name, the time in
 nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a value that a record does not have is empty.
@@ -9,21 +9,23 @@ from __future__ import annotations
 import csv
 import enum
 import io
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from tocsin_server import exactjson
 from tocsin_server.errors import TocsinError
+from tocsin_server.headings import COORDINATES, heading
+from tocsin_server.parquet import parquet_bodies
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 
 PAGE = 4096
 """Records read at a time: bounds the memory of an export of any length."""
-COORDINATES = ("writer", "attempt", "rank", "seq", "step", "time_ns")
 
 
 class Format(enum.StrEnum):
@@ -31,6 +33,7 @@ class Format(enum.StrEnum):
 
     JSONL = "jsonl"
     CSV = "csv"
+    PARQUET = "parquet"
 
 
 class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is
@@ -61,7 +64,7 @@ def items(page: RecordPage) -> Iterator[dict[str, Any]]:
     names = list(page.columns)
     rows = zip(*(page.columns[name].dense(page.n) for name in names), strict=True) if names else [()] * page.n
     for place, row in zip(_coordinates(page), rows, strict=True):
-        writer, attempt, rank, seq, step, time_ns = place
+        writer, attempt, rank, seq, step, time_ns, arrival = place
         yield {
             "seq": seq,
             "writer": writer,
@@ -70,12 +73,13 @@ def items(page: RecordPage) -> Iterator[dict[str, Any]]:
             "step": step,
             "time_ms": time_ns / 1e6,
             "time_ns": time_ns,
+            "arrival": arrival,
             "values": {name: value for name, value in zip(names, row, strict=True) if value is not None},
         }
 
 
 def _coordinates(page: RecordPage) -> Iterator[tuple[int, ...]]:
-    columns = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns)
+    columns = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns, page.arrival)
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
@@ -87,18 +91,13 @@ def jsonl(pages: Iterable[RecordPage]) -> Iterator[str]:
 
 def csv_text(pages: Iterable[RecordPage], names: Sequence[str]) -> Iterator[str]:
     """The records of ``pages`` as CSV (RFC 4180), one string for the header, then one a page."""
-    yield _csv_rows([[*COORDINATES, *map(_heading, names)]])
+    yield _csv_rows([[*COORDINATES, *map(heading, names)]])
     for page in pages:
         found = [page.columns[name].dense(page.n) if name in page.columns else None for name in names]
         yield _csv_rows(
             [*place, *(_cell(column[row]) if column else "" for column in found)]
             for row, place in enumerate(_coordinates(page))
         )
-
-
-def _heading(name: str) -> str:
-    """A series that is called like a coordinate gets a prefix, so that no heading stands twice."""
-    return f"value:{name}" if name in COORDINATES else name
 
 
 def _cell(value: float | None) -> str:
@@ -111,7 +110,7 @@ def _csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def export_run(database: Database, run: str, form: Format, output: Path | None) -> int:
+def export_records(database: Database, run: str, form: Format, output: Path | None) -> int:
     """Writes every record of a run to ``output`` (None: standard output); how many there were.
 
     Raises UnknownRun where no run, or more than one, goes by that id or name.
@@ -127,20 +126,31 @@ def export_run(database: Database, run: str, form: Format, output: Path | None) 
             yield page
 
     with _opened(output) as file:
-        for text in text_of(counted(), form, series_names(reader, run_id)):
-            file.write(text)
+        for body in bodies_of(counted(), form, series_names(reader, run_id)):
+            file.write(body)
     return count
 
 
-def text_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -> Iterator[str]:
-    """``pages`` as text in a format; ``names`` are the columns of a CSV."""
-    return jsonl(pages) if form is Format.JSONL else csv_text(pages, names)
+def bodies_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -> Iterator[bytes]:
+    """``pages`` in a format, piece by piece; ``names`` are the columns of CSV and Parquet.
+
+    Raises :class:`parquet.MissingExtraError` where Parquet cannot be written here.
+    """
+    if form is Format.PARQUET:
+        return parquet_bodies(pages, names)
+    texts = jsonl(pages) if form is Format.JSONL else csv_text(pages, names)
+    return (text.encode("utf-8", "replace") for text in texts)
 
 
 def series_names(reader: StoreReader, run_id: str) -> list[str]:
     """The names of all series of a run, in alphabetical order."""
     facts = reader.run(run_id)
     return sorted(series.name for series in facts.series) if facts else []
+
+
+def file_name(run_id: str) -> str:
+    """A run's id as a file name that no header and no file system reads as anything else."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", run_id).strip(".")[:100] or "run"
 
 
 def find_run(reader: StoreReader, run: str) -> str:
@@ -155,9 +165,10 @@ def find_run(reader: StoreReader, run: str) -> str:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
+def _opened(output: Path | None) -> Iterator[BinaryIO]:
     if output is None:
-        yield sys.stdout
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
         return
-    with output.open("w", encoding="utf-8", errors="replace", newline="") as file:
+    with output.open("wb") as file:
         yield file

@@ -14,7 +14,7 @@ from tocsin_server.active import ActiveRun
 from tocsin_server.alerts import AlertBook
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.engine import Engine, SnapshotError
-from tocsin_server.domain import Alert, AlertState
+from tocsin_server.domain import Alert, AlertState, RunState
 from tocsin_server.fleet import RunBoard, RunCard
 from tocsin_server.recent import Recent
 from tocsin_server.settings import Settings
@@ -119,6 +119,8 @@ class Roster:
     async def restore(self, now_ns: int) -> None:
         """Revives the runs that have not ended, and seeds the rows of the newest others."""
         for facts in await asyncio.to_thread(self._reader.active_runs):
+            if facts.state is RunState.LOST and "imported" in (facts.facts or {}):
+                continue  # nobody here waits for its trainer, so nobody is told that it is gone
             try:
                 await self.load(facts.id, now_ns)
             except Exception:

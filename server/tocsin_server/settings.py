@@ -6,6 +6,7 @@ Every setting is a field of :class:`Settings`. An unknown key in the file is an 
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -73,6 +74,12 @@ class Settings:
     """Runs of the live fleet page; above it the oldest ended ones are left to the query."""
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
+    retention_days: float = 0.0
+    """Runs that ended longer ago are deleted; 0 keeps them for ever."""
+    retention_projects: tuple[tuple[str, float], ...] = ()
+    """Days of single projects: a table in the file, ``name=days,name=days`` in the environment."""
+    retention_check_s: float = 3600.0
+    """How often the server looks for runs to delete; the first time so long after its start."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -82,6 +89,10 @@ class Settings:
     def url(self) -> str:
         """The database's address."""
         return self.database_url or f"sqlite:///{self.data_dir / 'tocsin.db'}"
+
+    def retention_of(self, project: str) -> float:
+        """Days that runs of ``project`` are kept after their end; 0: for ever."""
+        return dict(self.retention_projects).get(project, self.retention_days)
 
     @property
     def websocket_bytes(self) -> int:
@@ -108,6 +119,7 @@ _POSITIVE = (
     "viewer_",
     "live_",
     "fleet_",
+    "retention_check_",
 )
 
 
@@ -116,6 +128,9 @@ def _check(name: str, value: Any) -> None:
         raise SettingError(name, "a port from 0 to 65535", value)
     if name.startswith(_POSITIVE) and value <= 0:
         raise SettingError(name, "more than 0", value)
+    days = [of for _, of in value] if name == "retention_projects" else [value]
+    if name.startswith("retention_") and not all(0 <= of < math.inf for of in days):
+        raise SettingError(name, "0 or more", value)
 
 
 def load(
@@ -180,6 +195,8 @@ def _as(kind: type, value: Any) -> Any:
         raise ValueError("a whole number")
     if kind is float:
         return _number(value)
+    if kind is tuple:
+        return _by_name(value)
     if kind is str and not isinstance(value, str):
         raise ValueError("text")
     if issubclass(kind, Path):
@@ -192,6 +209,15 @@ def _number(value: Any) -> float:
         return float(value)
     except ValueError:
         raise ValueError("a number") from None
+
+
+def _by_name(value: Any) -> tuple[tuple[str, float], ...]:
+    """Numbers by name: a table of the file, or ``name=number,name=number`` from the environment."""
+    if isinstance(value, str):
+        value = dict(pair.strip().rpartition("=")[::2] for pair in value.split(",") if pair.strip())
+    if not isinstance(value, Mapping) or "" in value:
+        raise ValueError("a table of numbers by name")
+    return tuple((name, _number(number)) for name, number in value.items())
 
 
 def _truth(value: Any) -> bool:

@@ -7,13 +7,15 @@ import io
 import json
 import math
 import struct
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.domain import Column
-from tocsin_server.export import COORDINATES, Format, csv_text, items, text_of
+from tocsin_server.export import Format, bodies_of, csv_text, items
+from tocsin_server.headings import COORDINATES
 from tocsin_server.store.answers import RecordPage
 
 CELLS = st.lists(st.none() | st.floats(), min_size=1, max_size=20)
@@ -27,7 +29,7 @@ def page(cells: list[float | None], name: str = "loss") -> RecordPage:
     column = Column(values, None if len(rows) == n else np.array(rows, dtype="u4"))
     numbers = np.arange(n, dtype="i8")
     same = np.zeros(n, dtype="i8")
-    return RecordPage(n, same, same, same, numbers, numbers, numbers, {name: column}, None)
+    return RecordPage(n, same, same, same, numbers, numbers, numbers, {name: column}, None, same)
 
 
 def bits(value: float | str | None) -> bytes | None:
@@ -41,7 +43,7 @@ def bits(value: float | str | None) -> bytes | None:
 @given(CELLS)
 def test_json_lines_give_back_what_was_sent(cells: list[float | None]) -> None:
     """Value by value, bit by bit; what a record does not have is absent."""
-    text = "".join(text_of([page(cells)], Format.JSONL, ["loss"]))
+    text = b"".join(bodies_of([page(cells)], Format.JSONL, ["loss"])).decode()
     found = [json.loads(line)["values"].get("loss") for line in text.splitlines()]
     assert [bits(value) for value in found] == [bits(cell) for cell in cells]
 
@@ -60,13 +62,26 @@ def test_csv_gives_back_what_was_sent(cells: list[float | None], name: str) -> N
 def test_a_series_that_a_page_lacks_is_an_empty_column() -> None:
     """Columns stay where the heading says, from page to page."""
     texts = list(csv_text([page([1.0], "a"), page([2.0], "b")], ["a", "b"]))
-    assert [text.strip().split(",")[6:] for text in texts] == [["a", "b"], ["1.0", ""], ["", "2.0"]]
+    assert [text.strip().split(",")[len(COORDINATES) :] for text in texts] == [
+        ["a", "b"],
+        ["1.0", ""],
+        ["", "2.0"],
+    ]
 
 
 def test_a_record_without_values_is_a_record() -> None:
     """It has its step and time."""
     empty = page([1.0])
     bare = RecordPage(
-        1, empty.attempt, empty.rank, empty.writer, empty.seq, empty.step, empty.time_ns, {}, None
+        1,
+        empty.attempt,
+        empty.rank,
+        empty.writer,
+        empty.seq,
+        empty.step,
+        empty.time_ns,
+        {},
+        None,
+        empty.arrival,
     )
     assert [item["values"] for item in items(bare)] == [{}]

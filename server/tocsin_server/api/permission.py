@@ -27,6 +27,7 @@ def allow(scope: Scope) -> Callable[[Request], Identity]:
 
 
 Reader = Annotated[Identity, Depends(allow(Scope.READ))]
+Editor = Annotated[Identity, Depends(allow(Scope.WRITE))]
 Admin = Annotated[Identity, Depends(allow(Scope.ADMIN))]
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {

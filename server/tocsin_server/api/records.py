@@ -1,9 +1,7 @@
-"""``GET /runs/{id}/records``: every record of a run, never sampled, as JSON pages, JSON lines or CSV."""
+"""``GET /runs/{id}/records``: every record of a run, never sampled: JSON pages, JSONL, CSV, Parquet."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -14,14 +12,19 @@ from typing_extensions import TypedDict
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.api.query import First, Last, Names, known_run, names_of, page_of
 from tocsin_server.api.shapes import Number
-from tocsin_server.export import Format, every_page, items, series_names, text_of
-from tocsin_server.responses import ExactJSON
+from tocsin_server.export import Format, bodies_of, every_page, file_name, items, series_names
+from tocsin_server.parquet import MissingExtraError
+from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 
 router = APIRouter(tags=["records"], responses=PROBLEMS)
 
 MOST = 10_000
-MEDIA_TYPES = {Format.JSONL: "application/x-ndjson", Format.CSV: "text/csv; charset=utf-8"}
+MEDIA_TYPES = {
+    Format.JSONL: "application/x-ndjson",
+    Format.CSV: "text/csv; charset=utf-8",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
 
 
 class Record(TypedDict):
@@ -34,6 +37,7 @@ class Record(TypedDict):
     step: int
     time_ms: float
     time_ns: int
+    arrival: int
     values: dict[str, Number]
 
 
@@ -57,11 +61,11 @@ def records(
     names: Names = None,
     start: First = None,
     stop: Last = None,
-    format: Literal["json", "jsonl", "csv"] = "json",
+    format: Literal["json", "jsonl", "csv", "parquet"] = "json",
     after: str | None = None,
     limit: Annotated[int | None, Query(ge=1, le=MOST, description="Of format json; 1000 by default.")] = None,
 ) -> Response:
-    """Every record between two steps, in order of writer and number. CSV and JSONL are never cut."""
+    """Every record between two steps, in order of writer and number. The other formats are never cut."""
     reader = services_of(request).reader
     known_run(reader, run_id)
     wanted = names_of(names)
@@ -79,15 +83,9 @@ def records(
         "content-disposition": f'attachment; filename="{file_name(run_id)}.{form}"',
         "cache-control": "no-store",
     }
-    text = text_of(pages, form, wanted if wanted is not None else series_names(reader, run_id))
-    return StreamingResponse(_encoded(text), media_type=MEDIA_TYPES[form], headers=headers)
-
-
-def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
-    for text in texts:
-        yield text.encode("utf-8", "replace")
-
-
-def file_name(run_id: str) -> str:
-    """A run's id as a file name that no header and no file system reads as anything else."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", run_id).strip(".")[:100] or "run"
+    try:
+        bodies = bodies_of(pages, form, wanted if wanted is not None else series_names(reader, run_id))
+    except MissingExtraError as error:
+        got = "a server without pyarrow"
+        raise Problem(501, subject="format", expected="another format", got=got, detail=str(error)) from error
+    return StreamingResponse(bodies, media_type=MEDIA_TYPES[form], headers=headers)

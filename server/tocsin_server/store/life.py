@@ -1,14 +1,99 @@
-"""The end of a run's data: all of it, from every table. Functions of a Connection."""
+"""The end of a run's data: all of it, from every table, a bounded piece a transaction.
+
+A run that is deleted leaves the table of runs at once, and a row in ``deletion`` says that its
+other rows are still to go: whoever starts next goes on where a kill interrupted. Functions of
+a Connection.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, literal_column, select, update
 
-from tocsin_server.store.tables import RUN_TABLES, run
+from tocsin_server.store.intake import upsert
+from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
+
+ROWS_AT_ONCE = 256
+"""Rows that one transaction deletes: a few milliseconds, so that acks do not wait for it."""
+
+
+def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
+    """The run is gone for everyone; its rows go by :func:`sweep`. False where there is no such run."""
+    found = connection.execute(delete(run).where(run.c.id == run_id)).rowcount
+    if found:
+        doom(connection, run_id, now_ns)
+    return bool(found)
+
+
+def doom(connection: Connection, run_id: str, due_ns: int) -> None:
+    """Rows of this run are to go from ``due_ns`` on, unless :func:`spare` comes first."""
+    insert = upsert(connection, deletion)
+    later = insert.on_conflict_do_update(index_elements=["run_id"], set_={"due_ns": due_ns})
+    connection.execute(later, {"run_id": run_id, "due_ns": due_ns})
+
+
+def spare(connection: Connection, run_id: str) -> None:
+    """Nothing of this run is to go any more: all of it is gone, or all of it is there."""
+    connection.execute(delete(deletion).where(deletion.c.run_id == run_id))
+
+
+def is_leaving(connection: Connection, run_id: str) -> bool:
+    """Whether rows of a run of this id are still to go, or are being brought in."""
+    return (
+        connection.execute(select(deletion.c.run_id).where(deletion.c.run_id == run_id)).first() is not None
+    )
+
+
+def leaving(connection: Connection, now_ns: int) -> list[str]:
+    """Runs whose rows are to go now, those that have waited longest first."""
+    due = select(deletion.c.run_id).where(deletion.c.due_ns <= now_ns)
+    return list(connection.execute(due.order_by(deletion.c.due_ns, deletion.c.run_id)).scalars())
+
+
+def take(connection: Connection, run_id: str, now_ns: int) -> None:
+    """Says that a process has begun to delete these rows."""
+    connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(taken_ns=now_ns))
+
+
+def is_taken(connection: Connection, run_id: str) -> bool:
+    """Whether a process has begun to delete the rows of this run, or has done so."""
+    row = connection.execute(select(deletion.c.taken_ns).where(deletion.c.run_id == run_id)).first()
+    return row is None or row.taken_ns is not None
+
+
+def sweep(connection: Connection, run_id: str, rows: int = ROWS_AT_ONCE) -> bool:
+    """Deletes at most ``rows`` rows of the run; whether there may be more."""
+    for table in RUN_TABLES:
+        gone = _erase(connection, table, run_id, rows)
+        if gone == rows:
+            return True
+        rows -= gone
+    spare(connection, run_id)
+    return False
+
+
+def _erase(connection: Connection, table: Table, run_id: str, rows: int) -> int:
+    on_sqlite = connection.dialect.name == "sqlite"
+    place: ColumnElement[str] = literal_column("rowid" if on_sqlite else "ctid")
+    some = select(place).select_from(table).where(table.c.run_id == run_id).limit(rows).correlate(None)
+    # Postgres finds rows by ctid directly only where they come as an array.
+    chosen = place.in_(some) if on_sqlite else place == func.any(func.array(some.scalar_subquery()))
+    return connection.execute(delete(table).where(chosen)).rowcount
 
 
 def delete_run(connection: Connection, run_id: str) -> bool:
-    """Deletes every row of the run; False where there was none."""
-    for table in RUN_TABLES:
-        connection.execute(delete(table).where(table.c.run_id == run_id))
-    return bool(connection.execute(delete(run).where(run.c.id == run_id)).rowcount)
+    """Deletes every row of the run in this one transaction; False where there was none."""
+    found = mark(connection, run_id, 0)
+    while found and sweep(connection, run_id):
+        pass
+    return found
+
+
+def runs_of(connection: Connection, project_name: str) -> list[str]:
+    """The ids of a project's runs, oldest first."""
+    query = select(run.c.id).where(run.c.project == project_name)
+    return list(connection.execute(query.order_by(run.c.created_ns, run.c.id)).scalars())
+
+
+def delete_project_row(connection: Connection, name: str) -> bool:
+    """Deletes a project that has no runs any more; False where there was none."""
+    return bool(connection.execute(delete(project).where(project.c.name == name)).rowcount)

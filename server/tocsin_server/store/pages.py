@@ -107,6 +107,7 @@ def _page(parts: list[tuple[Row[Any], Points]], wanted: dict[int, str], limit: i
         points.time_ns,
         {wanted[col]: column for col, column in points.columns.items()},
         f"{number[n - 1]}.{points.seq[-1]}" if more and n else None,
+        points.arrival,
     )
 
 

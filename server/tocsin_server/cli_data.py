@@ -1,0 +1,331 @@
+"""The commands for the life of data: export, import, delete, prune, backup, restore. See docs/data.md."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+
+from tocsin_server import removal
+from tocsin_server.cli_options import (
+    Config,
+    DatabaseUrl,
+    DataDir,
+    let_the_server_checkpoint,
+    opened,
+    settings_of,
+)
+from tocsin_server.errors import StartError, TocsinError
+from tocsin_server.exchange.bundle import BundleError, bundles_in
+from tocsin_server.exchange.load import import_run
+from tocsin_server.exchange.write import export_run
+from tocsin_server.export import Format, export_records, file_name, find_run
+from tocsin_server.retention import expired, last_word_ns
+from tocsin_server.settings import Settings
+from tocsin_server.store import life
+from tocsin_server.store.backup import backup as back_up
+from tocsin_server.store.backup import file_of
+from tocsin_server.store.backup import restore as put_back
+from tocsin_server.store.database import Database, database_url, open_database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.rehearsal import rehearse
+
+WAIT_S = 5.0
+"""How long a command on Postgres waits for a running server to take a deletion over."""
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Does not ask.")]
+Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
+
+
+def export(
+    run: Annotated[
+        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
+    ] = None,
+    project: Project = None,
+    format: Annotated[
+        Format, typer.Option(help="jsonl and csv keep every number; parquet also the bits of a NaN.")
+    ] = Format.JSONL,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A folder for everything of each run, fit for `import`.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file for the records alone; by default standard output."),
+    ] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Writes every record of a run, never a sample; with --out also events, alerts and facts."""
+    if (run is None) == (project is None) or (out is not None and output is not None):
+        raise TocsinError(
+            "export: expected RUN or --project, and --out or --output at most, got another mixture"
+        )
+    if project is not None and out is None:
+        raise TocsinError("export --project: expected --out FOLDER, got none")
+    with opened(settings_of(database_url, data_dir, config)) as database:
+        if out is None:
+            count = export_records(database, str(run), format, output)
+            typer.echo(f"{count} records", err=True)
+            return
+        for run_id in _chosen(database, run, project):
+            folder = out / file_name(run_id)
+            counts = export_run(database, run_id, format, folder).counts
+            typer.echo(f"{folder}: {_told(counts)}", err=True)
+
+
+def import_(
+    path: Annotated[
+        Path, typer.Argument(help="A folder that `export --out` wrote, of one run or of several.")
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Brings exported runs in, with equal content; a run that is there is compared, never overwritten.
+
+    Works beside a running server. Nobody is notified of the alerts in it.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    folders = bundles_in(path)
+    with opened(settings) as database, _alone(settings) as free:
+        transact = _transacting(database, free)
+        if free:
+            _finish_all(database, transact, time.time_ns() + _EVER)
+        for folder in folders:
+            done = import_run(database, transact, folder, actor=_actor())
+            what = "is there already, nothing to do" if done.was_there else _told(done.counts)
+            typer.echo(f"{done.run_id}: {what}")
+
+
+def delete(
+    run: Annotated[
+        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
+    ] = None,
+    project: Project = None,
+    yes: Yes = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Deletes a run or a project: all of it, for good; the room goes back to the file system.
+
+    Works beside a running server. A trainer that is still in the run begins a new one.
+    """
+    if (run is None) == (project is None):
+        raise TocsinError("delete: expected RUN or --project, got " + ("both" if run else "neither"))
+    settings = settings_of(database_url, data_dir, config)
+    with opened(settings) as database:
+        found = _chosen(database, run, project)
+        _confirm(f"Delete {run or f'project {project}: {len(found)} runs'} with all records, for good?", yes)
+        now_ns = time.time_ns()
+        if project is not None:
+            _delete(settings, database, partial(_mark_project, name=project, now_ns=now_ns))
+        else:
+            mark = partial(removal.mark_runs, run_ids=found, now_ns=now_ns, actor=_actor())
+            _delete(settings, database, mark)
+
+
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only says what would be deleted.")] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Deletes the runs past their retention (settings retention_days and retention_projects).
+
+    The server does it by itself every hour. Runs that are running or stalled always stay.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    with opened(settings) as database:
+        now_ns = time.time_ns()
+        old = expired(StoreReader(database).runs(), settings, now_ns)
+        for run in old:
+            day = time.strftime("%Y-%m-%d", time.localtime(last_word_ns(run) / 1e9))
+            typer.echo(f"{run.id}  {day}  {run.state.value:<9} {run.project}/{run.name}")
+        typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.")
+        if old and not dry_run:
+            ids = [run.id for run in old]
+            _delete(
+                settings, database, partial(removal.mark_runs, run_ids=ids, now_ns=now_ns, actor=_actor())
+            )
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Copies the SQLite database while the server goes on; the copy is one moment, whole and checked."""
+    settings = settings_of(database_url, data_dir, config)
+    database = _as_it_is(settings, "backup")
+    try:
+        made = back_up(database, file)
+    finally:
+        database.close()
+    typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup of the database.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Puts a backup in the place of the SQLite database; the old file stays under another name.
+
+    Refuses while a server runs on the database, and a file that is damaged or of a newer version.
+    """
+    from tocsin_server.serve import sole_server
+
+    settings = settings_of(database_url, data_dir, config)
+    target = file_of(_url(settings), "restore")
+    with sole_server(settings):
+        aside = put_back(file, target, time.time_ns())
+    typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
+
+
+def rehearse_upgrade(settings: Settings) -> None:
+    """`migrate --rehearse`: upgrades a copy and reports. Raises TocsinError where the copy lost rows."""
+    database = _as_it_is(settings, "rehearse")
+    try:
+        went = rehearse(database)
+    finally:
+        database.close()
+    typer.echo(f"Revision {went.before} -> {went.after}, on a copy of {went.bytes:,} bytes.")
+    typer.echo(
+        f"Copied in {went.copy_s:.1f} s, upgraded in {went.upgrade_s:.1f} s, checked in {went.check_s:.1f} s."
+    )
+    for name, (before, after) in went.rows.items():
+        if before != after:
+            typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
+    if went.lost:
+        raise TocsinError(f"upgrade: expected every row to stay, got fewer in {', '.join(went.lost)}")
+    typer.echo("Integrity: ok. The database itself was not touched.")
+
+
+def _rows(count: int | None) -> str:
+    return "no table" if count is None else f"{count} rows"
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "export": export,
+    "import": import_,
+    "delete": delete,
+    "prune": prune,
+    "backup": backup,
+    "restore": restore,
+}
+_EVER = 10 * 365 * 86_400 * 1_000_000_000
+
+
+def _told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _actor() -> str:
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):  # a container's user without a name
+        return "command line"
+
+
+def _chosen(database: Database, run: str | None, project: str | None) -> list[str]:
+    """The run of that id or name, or those of a project. Raises TocsinError where there is none."""
+    reader = StoreReader(database)
+    if run is not None:
+        return [find_run(reader, run)]
+    with database.reader.begin() as connection:
+        found = life.runs_of(connection, str(project))
+    if not found:
+        raise TocsinError(f"project: expected one with runs, got {project!r}")
+    return found
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise TocsinError("delete: expected --yes where nobody can be asked, got none")
+    typer.confirm(question, abort=True)
+
+
+def _mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
+    return removal.mark_project(connection, name, now_ns, _actor()) or []
+
+
+def _delete(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:
+    """Marks runs as deleted and takes them away; a server that runs on the database does that itself."""
+    with _alone(settings) as free:
+        transact = _transacting(database, free)
+        marked = transact(mark)
+        if not free and (database.dialect == "sqlite" or _taken(database, marked)):
+            typer.echo(f"{len(marked)} runs are gone; the running server takes their rows away.")
+            return
+        removal.finish(transact, marked)
+        typer.echo(f"{len(marked)} runs are deleted.")
+        if database.dialect == "postgresql":
+            typer.echo("Autovacuum makes their room free for new rows; `VACUUM` does it at once.")
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[bool]:
+    """Whether no server holds the SQLite database, kept out meanwhile; on Postgres that cannot be known."""
+    from tocsin_server.serve import sole_server
+
+    with ExitStack() as stack:
+        free = _url(settings).get_backend_name() == "sqlite"
+        try:
+            stack.enter_context(sole_server(settings))
+        except StartError:
+            free = False
+        yield free
+
+
+def _transacting(database: Database, free: bool) -> removal.Transact:
+    if not free:
+        with database.engine.begin() as connection:
+            let_the_server_checkpoint(connection)
+    return removal.on_database(database)
+
+
+def _finish_all(database: Database, transact: removal.Transact, until_ns: int) -> None:
+    """What a kill interrupted: no other process can be at it now."""
+    with database.reader.begin() as connection:
+        left = life.leaving(connection, until_ns)
+    removal.finish(transact, left)
+
+
+def _taken(database: Database, run_ids: list[str]) -> bool:
+    """Whether a server takes over what was marked, which it looks for every second."""
+    ends = time.monotonic() + WAIT_S
+    while time.monotonic() < ends:
+        with database.reader.begin() as connection:
+            if any(life.is_taken(connection, run_id) for run_id in run_ids):
+                return True
+        time.sleep(0.1)
+    return not run_ids
+
+
+def _url(settings: Settings) -> URL:
+    try:
+        return database_url(settings.url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
+def _as_it_is(settings: Settings, purpose: str) -> Database:
+    """The SQLite database, not migrated. Raises TocsinError where there is none."""
+    file = file_of(_url(settings), purpose)
+    if not file.is_file():
+        raise BundleError(str(file), "a database", "no such file")
+    return open_database(settings.url)

@@ -1,0 +1,1 @@
+"""Runs as folders: `tocsin-server export --out` writes them, `import` reads them (docs/data.md)."""

@@ -1,0 +1,78 @@
+"""An upgrade tried on a copy: which revisions, how long, whether everything is still there."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from tocsin_server.store.backup import BackupError, check, copy_to, file_of, opened, revision_of
+from tocsin_server.store.database import Database, migrate
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """How an upgrade went on a copy. ``rows``: table -> rows before and after (None: no such table)."""
+
+    before: str
+    after: str
+    bytes: int
+    rows: Mapping[str, tuple[int | None, int | None]]
+    copy_s: float
+    upgrade_s: float
+    check_s: float
+
+    @property
+    def lost(self) -> list[str]:
+        """Tables with fewer rows than before."""
+        return [name for name, (before, after) in self.rows.items() if (after or 0) < (before or 0)]
+
+
+def rehearse(database: Database) -> Rehearsal:
+    """Migrates a copy and takes it away again; the database itself is only read.
+
+    Raises :class:`BackupError` where there is no room for a copy, or the upgraded copy is damaged.
+    """
+    file = file_of(database.url, "rehearse")
+    if not file.is_file():
+        raise BackupError(f"{file}: expected a database to upgrade, got no such file")
+    _check_room(file)
+    with tempfile.TemporaryDirectory(prefix="tocsin-rehearsal-", dir=file.parent) as folder:
+        copy = Path(folder) / "tocsin.db"
+        times = [time.monotonic()]
+        copy_to(database, copy)
+        size, before, rows = copy.stat().st_size, revision_of(copy, shown=file), _counts(copy)
+        times.append(time.monotonic())
+        migrate(f"sqlite:///{copy}")
+        times.append(time.monotonic())
+        check(copy)
+        times.append(time.monotonic())
+        after, rows_after = revision_of(copy), _counts(copy)
+    spent = (end - begin for begin, end in pairwise(times))
+    both = {name: (rows.get(name), rows_after.get(name)) for name in sorted(rows | rows_after)}
+    return Rehearsal(before, after, size, both, *spent)
+
+
+def _check_room(file: Path) -> None:
+    needed = 3 * file.stat().st_size  # the copy, and what an upgrade may rewrite with its log
+    free = shutil.disk_usage(file.parent).free
+    if free < needed:
+        raise BackupError(f"{file.parent}: expected {needed >> 20} MiB free for a copy, got {free >> 20} MiB")
+
+
+def _counts(file: Path) -> dict[str, int]:
+    with closing(opened(file)) as connection:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        names = [str(name) for (name,) in found if not name.startswith("sqlite_")]
+        return {name: _count(connection, name) for name in names}
+
+
+def _count(connection: sqlite3.Connection, name: str) -> int:
+    (count,) = connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()  # noqa: S608 - from sqlite_master
+    return int(count)
