@@ -17,9 +17,9 @@ PATIENCE_MS = 120_000
 Colour = tuple[int, ...]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One Chromium for all tests."""
+    """One Chromium for the tests of a file: while it runs, no other test could run an event loop."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
     with sync_playwright() as playwright:
