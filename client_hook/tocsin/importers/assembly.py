@@ -70,7 +70,7 @@ class Assembly:
             return
         yield from self._facts(row.line, values)
         attempt = count.attempt if row.attempt is None else row.attempt
-        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0)
+        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, row.coarse)
 
     def _named(self, row: Row) -> dict[str, float]:
         """The row's values in our names; nulls that stand where a number was due are NaN."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from .clock import rank_of, stamp_ns
+from .digits import is_coarse
 from .items import Parsed, Row
 from .lines import Lines
 from .phrases import said
@@ -95,7 +96,7 @@ def _dated(item: Parsed, line: str) -> Parsed:
         return item
     time_ns = item.time_ns if item.time_ns is not None else stamp_ns(line)
     rank = item.rank if item.rank is not None else rank_of(line)
-    return replace(item, time_ns=time_ns, rank=rank)
+    return replace(item, time_ns=time_ns, rank=rank, coarse=is_coarse(line))
 
 
 def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:

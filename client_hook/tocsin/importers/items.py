@@ -34,6 +34,8 @@ class Row:
     between: bool = False
     """Said between two records (an overflow message): it belongs to the step after the newest."""
     null: tuple[str, ...] = ()
+    coarse: bool = False
+    """The learning rate is printed with less than two digits of its own: 0.000002, 0.000000."""
     ours: bool = False
     """The values have tocsin's names already."""
 
@@ -76,6 +78,14 @@ class LogRecord:
     time_ns: int | None = None
     attempt: int = 0
     rank: int = 0
+    coarse: bool = False
+    """Its learning rates are known to less than two digits: to be shown, not to be judged."""
+
+    def judged(self) -> dict[str, float]:
+        """The values that rules may see."""
+        if not self.coarse:
+            return self.values
+        return {name: value for name, value in self.values.items() if name.partition("/")[0] != "lr"}
 
 
 Item = Union[LogRecord, Fact, Unread]

@@ -1,0 +1,24 @@
+"""Whether a learning rate was printed with too few digits to be judged."""
+
+from __future__ import annotations
+
+import re
+
+_FIXED = re.compile(r"(?<![A-Za-z])(?:lr|learning[_ ]rate)\W{1,4}(0\.(\d{4,}))(?![\deE.])", re.IGNORECASE)
+LEAST = 10
+"""A rate below so many times the last decimal has less than two digits of its own."""
+
+
+def is_coarse(line: str) -> bool:
+    """Whether a rate in ``line`` is of a fixed number of decimals and below ten times the last of them.
+
+    ``0.000002`` may stand for anything from 1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0.
+    A number that Python wrote in full is none of these: it would be ``2e-06`` and ``0.0``.
+    """
+    return any(_is_coarse(text, decimals) for text, decimals in _FIXED.findall(line))
+
+
+def _is_coarse(text: str, decimals: str) -> bool:
+    value = float(text)
+    fixed = decimals.endswith("0") or (len(decimals) >= 5 and value < 1e-4)
+    return fixed and round(value * 10 ** len(decimals)) < LEAST

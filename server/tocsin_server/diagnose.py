@@ -1,0 +1,189 @@
+"""What ``tocsin-server diagnose`` says of judged files: as data (docs/diagnose.md), and as text to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import indent, wrap
+from typing import Any
+
+from tocsin_server.detect.wording import number
+from tocsin_server.domain import Alert, Diagnosis, Severity
+from tocsin_server.offline import VITAL, WARM_UP_RECORDS, Judged
+from tocsin_server.sparkline import extremes, is_logarithmic, nonfinite, sparkline
+from tocsin_server.sparks import Spark
+
+WIDTH = 100
+SIGNALS = 12
+"""So many series have a line in the text; the JSON has the alerts of all."""
+ALERT_LINES = 40
+
+
+def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | None) -> int:
+    """2: a file could not be read; 1: something as severe as ``fail_on`` was found; else 0."""
+    if unreadable:
+        return 2
+    found = [file.gravest for file in judged]
+    return int(fail_on is not None and any(one is not None and one.height >= fail_on.height for one in found))
+
+
+def as_data(judged: Judged) -> dict[str, Any]:
+    """One entry of ``files`` in the JSON."""
+    return {
+        "path": judged.path,
+        "format": judged.format,
+        "records": judged.records,
+        "alerts": [alert_data(alert) for alert in judged.alerts],
+        "alerts_left_out": judged.alerts_left_out,
+        "first_step": judged.first_step,
+        "last_step": judged.last_step,
+        "attempts": judged.attempts,
+        "unread_lines": {
+            "count": judged.unread,
+            "first": [{"line": item.line, "why": item.why} for item in judged.first_unread],
+        },
+        "notes": notes(judged),
+    }
+
+
+def unreadable_data(path: str, reason: str) -> dict[str, Any]:
+    """The entry of a file that could not be read."""
+    return {"path": path, "format": None, "records": 0, "alerts": [], "error": reason}
+
+
+def alert_data(alert: Alert) -> dict[str, Any]:
+    """One alert as JSON; ``causes`` begins with the most likely one."""
+    said = alert.diagnosis
+    return {
+        "rule": alert.rule,
+        "severity": alert.severity.value,
+        "state": alert.state.value,
+        "onset_step": alert.onset_step,
+        "fired_step": alert.fired_step,
+        "resolved_step": alert.resolved_step,
+        "series": alert.subject,
+        "summary": alert.summary,
+        "evidence": [
+            {"name": item.name, "value": item.value, "unit": item.unit, "step": item.step} for item in said.evidence
+        ],
+        "causes": [said.cause, *said.alternatives],
+        "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in said.remedies],
+        "disproof": said.disproof,
+        "story": [{"step": step, "text": text, "rule": rule} for step, text, rule in said.story],
+    }
+
+
+def notes(judged: Judged) -> list[str]:
+    """What to know of the reading before trusting the verdict."""
+    found = []
+    if judged.training_records < WARM_UP_RECORDS:
+        found.append(
+            f"Only {judged.training_records} training records: rules that compare with the run's own level need "
+            f"about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
+        )
+    if judged.unread:
+        which = ", ".join(str(item.line) for item in judged.first_unread)
+        found.append(f"{judged.unread} lines could not be read (first: {which}).")
+    if judged.names_left_out:
+        found.append(f"{judged.names_left_out} or more columns beyond the limit were left out.")
+    if judged.went_back:
+        found.append(
+            f"Steps went back {judged.went_back} times without a new run: rewinds, or several processes that "
+            "write into one file. No statistic is carried across them."
+        )
+    return found
+
+
+def report(judged: Judged) -> str:
+    """The text of one file."""
+    parts = [_heading(judged), *[f"  Note: {note}" for note in notes(judged)], "", *_signals(judged.sparks), ""]
+    if not judged.alerts:
+        parts.append("Nothing found.")
+    parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert)]
+    hidden = len(judged.alerts) - ALERT_LINES + judged.alerts_left_out
+    if hidden > 0:
+        parts.append(f"and {hidden} more alerts (--json has them)")
+    for said in _diagnoses(judged.alerts):
+        parts += ["", *_diagnosis(said)]
+    return "\n".join(parts) + "\n"
+
+
+def _heading(judged: Judged) -> str:
+    span = "no steps" if judged.first_step is None else f"steps {judged.first_step} to {judged.last_step}"
+    runs = f", {judged.attempts} runs in one file" if judged.attempts > 1 else ""
+    return f"{judged.path}\n  {judged.format}, {judged.records} records, {span}{runs}"
+
+
+def _signals(sparks: dict[str, Spark]) -> Iterator[str]:
+    names = sorted(sparks, key=_importance)
+    width = max((len(name) for name in names[:SIGNALS]), default=0)
+    for name in names[:SIGNALS]:
+        yield f"  {name:<{width}}  {sparkline(sparks[name])}  {_range(sparks[name])}"
+    if len(names) > SIGNALS:
+        yield f"  and {len(names) - SIGNALS} more series"
+
+
+def _importance(name: str) -> tuple[int, str]:
+    base = name.partition("/")[0]
+    return VITAL.index(base) if base in VITAL else len(VITAL), name
+
+
+def _range(spark: Spark) -> str:
+    low, high = extremes(spark)
+    parts = [] if low is None or high is None else [f"{number(low)} … {number(high)}"]
+    parts += ["log"] if is_logarithmic(spark) else []
+    nan, infinite = nonfinite(spark)
+    parts += [f"{nan} NaN"] if nan else []
+    parts += [f"{infinite} Inf"] if infinite else []
+    return ", ".join(parts)
+
+
+def _alert_line(alert: Alert) -> Iterator[str]:
+    since = "" if alert.onset_step is None else f"since step {alert.onset_step}"
+    over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
+    yield f"{alert.severity.value:<8}  {alert.rule}  {alert.subject}  {since} (said at {alert.fired_step}{over})"
+    yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
+
+
+def _diagnoses(alerts: Sequence[Alert]) -> list[Diagnosis]:
+    """One diagnosis a cause, that with the longest story; the gravest alert's cause first."""
+    found: dict[str, Diagnosis] = {}
+    for alert in sorted(alerts, key=lambda item: -item.severity.height):
+        said = alert.diagnosis
+        if said.cause not in found or len(said.story) > len(found[said.cause].story):
+            found[said.cause] = said
+    return list(found.values())
+
+
+def _diagnosis(said: Diagnosis) -> Iterator[str]:
+    yield from wrap(f"Most likely: {said.cause}", WIDTH)
+    if said.story:
+        yield "  What happened"
+        for step, text, _ in said.story:
+            yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
+    if said.evidence:
+        yield "  Evidence"
+        yield from (f"    {item}" for item in _evidence(said))
+    if said.alternatives:
+        yield "  What else it could be"
+        for text in said.alternatives:
+            yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
+    yield from _remedies(said)
+    if said.disproof:
+        yield from wrap(f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _evidence(said: Diagnosis) -> Iterator[str]:
+    for item in said.evidence:
+        value = number(item.value) if isinstance(item.value, float | int) else str(item.value)
+        unit = f" {item.unit}" if item.unit else ""
+        at = "" if item.step is None else f" (step {item.step})"
+        yield f"{item.name}: {value}{unit}{at}"
+
+
+def _remedies(said: Diagnosis) -> Iterator[str]:
+    if said.remedies:
+        yield "  What to do"
+    for place, remedy in enumerate(said.remedies, 1):
+        yield from wrap(f"{place}. {remedy.text}", WIDTH, initial_indent="    ", subsequent_indent="       ")
+        if remedy.code:
+            yield indent(remedy.code.rstrip("\n"), " " * 11)

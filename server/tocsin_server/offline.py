@@ -1,0 +1,201 @@
+"""Rules over a log file: its records as batches, the engine's findings as alerts. No database, no clock.
+
+``replay`` is what a backtest or a benchmark of detection begins with; ``judge`` is a whole
+diagnosis. Both hold one batch of records at a time, whatever the length of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tocsin.importers import Fact, Item, Log, LogRecord, Unread
+from tocsin_server.alerts import AlertBook
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.detect.rule import RuleSettings
+from tocsin_server.domain import Alert, Column, Finding, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.sparks import Spark
+
+BATCH_RECORDS = 512
+STEP_NS = 1_000_000_000
+"""Records of a file without times are taken to be a second apart: rules judge steps, not this."""
+WARM_UP_RECORDS = 50
+"""Below so many training records the rules that need a baseline of the run's own have none."""
+ALERT_LIMIT = 1000
+"""So many alerts of a file are kept, the first ones; all are counted."""
+SERIES_LIMIT = 64
+"""Of so many series a sparkline is kept: ours, then those that come first."""
+VITAL = ("loss", "grad_norm", "scale", "lr", "val", "skipped")
+
+
+class Replay:
+    """Items of a log into batches of one writer each, and events between them."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._writers: dict[tuple[int, int], Writer] = {}
+        self._seq: dict[int, int] = {}
+        self._waiting: list[LogRecord] = []
+        self._arrival = 0
+        self._time_ns = 0
+        self._events = 0
+
+    def take(self, items: Iterable[Item]) -> Iterator[RecordBatch | RunEvent]:
+        """What an engine is to see, in the order of the file; unread lines are left out."""
+        for item in items:
+            if isinstance(item, LogRecord):
+                if self._waiting and not self._joins(item):
+                    yield self._batch()
+                self._waiting.append(item)
+            elif isinstance(item, Fact):
+                if self._waiting:
+                    yield self._batch()
+                yield self._event(item)
+        if self._waiting:
+            yield self._batch()
+
+    def _joins(self, record: LogRecord) -> bool:
+        first = self._waiting[0]
+        return len(self._waiting) < BATCH_RECORDS and (first.attempt, first.rank) == (record.attempt, record.rank)
+
+    def _writer(self, attempt: int, rank: int) -> Writer:
+        key = (attempt, rank)
+        if key not in self._writers:
+            self._writers[key] = Writer(self.run_id, len(self._writers) + 1, attempt + 1, rank)
+        return self._writers[key]
+
+    def _batch(self) -> RecordBatch:
+        records, self._waiting = self._waiting, []
+        writer = self._writer(records[0].attempt, records[0].rank)
+        seq = self._seq.get(writer.writer_no, 0)
+        self._seq[writer.writer_no] = seq + len(records)
+        self._arrival += 1
+        return RecordBatch(
+            writer=writer,
+            arrival=self._arrival,
+            seq=seq,
+            n=len(records),
+            step=np.array([record.step for record in records], dtype=np.int64),
+            time_ns=np.array([self._time(record) for record in records], dtype=np.int64),
+            columns=columns_of(records),
+        )
+
+    def _event(self, fact: Fact) -> RunEvent:
+        self._arrival += 1
+        self._events += 1
+        writer = next(reversed(self._writers.values()), None) or self._writer(0, 0)
+        return RunEvent(writer, self._arrival, self._events, fact.kind, self._time_ns, None, fact.data)
+
+    def _time(self, record: LogRecord) -> int:
+        self._time_ns = record.time_ns if record.time_ns is not None else self._time_ns + STEP_NS
+        return self._time_ns
+
+
+def columns_of(records: list[LogRecord]) -> dict[str, Column]:
+    """The records' values by name: dense where every record has it, else at its rows."""
+    rows: dict[str, tuple[list[int], list[float]]] = {}
+    for row, record in enumerate(records):
+        for name, value in record.judged().items():
+            at, v = rows.setdefault(name, ([], []))
+            at.append(row)
+            v.append(value)
+    return {
+        name: Column(
+            np.array(v, dtype=np.float64), None if len(at) == len(records) else np.array(at, dtype=np.uint32)
+        )
+        for name, (at, v) in rows.items()
+    }
+
+
+@dataclass
+class Judged:
+    """What became of one file."""
+
+    path: str
+    format: str
+    records: int = 0
+    training_records: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    attempts: int = 0
+    unread: int = 0
+    first_unread: list[Unread] = field(default_factory=list)
+    names_left_out: int = 0
+    went_back: int = 0
+    alerts: list[Alert] = field(default_factory=list)
+    alerts_left_out: int = 0
+    sparks: dict[str, Spark] = field(default_factory=dict)
+
+    @property
+    def gravest(self) -> Severity | None:
+        """The severity of the gravest alert, None without one."""
+        return max((alert.severity for alert in self.alerts), key=lambda found: found.height, default=None)
+
+
+class Judge:
+    """Engine and alert book over what a replay yields; keeps the alerts that fired."""
+
+    def __init__(self, context: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
+        self._engine = Engine(context, settings)
+        self._book = AlertBook(context.run_id)
+        self._fired: dict[str, Alert] = {}
+        self.left_out = 0
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """The alerts that fired, in the order in which they did."""
+        return list(self._fired.values())
+
+    def take(self, heard: RecordBatch | RunEvent) -> list[Finding]:
+        """What the rules have to say of a batch or an event."""
+        if isinstance(heard, RunEvent):
+            findings = self._engine.observe_event(heard)
+        else:
+            findings = self._engine.observe(heard)
+        for finding in findings:
+            for transition in self._book.apply(finding, finding.time_ns):
+                self._keep(transition.alert)
+        return findings
+
+    def _keep(self, alert: Alert) -> None:
+        if alert.fired_ns is None:
+            return
+        if alert.id not in self._fired and len(self._fired) >= ALERT_LIMIT:
+            self.left_out += 1
+            return
+        self._fired[alert.id] = alert
+
+
+def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judged:
+    """Reads ``log`` once and judges every record. Raises UnreadableLog where it cannot be read to its end."""
+    run_id = str(log.path)
+    judged = Judged(run_id, log.format.name)
+    judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
+    for heard in Replay(run_id).take(log.items()):
+        judge_.take(heard)
+        if isinstance(heard, RecordBatch):
+            _count(judged, heard)
+    stream = log.stream
+    judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
+    judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back
+    judged.alerts, judged.alerts_left_out = judge_.alerts, judge_.left_out
+    return judged
+
+
+def _count(judged: Judged, batch: RecordBatch) -> None:
+    low, high = int(batch.step.min()), int(batch.step.max())
+    judged.first_step = low if judged.first_step is None else min(judged.first_step, low)
+    judged.last_step = high if judged.last_step is None else max(judged.last_step, high)
+    judged.attempts = max(judged.attempts, batch.writer.attempt_no)
+    losses = [column for name, column in batch.columns.items() if name.partition("/")[0] in ("loss", "grad_norm")]
+    judged.training_records += max((column.v.size for column in losses), default=0)
+    for name, column in batch.columns.items():
+        spark = judged.sparks.get(name)
+        if spark is None:
+            if len(judged.sparks) >= SERIES_LIMIT and name.partition("/")[0] not in VITAL:
+                continue
+            spark = judged.sparks[name] = Spark()
+        spark.take(batch.step if column.at is None else batch.step[column.at], column.v)
