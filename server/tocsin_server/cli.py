@@ -14,6 +14,7 @@ from tocsin_server import __version__
 from tocsin_server.access import Scope, Token, make_token
 from tocsin_server.auth import FILE_TOKENS
 from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
+from tocsin_server.cli_diagnose import diagnose
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.settings import load
@@ -206,6 +207,7 @@ def token_revoke(
 
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.command()(diagnose)
 
 
 def _token_line(token: Token) -> str:
