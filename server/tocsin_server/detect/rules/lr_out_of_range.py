@@ -1,0 +1,164 @@
+"""lr-out-of-range: the learning rate is far from what works here or in similar runs (catalogue E4).
+
+A fixed range alarms on 9 of 16 healthy logs, so there is one only for Adam's family, and it is a
+warning only where the loss does not fall; besides, the rate is compared with that of similar runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect import remedies as r
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import RATE, Cause
+from tocsin_server.detect.rolling import middle
+from tocsin_server.detect.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.schedules import is_adam, optimizer_of
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import number
+from tocsin_server.domain import Remedy, Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E4 and C9."""
+
+    recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
+    adam: float = setting(5e-3, "", "rate above which one of Adam's family is out of range")
+    warm_up: int = setting(200, "records", "before anything is said")
+    first: int = setting(20, "records", "whose median is the first loss")
+    improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works here")
+    siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs")
+
+
+class State(RuleState):
+    """Highest rate so far; first and newest losses."""
+
+    peak: float = 0.0
+    since: tuple[int, int] | None = None
+    seen: int = 0
+    early: list[float] = msgspec.field(default_factory=list)
+    recent: list[float] = msgspec.field(default_factory=list)
+
+
+class LrOutOfRange(Rule[Settings, State]):
+    """Warning for Adam's family where the loss does not fall, else info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="lr-out-of-range",
+        title="Learning rate is out of range",
+        severity=Severity.WARNING,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("lr",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.lr is None:
+            return
+        state, limits = self.state, self.settings
+        for row, rate in enumerate(view.lr):
+            if rate is None or not math.isfinite(rate):
+                continue
+            state.seen += 1
+            if state.since is None:
+                state.since = (view.step[row], view.time_ns[row])
+            state.peak = max(state.peak, rate)
+            loss = view.loss[row] if view.loss is not None else None
+            if loss is not None and math.isfinite(loss):
+                self._follow(loss)
+            if state.seen >= limits.warm_up and state.seen % 100 == 0:
+                self._judge(view, row, rate)
+
+    def _follow(self, loss: float) -> None:
+        state, first = self.state, self.settings.first
+        if len(state.early) < first:
+            state.early.append(loss)
+        else:
+            state.recent.append(loss)
+            del state.recent[:-first]
+
+    def _judge(self, view: View, row: int, rate: float) -> None:
+        high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
+        if high:
+            works = self._improves()
+            self._ring(view, row, rate, INFO if works else WARNING, "adam", None)
+            return
+        others = [
+            peak for item in self.context.siblings.runs if (peak := item.peak_lr) is not None and peak > 0
+        ]
+        usual = middle(sorted(others)) if others else 0.0
+        ratio = max(self.state.peak / usual, usual / self.state.peak) if usual and self.state.peak else 1.0
+        if ratio > self.settings.siblings:
+            low = self.state.peak < usual
+            self._ring(view, row, rate, INFO, "below-siblings" if low else "above-siblings", usual)
+        elif self.episode.state:
+            self.settle(view, row, at_once=True)
+
+    def _improves(self) -> bool:
+        state = self.state
+        if len(state.early) < self.settings.first or len(state.recent) < self.settings.first:
+            return True
+        first, now = middle(sorted(state.early)), middle(sorted(state.recent))
+        return now < first - self.settings.improves * abs(first)
+
+    def _ring(self, view: View, row: int, rate: float, severity: int, kind: str, usual: float | None) -> None:
+        peak = self.state.peak
+        evidence: list[Fact] = [("learning rate", rate, "", view.step[row]), ("peak so far", peak, "", None)]
+        if usual is None:
+            name = optimizer_of(self.context, self.suffix)
+            limit = self.settings.adam
+            summary = f"Learning rate {number(rate)} is above {number(limit)}, high for {name}"
+            evidence.append(("usual limit", limit, name, None))
+        else:
+            times = number(round(max(peak / usual, usual / peak)))
+            way = "below" if peak < usual else "above"
+            summary = (
+                f"Learning rate {number(peak)} is {times} times {way} that of similar runs, {number(usual)}"
+            )
+            evidence.append(("peak of similar runs", usual, "median", None))
+        since = self.state.since or (view.step[row], view.time_ns[row])
+        self.ring(view, row, severity, since, summary, evidence, kind=kind)
+
+
+def out_of_range(case: Case) -> Cause | None:
+    """What a rate out of range means."""
+    if case.rule != "lr-out-of-range":
+        return None
+    if case.verdict.kind == "below-siblings":
+        return Cause(
+            "lr-too-low", "The rate is far below what similar runs used: training will be slow or stuck.",
+            "a learning rate far below that of similar runs",
+            (Remedy("Raise the rate to that of the similar runs."), r.CHECK_SCHEDULE),
+            "This run learns as fast as the others at the same step.",
+        )  # fmt: skip
+    adam = case.verdict.kind == "adam"
+    where = "for optimizers that normalise their updates" if adam else "in similar runs"
+    return Cause(
+        "lr-too-high",
+        f"The rate is far above what usually works {where}.",
+        "a learning rate that is too high",
+        (r.lower_lr(case, 10.0), r.CHECK_SCHEDULE),
+        "The loss falls steadily at this rate.",
+    )
+
+
+RULE = LrOutOfRange
+CAUSES = ((RATE, out_of_range),)
