@@ -112,9 +112,9 @@ def _copied(source: Path, part: Path) -> None:
     with closing(opened(source)) as original, closing(sqlite3.connect(part)) as copy:
         try:
             original.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
-            raise BackupError(f"{source}: expected a SQLite database, got: {error}") from error
-        copy.execute("PRAGMA journal_mode=DELETE")
+            raise BackupError(f"{source}: expected a sound SQLite database, got: {error}") from error
     check(part, shown=source)
     revision_of(part, shown=source)
 

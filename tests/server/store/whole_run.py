@@ -1,0 +1,113 @@
+"""A run that has something of everything: chunks, tail, gaps, two attempts, events, alerts, saved rules."""
+
+from __future__ import annotations
+
+import math
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select, text
+
+from tests.server.store.conftest import Admit, batch, sealed
+from tocsin_server.domain import (
+    Alert,
+    AlertState,
+    Diagnosis,
+    Evidence,
+    Intake,
+    RuleSnapshot,
+    RunEvent,
+    RunState,
+    Severity,
+    Transition,
+    Writer,
+)
+from tocsin_server.store.chunks import RECORDS
+from tocsin_server.store.database import Database
+from tocsin_server.store.tables import metadata, run
+from tocsin_server.store.writer import StoreWriter
+
+QUIET_NAN, SIGNALLING_NAN = (
+    struct.unpack("<d", bits.to_bytes(8, "little"))[0] for bits in (0x7FF8_0000_0000_BEEF, 0x7FF0_0000_0000_0001)
+)
+NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324, 0.1, 1.7e308]
+"""What must come through bit by bit; two NaNs have payloads."""
+SERIES = 5
+"""Pairs of a writer and a series of its."""
+LATE = 41
+"""Records after the seal."""
+
+
+def tell_all(
+    database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str = "r1"
+) -> None:
+    """Stores the run, sealed and unsealed."""
+    first = admit(run_id, config={"lr": math.inf}, tags=["a", "b"]).writer
+    second = admit(run_id, attempt="a2", rank=1).writer
+    random = np.random.default_rng(3)
+    for seq in range(0, RECORDS + LATE, 97):
+        n = min(97, RECORDS + LATE - seq)
+        loss = np.resize(np.array(NASTY), n) if seq % 2 else random.normal(size=n)
+        put(batch(first, seq, list(range(seq, seq + n)), 1 + seq, loss=loss, rank=([0, n - 1], [1.5, -0.0])))
+    steps = [7, 7, 3, 2**53 + 1]
+    put(batch(second, 10, steps, 5000, **{"value:rank": NASTY[:4], 'a "name", with\nlines': NASTY[5:9]}))
+    put(batch(second, 20, [8], 5001, loss=[2.5]))
+    store.submit(Intake(run_id, event=RunEvent(first, 5002, 0, "note", 10**18, None, {"x": "NaN", "ü": [1]})))
+    store.submit(Intake(run_id, event=RunEvent(second, 5003, 0, "phase", 10**18 + 1, 4, {})))
+    _ring(store, run_id, second)
+    sealed(database, 1, run_id)
+    _wait_for_latest(database, run_id)
+
+
+def _wait_for_latest(database: Database, run_id: str) -> None:
+    """Newest values follow within a second."""
+    ends = time.monotonic() + 60
+    while rows_of(database, run_id)["latest"] < SERIES:
+        assert time.monotonic() < ends, "waited 60 s for the newest values"
+        time.sleep(0.02)
+
+
+def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
+    evidence = (Evidence("loss", math.nan), Evidence("step", 4.0, "", 4))
+    fired = Alert(
+        run_id, "f1", 1, "loss-nonfinite", "loss", Severity.CRITICAL, AlertState.FIRING, 4, 400, 399, 5, 410,
+        None, None, "Loss is NaN", Diagnosis("a cause", evidence), {"rank": "1"}, False, 410,
+    )  # fmt: skip
+    over = replace(fired, state=AlertState.RESOLVED, resolved_step=9, resolved_ns=500, updated_ns=500)
+    open_one = replace(fired, fingerprint="f2", severity=Severity.WARNING)
+    told = (
+        Transition(fired, AlertState.PENDING, 410),
+        Transition(over, AlertState.FIRING, 500),
+        Transition(open_one, None, 411),
+    )
+    ended = {"state": RunState.FAILED, "ended_ns": 10**18 + 5, "error": {"type": "Oops"}, "board": {"arrival": 1}}
+    snapshot = RuleSnapshot(run_id, 5003, b"\x00rules\xff")
+    store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
+    store.call(lambda connection: None).result(60)
+
+
+def rows_of(database: Database, run_id: str) -> dict[str, int]:
+    """How many rows every table has of a run: all that name it, found by the schema itself."""
+    counts = {}
+    with database.reader.begin() as connection:
+        for table in metadata.sorted_tables:
+            if "run_id" in table.c:
+                query = text(f"SELECT count(*) FROM {table.name} WHERE run_id = :run")
+                counts[table.name] = connection.execute(query, {"run": run_id}).scalar_one()
+        counts["run"] = len(connection.execute(select(run.c.id).where(run.c.id == run_id)).all())
+    return counts
+
+
+def everything(database: Database, run_id: str) -> dict[str, list[Any]]:
+    """Every row of a run as the reader of this test sees them, for comparing before and after."""
+    found: dict[str, list[Any]] = {}
+    with database.reader.begin() as connection:
+        for table in metadata.sorted_tables:
+            if "run_id" in table.c:
+                query = select(table).where(table.c.run_id == run_id).order_by(*table.primary_key)
+                found[table.name] = [tuple(row) for row in connection.execute(query)]
+    return found
