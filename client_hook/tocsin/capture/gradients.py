@@ -46,6 +46,8 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
         parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
     ) -> Any:
         if patching.attached and not _is_compiling():
+            if not isinstance(parameters, (Tensor, list)):
+                parameters = list(parameters)  # an iterator can be gone through once only
             try:
                 _clipped(parameters, max_norm, total_norm)
             except Exception as error:
@@ -79,7 +81,7 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
                 continue
             params = [parameters] if isinstance(parameters, Tensor) else parameters
             clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
-            for stepper in ledger.owner(params if isinstance(params, (list, tuple)) else []):
+            for stepper in ledger.owner(params):
                 ledger.clipped(stepper, norm, clip)
         except Exception as error:
             ledger.trouble("clip", error)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from .staging import capturing, read
+from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_FOUND_INF,
     HAS_LOSS,
@@ -26,7 +26,6 @@ from .stepper import (
     HAS_TIME,
     Loss,
     Stepper,
-    changed,
 )
 
 ORPHANS = 64
@@ -36,7 +35,7 @@ CLIP_CHANGES = 8
 """A clip threshold that changes more often is adaptive: its changes are no events any more."""
 NORM_EVERY = 16
 
-Seen = list[tuple[Stepper, list[tuple[Any, Any, int]]]]
+Seen = list[tuple[Stepper, tuple[list[Any], list[int]]]]
 
 
 class Reporter(Protocol):
@@ -165,17 +164,15 @@ class Ledger:
 
     def before_backward(self) -> Seen:
         """What every optimizer's gradients are before a backward; notices those cleared by hand."""
-        seen = []
-        for stepper in tuple(self.steppers.values()):
-            marks = stepper.marks()
-            if stepper.losses and stepper.reached and all(grad is None for _, grad, _ in marks):
+        seen = [(stepper, stepper.marks()) for stepper in self.steppers.values()]
+        for stepper, marks in seen:
+            if stepper.losses and stepper.reached and all(grad is None for grad in marks[0]):
                 self.cleared(stepper)
-            seen.append((stepper, marks))
         return seen
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
         """Gives the losses to the optimizers whose gradients this backward changed."""
-        reached = [stepper for stepper, marks in seen if changed(marks)]
+        reached = [stepper for stepper, marks in seen if stepper.changed(marks)]
         for stepper in reached:
             self._reach(stepper, losses)
         if not reached:
@@ -271,7 +268,7 @@ class Ledger:
             values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
         stepper.last_ns, stepper.last_paused = now, paused
         values += stepper.lrs
-        if not self.quiet and not capturing():
+        if not self.quiet and not (CUDA and capturing()):
             self._send(now, stepper.record_names(flags), values, stepper)
         if primary and self.orphans:
             self._tell_orphans(now)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from . import patching
 from .ledger import Seen
-from .scaler import Scaled, forget_scaled, scaled_source
+from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
 from .stepper import Loss
 
@@ -46,52 +46,40 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def backward(*args: Any, **kwargs: Any) -> Any:
         if not patching.attached or _depth.inside or _is_compiling():
             return original(*args, **kwargs)
-        found, seen = _guarded(_before, args, kwargs) or ([], [])
+        found = seen = None
+        try:
+            found, seen = _before(args, kwargs)
+        except Exception as error:
+            patching.trouble("before backward", error)
         _depth.inside = True
         try:
             result = original(*args, **kwargs)
         finally:
             _depth.inside = False
-        if found:
-            _guarded(_after, found, seen)
+        if found and seen:
+            try:
+                _after(found, seen)
+            except Exception as error:
+                patching.trouble("after backward", error)
         return result
 
     return backward
 
 
-def _guarded(part: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return part(*args)
-    except Exception as error:
-        patching.trouble("backward", error)
-        return None
-
-
 def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
     """Values of the losses (read before anything can change them) and the gradients' state."""
-    found: list[Any] = []
-    seen: list[tuple[Any, Seen]] = []
-    for ledger in patching.attached:
-        try:
-            found = found or _values(args, kwargs)
-            seen.append((ledger, ledger.before_backward()))
-        except Exception as error:
-            ledger.trouble("before backward", error)
-    return found, seen
+    return _values(args, kwargs), [(ledger, ledger.before_backward()) for ledger in patching.attached]
 
 
 def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
     for ledger, marks in seen:
-        try:
-            ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
-        except Exception as error:
-            ledger.trouble("after backward", error)
+        ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
 
 
 def _loss(ledger: Any, value: Any, scaled: Scaled | None) -> Loss:
     if scaled is None:
         return Loss(value, None, None)
-    return Loss(value, ledger.scaler_name(scaled.scaler), scaled.scale)
+    return Loss(value, ledger.scaler_name(scaled[2]), scaled[3])
 
 
 def _values(args: Any, kwargs: Any) -> list[tuple[Any, Scaled | None]]:
@@ -99,6 +87,8 @@ def _values(args: Any, kwargs: Any) -> list[tuple[Any, Scaled | None]]:
     tensors = args[0] if args else kwargs.get("tensors")
     grads = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
     if isinstance(tensors, Tensor):
+        if grads is None and not some_scaled() and tensors.is_cpu and not tensors.ndim:
+            return [(float(tensors.item()), None)]  # the common case first: this runs every step
         one = _value(tensors, grads)
         return [] if one is None else [one]
     tensors = tuple(tensors or ())
@@ -111,13 +101,13 @@ def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:
     if not isinstance(tensor, Tensor) or tensor.numel() != 1:
         return None
     scaled = forget_scaled(tensor)
-    if scaled is not None and scaled.value is not None:
-        value = scaled.value
+    if scaled is not None:
+        value = scaled[1]
     else:
         value = read(tensor)
-        scaled = scaled_source(tensor)
+        scaled = scaled_source(tensor) if some_scaled() else None
         if scaled is not None and value is not None:
-            value = value / scaled.scale
+            value = value / scaled[3]
     if value is not None and grad is not None:
         factor = read(grad)
         value = None if factor is None else value * factor

@@ -25,26 +25,18 @@ REMEMBERED = 1024
 """Scaled losses that wait for their backward; older ones are forgotten."""
 WALK = 16
 """So many operations are looked at between a backward and the scaling before it."""
-_MARK = "tocsin"
 
 _is_compiling = torch.compiler.is_compiling
 
 
-class Scaled:
-    """A scaled loss: the unscaled value (None for what is no scalar), by which scaler and scale."""
-
-    __slots__ = ("ref", "scale", "scaler", "value")
-
-    def __init__(self, output: Tensor, value: Any, scaler: Any, scale: Any) -> None:
-        self.ref = weakref.ref(output)
-        self.value = value
-        self.scaler = scaler
-        self.scale = scale
-
+Scaled = tuple[Any, Any, Any, Any]
+"""A scaled loss: (weak reference to it, unscaled value, its scaler, the scale)."""
 
 _scaled: dict[int, Scaled] = {}
-_scales: dict[int, tuple[Any, Any]] = {}
-"""id(scaler) -> (weak reference, scale since its last update)."""
+"""id(scaled loss) -> what it is, until its backward. Losses that never come to one are a few dead
+entries; above REMEMBERED they are dropped."""
+_scales: dict[int, tuple[Any, Any, Any]] = {}
+"""id(scaler) -> (weak reference, its scale tensor, a device's copy of that since its last update)."""
 _updating: set[int] = set()
 
 
@@ -90,64 +82,64 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
 def _remember(scaler: Any, outputs: Any, result: Any) -> None:
     """Notes which unscaled value each scaled one stands for. Iterators are left alone."""
     if isinstance(outputs, Tensor):
-        scale = scale_of(scaler)
         if len(_scaled) > REMEMBERED:
             _scaled.clear()
-        value = read(outputs) if outputs.numel() == 1 else None
-        scaled = _scaled[id(result)] = Scaled(result, value, scaler, scale)
-        if result.grad_fn is not None:
-            result.grad_fn.metadata[_MARK] = scaled
+        value = read(outputs)
+        if value is not None:
+            _scaled[id(result)] = (weakref.ref(result), value, scaler, scale_of(scaler))
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
         for output, one in zip(outputs, result, strict=False):
             _remember(scaler, output, one)
 
 
 def scale_of(scaler: Any) -> Any:
-    """The scale since the last update, read once; None before the first loss or where torch hides it."""
+    """The scale in force; None before the first loss or where torch hides it.
+
+    On a device it is copied once between two updates: ``update`` writes it in place.
+    """
+    scale = getattr(scaler, "_scale", None)
+    if not isinstance(scale, Tensor) or scale.is_cpu:
+        return read(scale)
     known = _scales.get(id(scaler))
-    if known is not None and known[0]() is scaler:
-        return known[1]
-    scale = read(getattr(scaler, "_scale", None))
-    if scale is not None:
-        if len(_scales) > REMEMBERED:
-            _scales.clear()
-        _scales[id(scaler)] = (weakref.ref(scaler), scale)
-    return scale
+    if known is not None and known[0]() is scaler and known[1] is scale:
+        return known[2]
+    if len(_scales) > REMEMBERED:
+        _scales.clear()
+    copied = read(scale)
+    _scales[id(scaler)] = (weakref.ref(scaler), scale, copied)
+    return copied
+
+
+def some_scaled() -> bool:
+    """Whether any scaled loss waits for its backward."""
+    return bool(_scaled)
 
 
 def forget_scaled(tensor: Tensor) -> Scaled | None:
     """What ``tensor`` is the scaled form of, if it came out of a scaler; asked once, at its backward."""
-    if not _scaled:
-        return None
     scaled = _scaled.pop(id(tensor), None)
-    return scaled if scaled is not None and scaled.ref() is tensor else None
+    return scaled if scaled is not None and scaled[0]() is tensor else None
 
 
 def scaled_source(tensor: Tensor) -> Scaled | None:
     """The scaled loss that ``tensor`` was computed from, a few operations back; None if there is none.
 
-    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``. The
-    mark lies on the graph's node, so it goes when the graph goes.
+    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``: a
+    multiplication in the graph whose factor is a scaler's own scale tensor is its ``scale()``.
     """
-    if not _scaled:
-        return None
+    scales = {one[2]._scale.data_ptr(): one for one in _scaled.values() if isinstance(one[2]._scale, Tensor)}
     waiting = [tensor.grad_fn]
     for _ in range(WALK):
         node = waiting.pop(0) if waiting else None
         if node is None:
             break
-        notes: Any = node.metadata
-        scaled: Scaled | None = notes.get(_MARK)
-        if scaled is not None:
-            return scaled
+        factor = getattr(node, "_saved_other", None)
+        if isinstance(factor, Tensor) and factor.data_ptr() in scales:
+            return scales[factor.data_ptr()]
         waiting.extend(after for after, _ in node.next_functions if after is not None)
-    _forget_dead()
-    return None
-
-
-def _forget_dead() -> None:
-    for key in [key for key, scaled in _scaled.items() if scaled.ref() is None]:
+    for key in [key for key, one in _scaled.items() if one[0]() is None]:
         del _scaled[key]
+    return None
 
 
 # -- unscale_

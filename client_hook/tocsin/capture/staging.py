@@ -26,7 +26,7 @@ WIDTH = 32
 
 DRAIN_S = 1.0
 
-_CUDA = torch.version.cuda is not None or torch.version.hip is not None
+CUDA = torch.version.cuda is not None or torch.version.hip is not None
 """A build without CUDA raises when asked whether it captures a graph."""
 
 _initialized: Callable[[], bool] = torch.cuda.is_initialized
@@ -69,7 +69,7 @@ def _copied(value: Tensor) -> Tensor:
 
 def capturing() -> bool:
     """True while a CUDA graph is being captured: hooks run once then, not at replay."""
-    return _CUDA and _initialized() and torch.cuda.is_current_stream_capturing()
+    return CUDA and _initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def new_ring(*, pinned: bool) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
-PROBES = 3
+PROBES = 2
 _FIRST = (0,)
 
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME = 1, 2, 4, 8, 16
@@ -127,13 +127,18 @@ class Stepper:
         self.suffix = suffix
         self.names.clear()
 
-    def marks(self) -> list[tuple[Any, Any, int]]:
+    def marks(self) -> tuple[list[Any], list[int]]:
         """The probes' gradients and their versions, to see whether a backward changed them."""
-        out = []
-        for probe in self.probes:
+        grads = [probe.grad for probe in self.probes]
+        return grads, [0 if grad is None else grad._version for grad in grads]
+
+    def changed(self, marks: tuple[list[Any], list[int]]) -> bool:
+        """Whether any probe has another gradient since ``marks``, or the same one written to."""
+        for probe, before, version in zip(self.probes, *marks, strict=True):
             grad = probe.grad
-            out.append((probe, grad, 0 if grad is None else grad._version))
-        return out
+            if grad is not before or (grad is not None and grad._version != version):
+                return True
+        return False
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
         """``lr`` of each parameter group as the coming step uses it; a group without one is left out."""
@@ -152,15 +157,6 @@ class Stepper:
         if names is None:
             names = self.names[key] = tuple(_names(flags, self.lr_groups, self.suffix))
         return names
-
-
-def changed(marks: list[tuple[Any, Any, int]]) -> bool:
-    """Whether any probe has another gradient, or the same one written to."""
-    for probe, before, version in marks:
-        grad = probe.grad
-        if grad is not before or (grad is not None and grad._version != version):
-            return True
-    return False
 
 
 def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
