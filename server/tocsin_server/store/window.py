@@ -156,7 +156,7 @@ def _layers(
     if not wanted:
         return []
     sealed = len(layer.numbers) * chunks.RECORDS
-    if sealed + layer.tail.n <= DECODED * buckets:
+    if not sealed or sealed + layer.tail.n <= DECODED * buckets:  # a long tail alone has no pyramid yet
         points = _decoded(connection, layer, layer.numbers, wanted, window)
         return [_from_points(layer, points, col, window, buckets) for col in wanted if col in points.columns]
     few = _scarce(connection, layer, wanted, buckets)
