@@ -47,13 +47,13 @@ class ScalerTrack(msgspec.Struct):
         moves: list[tuple[int, float, float]] = []
         overflows: list[tuple[int, int, int]] = []
         for row, scale in enumerate(view.scale):
-            told = flags is not None and flags[row] is not None
+            flagged = flags is not None and flags[row] is not None
             if scale is not None and math.isfinite(scale):
                 if not self.active and scale != 1.0:
                     self.active, view.scaled = True, row
                 if self.last is not None and scale != self.last:
                     moves.append((row, self.last, scale))
-                    self._moved(view, row, scale, facts, overflows, told)
+                    self._moved(view, row, scale, facts, overflows, flagged)
                 self.last, self.last_step = scale, view.step[row]
             flag = int(flags[row] or 0) if flags is not None else 0
             if flag > 0:

@@ -1,0 +1,113 @@
+"""step-rewind: steps go back within one process: a roll-back, or a log of several runs (catalogue H5).
+
+What follows is judged anew: no statistic is carried across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import MEASUREMENT, Cause
+from tocsin_server.detect.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import count
+from tocsin_server.domain import Remedy, Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults: an episode ends once steps went on for a while."""
+
+    recover_updates: int = setting(20, "updates", "forward before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "forward before it is resolved")
+
+
+class State(RuleState):
+    """The furthest step, how often steps went back, and whether they just did. Outlives seams."""
+
+    furthest: int = -1
+    times: int = 0
+    back: bool = False
+
+
+class StepRewind(Rule[Settings, State]):
+    """Info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="step-rewind",
+        title="Steps go back",
+        severity=Severity.INFO,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss", "grad_norm", "scale", "lr", "step_time")
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        """Only the primary optimizer's steps are the run's."""
+        return not suffix and super().subjects(bases, suffix)
+
+    @property
+    def subject(self) -> str:
+        """The run as a whole."""
+        return ""
+
+    def seam(self) -> None:
+        """Steps went back: the one thing that this rule waits for."""
+        self.state.times += 1
+        self.state.back = True
+
+    def observe(self, view: View) -> None:
+        state = self.state
+        if state.back:
+            state.back = False
+            self._ring(view)
+        elif self.episode.state:
+            for row in range(view.n):
+                if self.episode.state:
+                    self.settle(view, row)
+        state.furthest = max(state.furthest, view.step[-1])
+
+    def _ring(self, view: View) -> None:
+        state, step = self.state, view.step[0]
+        lost = state.furthest - step
+        evidence: list[Fact] = [
+            ("furthest step", float(state.furthest), "", None),
+            ("went back to", float(step), "", step),
+            ("times", float(state.times), "so far", None),
+        ]
+        summary = f"Steps went back {count(lost, 'step')}, {state.furthest} → {step}"
+        self.ring(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
+        for row in range(1, view.n):
+            if self.episode.state:
+                self.settle(view, row)
+
+
+def rewound(case: Case) -> Cause | None:
+    """Why steps go back."""
+    if case.rule != "step-rewind":
+        return None
+    return Cause(
+        "rewind",
+        "The process went back to a checkpoint, or several runs report as one.",
+        "a roll-back within the process",
+        (Remedy("Give each run a name or id of its own.", 'tocsin.watch("project", resume="run-id")'),),
+        "The script counts its steps anew in each epoch.",
+    )
+
+
+RULE = StepRewind
+CAUSES = ((MEASUREMENT, rewound),)
