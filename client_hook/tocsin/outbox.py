@@ -70,6 +70,11 @@ class Outbox:
         """Records and events that a SIGKILL would lose: they found no room in the ring."""
         return self._ring.exposed
 
+    @property
+    def is_ring_offered(self) -> bool:
+        """A ring was made and not taken yet: what is drained now would be in neither ring nor spool."""
+        return self._offered is not None
+
     def put(self, item: Item) -> None:
         """Takes one record; the newest is dropped and counted when ``limit`` wait already."""
         items = self._items

@@ -39,6 +39,8 @@ POLL_S = 0.2
 GRACE_S = 0.3
 ARM_S = 0.25
 """How long the first record waits for its ring, at most."""
+OFFER_S = 1.0
+"""So long the sender leaves the queue alone until the training thread has taken the ring."""
 ERROR_LIMIT = 20
 """After so many internal errors the sender ends itself."""
 LOG = logging.getLogger("tocsin")
@@ -103,6 +105,7 @@ class Sender:
         self._ring_error: str | None = None
         self._marks: deque[Mark] = deque()
         self._armed = threading.Event()
+        self._offered_until = 0.0
         self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
         shelf: Shelf = self._spool if self._spool is not None else NoShelf()
         self._backlog = Backlog(shelf)
@@ -240,6 +243,7 @@ class Sender:
             path = self._spool.open() if self._spool is not None else None
             if path is not None:
                 self._ring = ringfile.create(path)
+                self._offered_until = time.monotonic() + OFFER_S
                 self._outbox.offer_ring(self._ring.ring)
                 ringfile.sweep(time.time())
             elif self._spool is not None:
@@ -285,7 +289,7 @@ class Sender:
         return max(0.0, wake - now)
 
     def _drain(self, now: float) -> None:
-        if self._finishing:
+        if self._finishing or (self._outbox.is_ring_offered and now < self._offered_until):
             return
         if self._ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
             return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import tocsin
+from tests.hook.ingest_server import IngestServer
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +16,18 @@ def _no_leftover_runs() -> Iterator[None]:
     yield
     for run in tuple(tocsin._live):
         run.finish()
+
+
+@pytest.fixture
+def server() -> Iterator[IngestServer]:
+    """A server on loopback that has started."""
+    server = IngestServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    """Where spools of this test lie."""
+    return tmp_path / "spool"

@@ -1,169 +1,148 @@
-"""How a process ends is how its run ends, proved in real processes."""
+"""How a process may end, and what it starts meanwhile: all its steps arrive, once, with the reason."""
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
-import textwrap
+from pathlib import Path
 
 import pytest
 
-import tocsin
-from tests.hook.captured import KeptOutbox, KeptSender, watch
-from tocsin.ending import error_facts
+from tests.hook.ingest_server import IngestServer
+from tests.hook.trainers import assert_whole, bring_in, rings_of, run_script
 
-PROLOGUE = """
-import os, sys, atexit
-class Box:
-    def put(self, item): print("record", item[0], flush=True)
-    def put_event(self, kind, t, step, data): pass
-class Sender:
-    def start(self): pass
-    def forget(self): print("forgotten", flush=True)
-    def close(self, *, state="finished", error=None):
-        print("closed", state, (error or {}).get("type"), (error or {}).get("message"), flush=True)
-import inspect, tocsin
-from tocsin.beginning import begin
-def watch(**options):
-    given = {k: p.default for k, p in inspect.signature(tocsin.watch).parameters.items() if k != "project"}
-    return begin("p", outbox=Box(), sender=Sender(), **{**given, "patch": False, **options})
-"""
+ENDINGS = {
+    "normal end": ("", 0, "finished", ""),
+    "sys.exit(0)": ("sys.exit(0)", 0, "finished", ""),
+    "exception": ("raise ValueError('boom')", 1, "failed", "ValueError"),
+    "SIGINT": ("os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)", 130, "failed", "KeyboardInterrupt"),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(9)", -15, "failed", "SIGTERM"),
+    "CUDA out of memory": (
+        "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')",
+        1,
+        "failed",
+        "OutOfMemoryError",
+    ),
+}
 
 
-def _script(body: str, **environment: str) -> tuple[int, list[str], str]:
-    """Runs a script; (exit code, lines of stdout, stderr)."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROLOGUE + textwrap.dedent(body)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-        check=False,
+@pytest.mark.parametrize("how", ENDINGS)
+def test_an_ending_process_delivers_all_and_says_why(server: IngestServer, spool: Path, how: str) -> None:
+    """All 300 steps and the finish with state, type, message and last lines; the exit status is kept."""
+    last_line, status, state, kind = ENDINGS[how]
+    body = f"run = watch(patch={how == 'SIGTERM'})\ntrain(run, 300)\n{last_line}\n"
+    found, script = run_script(body, server.url, spool)
+    assert found in (status, -signal.SIGINT if status == 130 else status), script.complaints
+    assert_whole(server.only, 300)
+    finish = server.only.finish
+    assert finish is not None
+    assert (finish.state, finish.error.get("type", "")) == (state, kind)
+    if state == "failed":
+        assert any(line.strip() in last_line for line in finish.error["lines"])
+    assert (list(spool.iterdir()), rings_of(spool)) == ([], [])
+
+
+def test_os_exit_leaves_all_for_the_next(server: IngestServer, spool: Path) -> None:
+    """No atexit, no flush: what was logged a moment before is brought in."""
+    status, _ = run_script("run = watch()\ntrain(run, 400)\nos._exit(3)\n", server.url, spool)
+    assert status == 3
+    bring_in(spool, server.url)
+    assert_whole(server.only, 400)
+
+
+CHILDREN = {
+    "fork": "if os.fork() == 0:\n    train(run, 100)\n    run.finish()\n    os._exit(0)\nos.wait()\n",
+    "fork that ends normally": "if os.fork() == 0:\n    tocsin.log(x=1.0)\n    sys.exit(0)\nos.wait()\n",
+}
+
+
+@pytest.mark.parametrize("how", CHILDREN)
+def test_a_fork_adds_nothing_and_takes_nothing(server: IngestServer, spool: Path, how: str) -> None:
+    """The child logs, finishes and ends; only the parent's steps arrive, all of them."""
+    body = f"run = watch()\ntrain(run, 200)\n{CHILDREN[how]}train(run, 200)\n"
+    status, _ = run_script(body, server.url, spool)
+    assert status == 0
+    assert_whole(server.only, 400)
+    assert len(server.writers) == 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_every_start_method_stay_silent(server: IngestServer, spool: Path, method: str) -> None:
+    """Pools of worker processes that import the script: one writer, all steps, a clean exit."""
+    body = (
+        "import multiprocessing\n"
+        "def work(n):\n    tocsin.log(from_worker=1.0)\n    return n * n\n"
+        "run = watch()\n"
+        "if __name__ == '__main__':\n"
+        "    train(run, 100)\n"
+        f"    with multiprocessing.get_context('{method}').Pool(2) as pool:\n"
+        "        assert pool.map(work, range(8)) == [n * n for n in range(8)]\n"
+        "    train(run, 100)\n"
     )
-    return done.returncode, done.stdout.splitlines(), done.stderr
+    status, script = run_script(body, server.url, spool)
+    assert status == 0, script.complaints
+    assert_whole(server.only, 200)
+    assert len(server.writers) == 1
 
 
-def test_a_script_that_ends_finishes_its_run() -> None:
-    """Without any call the run is finished at exit."""
-    assert _script("watch()")[:2] == (0, ["closed finished None None"])
-
-
-def test_an_uncaught_exception_fails_the_run_and_is_still_printed() -> None:
-    """The run failed with type and message, and Python's own traceback comes all the same."""
-    code, lines, error = _script("""
-        run = watch()
-        run.log(a=1.0)
-        raise ValueError("out of <data>")
-    """)
-    assert (code, lines) == (1, ["record 0", "closed failed ValueError out of <data>"])
-    assert error.rstrip().endswith("ValueError: out of <data>")
-
-
-def test_a_script_that_chains_the_excepthook_is_respected() -> None:
-    """Hooks set before and after the watch are both called."""
-    _, lines, _ = _script("""
-        sys.excepthook = lambda *error: print("before")
-        watch()
-        ours = sys.excepthook
-        sys.excepthook = lambda *error: (print("after"), ours(*error))
-        1 / 0
-    """)
-    assert lines == ["after", "closed failed ZeroDivisionError division by zero", "before"]
-
-
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        ("raise KeyboardInterrupt", "closed failed KeyboardInterrupt "),
-        ("sys.exit(0)", "closed finished None None"),
-        ("sys.exit(3)", "closed failed SystemExit 3"),
-        ("pass", "closed finished None None"),
-    ],
-)
-def test_leaving_a_with_block_ends_the_run(body: str, line: str) -> None:
-    """A with block ends its run as it was left."""
-    _, lines, _ = _script(f"with watch():\n    {body}")
-    assert lines == [line]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_says_nothing() -> None:
-    """In a forked child every call does nothing, and the run stays the parent's."""
-    _, lines, _ = _script("""
-        run = watch()
-        run.log(a=1.0)
-        child = os.fork()
-        run.log(a=1.0, step=5)
-        run.step(loss=1.0)
-        if not child:
-            run.finish()
-            tocsin.log(a=1.0)
-            sys.exit(0)
-        os.waitpid(child, 0)
-    """)
-    assert [line for line in lines if line != "forgotten"] == [
-        "record 0",
-        "record 5",
-        "record 0",
-        "closed finished None None",
-    ]
-
-
-def test_a_disabled_hook_imports_nothing() -> None:
-    """With TOCSIN_DISABLE=1 every call works, and neither torch, msgspec nor a thread is there."""
-    body = """
-        run = tocsin.watch("p", config={"a": 1}, url="nonsense")
-        with run, run.phase("eval"):
-            run.log(a=1.0); tocsin.log(b=2.0); run.step(loss=1.0); run.evaluate(psnr=1.0, goal="max")
-            run.event("x"); run.expect("y", steps=[1]); run.check(batch=[1.0]); run.batch(3); run.finish()
-            assert run.on_alert(len) is len and run.on_alert("a")(len) is len
-            run.load_state_dict(run.state_dict())
-        print(sorted({"torch", "msgspec", "websockets", "tocsin.run", "tocsin.sender"} & set(sys.modules)))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, tocsin\n" + textwrap.dedent(body)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "TOCSIN_DISABLE": "1"},
-        check=False,
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_data_loader_stay_silent(server: IngestServer, spool: Path, method: str) -> None:
+    """Two workers, two epochs, garbage collections in between: no hang, nothing but the trainer's steps."""
+    body = (
+        "import gc, torch\nfrom torch.utils.data import DataLoader, Dataset\n"
+        "class Numbers(Dataset):\n"
+        "    def __len__(self): return 20\n"
+        "    def __getitem__(self, i):\n"
+        "        gc.collect()\n        tocsin.log(x=1.0)\n        return torch.ones(1)\n"
+        "if __name__ == '__main__':\n"
+        "    run = watch(patch=True)\n"
+        "    loader = DataLoader(Numbers(), batch_size=4, num_workers=2,\n"
+        f"        multiprocessing_context='{method}')\n"
+        "    for _ in range(2):\n        for batch in loader:\n            train(run, 10)\n"
     )
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    status, script = run_script(body, server.url, spool)
+    assert status == 0, script.complaints
+    assert_whole(server.only, 100)
+    assert len(server.writers) == 1
 
 
-def test_finish_puts_the_excepthook_back() -> None:
-    """With the last run's end sys.excepthook is what it was."""
-    before = sys.excepthook
-    one, two = watch(), watch()
-    one.finish()
-    assert sys.excepthook is not before
-    two.finish()
-    assert sys.excepthook is before
-    assert tocsin._live == []
+# --- every Python that the hook supports
+
+CODE = Path(__file__).parents[2]
 
 
-def test_error_facts_are_bounded() -> None:
-    """Of a long message and a deep traceback the ends are kept."""
-
-    def deep(n: int) -> None:
-        if n:
-            deep(n - 1)
-        raise RuntimeError("x" * 100_000)
-
-    with pytest.raises(RuntimeError) as caught:
-        deep(100)
-    facts = error_facts(caught.value)
-    assert facts["type"] == "RuntimeError"
-    assert len(facts["message"]) == 4_000
-    assert 2 < len(facts["lines"]) <= 40
-    assert facts["lines"][-1].startswith("RuntimeError: xxx")
-    assert max(map(len, facts["lines"])) <= 400
+def interpreters() -> list[str]:
+    """Version numbers of the Pythons installed here beside this one."""
+    found = sorted(Path.home().glob(".pyenv/versions/3.1[0-9].*/bin/python"))
+    return [path.parts[-3] for path in found if sys.version.split()[0] != path.parts[-3]]
 
 
-def test_a_failed_run_says_so_to_its_sender() -> None:
-    """``finish(error=...)`` is a failed run."""
-    sender = KeptSender()
-    watch(KeptOutbox(), sender).finish(error=ValueError("bad"))
-    (state, error), *_ = sender.closed
-    assert (state, error and error["message"]) == ("failed", "bad")
+def packages_for(python: str, version: str) -> Path:
+    """msgspec and websockets for that Python, installed once; skips where they are not to be had."""
+    place = CODE / "build" / "interpreters" / version
+    if not (place / "websockets").exists():
+        command = [python, "-m", "pip", "install", "-q", "--only-binary", ":all:", "--target", str(place)]
+        command += ["msgspec", "websockets"]
+        done = subprocess.run(command, capture_output=True, timeout=90, check=False)
+        if done.returncode:
+            pytest.skip(f"msgspec and websockets are not to be had for Python {version} here")
+    return place
+
+
+@pytest.mark.parametrize("version", interpreters() or ["none"])
+def test_the_end_of_the_interpreter_delivers_on_every_python(
+    server: IngestServer, spool: Path, version: str
+) -> None:
+    """Records of the last moment and the finish, sent at exit without starting a thread."""
+    if version == "none":
+        pytest.skip("no other Python is installed here")
+    python = str(Path.home() / ".pyenv" / "versions" / version / "bin" / "python")
+    paths = f"{packages_for(python, version)}:{CODE / 'client_hook'}"
+    environ = {"PYTHONPATH": paths, "PYTHONWARNINGS": "error"}
+    body = "run = watch()\ntrain(run, 300)\n"
+    status, script = run_script(body, server.url, spool, python=python, environ=environ)
+    assert (status, script.complaints) == (0, "")
+    assert_whole(server.only, 300)
+    assert server.only.finish is not None
+    assert list(spool.iterdir()) == []

@@ -1,0 +1,154 @@
+"""Training scripts as real processes, and what became of what they logged.
+
+A script prints each step once ``log`` has returned for it, and flushes: whatever the process
+dies of, the parent knows which steps must be on the server in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.hook.ingest_server import Kept
+from tocsin import ringfile
+from tocsin.sync import sync
+
+HEAD = """
+import os, signal, sys, time
+import tocsin
+
+url, spool = sys.argv[1], sys.argv[2]
+step = 0
+
+def watch(**options):
+    options.setdefault("exit_timeout", 5.0)
+    return tocsin.watch("p", name="n", url=url, token="tk", spool_dir=spool, **{"patch": False, **options})
+
+def train(run, steps):
+    global step
+    for _ in range(steps):
+        run.log(step=step, loss=float(step), lr=0.1)
+        os.write(1, b"%d\\n" % step)
+        step += 1
+"""
+
+
+class Script:
+    """One process that trains."""
+
+    def __init__(
+        self,
+        body: str,
+        url: str,
+        spool: Path,
+        *,
+        python: str = sys.executable,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self._file = tempfile.NamedTemporaryFile("w", suffix=".py")  # noqa: SIM115
+        self._file.write(HEAD + body)
+        self._file.flush()
+        self._out = b""
+        self.process = subprocess.Popen(
+            [python, self._file.name, url, str(spool)],
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, **(environ or {})},
+        )
+
+    def until(self, step: int) -> None:
+        """Returns once the script says that ``log`` returned for ``step``."""
+        while self.last < step:
+            assert self._read(), f"the script ended before step {step}: {self.said}"
+
+    def wait_for(self, word: bytes) -> None:
+        """Returns once the script has printed ``word``."""
+        while word not in self._out:
+            assert self._read(), f"the script ended before it said {word!r}: {self.said}"
+
+    def for_seconds(self, seconds: float) -> None:
+        """Lets it train for so long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self._read(), self.said
+
+    def end(self, timeout_s: float = 60.0) -> int:
+        """Waits for the end of the process, and returns its exit status."""
+        while self._read():
+            pass
+        status = self.process.wait(timeout_s)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._file.close()
+        self._said.seek(0)
+        self.complaints = self._said.read().decode()
+        self._said.close()
+        return status
+
+    @property
+    def said(self) -> str:
+        """What it wrote to its standard error so far."""
+        self._said.seek(0)
+        return self._said.read().decode()
+
+    @property
+    def last(self) -> int:
+        """The last step for which ``log`` returned; -1 before the first."""
+        steps = [int(line) for line in self._out.split(b"\n")[:-1] if line.isdigit()]
+        return max(steps, default=-1)
+
+    def _read(self) -> bool:
+        assert self.process.stdout is not None
+        data = os.read(self.process.stdout.fileno(), 65536)
+        self._out += data
+        return bool(data)
+
+
+def run_script(body: str, url: str, spool: Path, **options: object) -> tuple[int, Script]:
+    """Runs a script to its end: exit status and script."""
+    script = Script(body, url, spool, **options)  # type: ignore[arg-type]
+    return script.end(), script
+
+
+def bring_in(spool: Path, url: str) -> None:
+    """``tocsin sync``: delivers everything that lies in ``spool``."""
+    outcomes = list(sync(spool, url=url, token="tk", timeout_s=20.0))
+    assert all(outcome.delivered for outcome in outcomes), outcomes
+
+
+def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
+    """Steps 0 .. are there, each once, in order, with its value; ``at_most``: so many may be there."""
+    assert kept.seqs == kept.steps == list(range(len(kept.steps)))
+    assert kept.columns["loss"] == [float(step) for step in kept.steps]
+    assert steps <= len(kept.steps) <= (steps if at_most is None else at_most)
+
+
+def rings_of(spool: Path) -> list[Path]:
+    """Rings in shared memory that belong to spools in ``spool``."""
+    found = []
+    for path in (ringfile.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):
+        with path.open("rb") as file:
+            head = file.read(2048)
+        found += [path] if str(spool).encode() in head else []
+    return found
+
+
+@contextmanager
+def small_disk(place: Path, size: str = "1m") -> Iterator[bool]:
+    """A tmpfs of ``size`` at ``place``; False where none can be mounted."""
+    place.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
