@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import shutil
@@ -63,5 +64,6 @@ class OwnPostgres:
     def close(self) -> None:
         """Stops it and deletes its data; in order would take seconds that nobody needs."""
         self.stop_at_once()
-        self._server.cleanup()
+        atexit.unregister(self._server._cleanup)  # it would wait for a process that is gone
+        self._server._instances.pop(self._server.pgdata, None)
         shutil.rmtree(self._home, ignore_errors=True)

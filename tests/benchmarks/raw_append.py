@@ -1,0 +1,34 @@
+"""The limit that the store is measured against: blobs appended to SQLite by plain ``sqlite3``."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+GROUP = 12_000
+"""Points a transaction: 200 runs of ten records with six values, as in docs/storage.md."""
+
+
+def raw_points_per_s(folder: Path, *, points: int = 2_000_000, batch: int = 50, series: int = 6) -> float:
+    """Points a second of (run, number, blob) rows, one transaction a group, WAL, synchronous FULL."""
+    folder.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(
+        "CREATE TABLE tail (run TEXT, seq INTEGER, n INTEGER, body BLOB, PRIMARY KEY (run, seq))"
+    )
+    body = bytes(batch * (series + 2) * 8)
+    rows = GROUP // (batch * series)
+    begun = time.perf_counter()
+    for group in range(points // GROUP):
+        connection.execute("BEGIN")
+        numbers = range(group * rows, (group + 1) * rows)
+        connection.executemany(
+            "INSERT INTO tail VALUES (?, ?, ?, ?)", [(f"r{no % 200}", no, batch, body) for no in numbers]
+        )
+        connection.execute("COMMIT")
+    took = time.perf_counter() - begun
+    connection.close()
+    return points // GROUP * GROUP / took
