@@ -221,6 +221,7 @@ class _Import:
 
     def _appear(self, connection: Connection, alerts: list[Item], actor: str) -> None:
         now_ns = time.time_ns()
+        dump.write_ends(connection, self._run_id, self._manifest.writers)
         dump.write_alerts(connection, self._run_id, alerts)
         row = as_imported(self._manifest.run, now_ns)
         dump.write_run(connection, row, self._manifest.rule_state, now_ns)

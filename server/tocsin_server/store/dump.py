@@ -104,9 +104,12 @@ def write_frame(
     series: list[str],
     first: int,
 ) -> None:
-    """Attempts, writers and series, in which records can then be put; ``first`` numbers the series."""
+    """Attempts, writers and series, in which records can then be put; ``first`` numbers the series.
+
+    Writers begin without records: what counts as dealt with would be passed over.
+    """
     _insert(connection, attempt, run_id, attempts)
-    _insert(connection, writer, run_id, writers)
+    _insert(connection, writer, run_id, [row | {"dealt_seq": -1} for row in writers])
     numbered = [{"col_id": first + place, "name": name} for place, name in enumerate(series)]
     _insert(connection, metric, run_id, numbered)
 
@@ -118,6 +121,13 @@ def write_alerts(connection: Connection, run_id: str, alerts: Iterable[Item]) ->
         key = {name: item[name] for name in HISTORY_KEY if name in item}
         _insert(connection, alert, run_id, [own])
         _insert(connection, alert_transition, run_id, [key | step for step in item["history"]])
+
+
+def write_ends(connection: Connection, run_id: str, writers: list[Item]) -> None:
+    """How far each writer is dealt with: so far it is acked, should it come back."""
+    for row in writers:
+        own = (writer.c.run_id == run_id) & (writer.c.writer_no == row["writer_no"])
+        connection.execute(writer.update().where(own).values(dealt_seq=row["dealt_seq"]))
 
 
 def write_run(connection: Connection, row: Mapping[str, Any], state: Item | None, now_ns: int) -> None:

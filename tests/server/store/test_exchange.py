@@ -1,0 +1,253 @@
+"""Exports of everything and their way back: equal content, once, nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, make_url, select, update
+
+from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, tell_all
+from tocsin_server.errors import TocsinError
+from tocsin_server.exchange.bundle import BundleError, bundles_in
+from tocsin_server.exchange.load import PULSE_NS, Imported, import_run
+from tocsin_server.exchange.write import export_run
+from tocsin_server.export import Format, every_page
+from tocsin_server.removal import finish, on_database
+from tocsin_server.store import life
+from tocsin_server.store.chunks import RECORDS
+from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tables import alert, deletion, run
+from tocsin_server.store.writer import StoreWriter
+
+COMPARED = ("attempt", "metric", "event", "alert", "alert_transition", "rule_state", "fault", "series")
+
+
+@pytest.fixture
+def whole(database: Database, store: StoreWriter, admit: Any, put: Any) -> Database:
+    """A database with a run that has something of everything."""
+    tell_all(database, store, admit, put)
+    return database
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Database]:
+    """Another installation, on SQLite."""
+    url = make_url(f"sqlite:///{tmp_path / 'other.db'}")
+    migrate(url)
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+def bring_in(database: Database, folder: Path) -> Imported:
+    return import_run(database, on_database(database), folder, actor="test")
+
+
+def bits(value: float, *, any_nan: bool) -> bytes:
+    return b"nan" if any_nan and math.isnan(value) else struct.pack("<d", value)
+
+
+def records(database: Database, *, any_nan: bool) -> list[Any]:
+    """Every record of r1 with all its coordinates, in the order of the reader, values as bits."""
+    found: list[Any] = []
+    for page in every_page(StoreReader(database), "r1"):
+        names = sorted(page.columns)
+        cells = [page.columns[name].dense(page.n) for name in names]
+        coordinates = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns, page.arrival)
+        for row, place in enumerate(zip(*(column.tolist() for column in coordinates), strict=True)):
+            values = {
+                n: bits(c[row], any_nan=any_nan)
+                for n, c in zip(names, cells, strict=True)
+                if c[row] is not None
+            }
+            found.append((place, values))
+    return found
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_what_was_exported_comes_back_equal(
+    whole: Database, other: Database, tmp_path: Path, form: Format
+) -> None:
+    """Records bit by bit in their order, attempts, writers, events, alerts with history, saved rules."""
+    export_run(whole, "r1", form, tmp_path / "r1")
+    done = bring_in(other, tmp_path / "r1")
+    any_nan = form is not Format.PARQUET
+    assert done.counts == {"records": RECORDS + LATE + 5, "events": 2, "alerts": 2}
+    assert records(other, any_nan=any_nan) == records(whole, any_nan=any_nan)
+    before, after = everything(whole, "r1"), everything(other, "r1")
+    for name in COMPARED:
+        assert repr(after[name]) == repr(before[name]), name
+    assert_same_run(StoreReader(whole), StoreReader(other))
+
+
+def assert_same_run(before: StoreReader, after: StoreReader) -> None:
+    """Everything that a reader can be asked besides records."""
+    one, two = before.run("r1"), after.run("r1")
+    assert one is not None
+    assert two is not None
+    assert two.facts.pop("imported")["state"] == "failed"
+    assert repr(two) == repr(one)
+    assert after.events("r1") == before.events("r1")
+    assert repr(after.alerts("r1")) == repr(before.alerts("r1"))
+    assert after.alert_history("r1.f1.1") == before.alert_history("r1.f1.1")
+    one_recovery, two_recovery = before.recovery("r1"), after.recovery("r1")
+    assert (two_recovery.snapshot, two_recovery.last_arrival) == (
+        one_recovery.snapshot,
+        one_recovery.last_arrival,
+    )
+
+
+def test_the_same_export_imports_once(whole: Database, other: Database, tmp_path: Path) -> None:
+    """In any format the second time says so and changes nothing."""
+    for form in (Format.CSV, Format.PARQUET):
+        export_run(whole, "r1", form, tmp_path / form)
+    assert not bring_in(other, tmp_path / "csv").was_there
+    before = everything(other, "r1")
+    assert bring_in(other, tmp_path / "parquet").was_there
+    assert everything(other, "r1") == before
+
+
+def test_another_run_of_the_same_id_is_not_overwritten(
+    whole: Database, other: Database, tmp_path: Path
+) -> None:
+    """The import is refused with both counts, and what is there stays."""
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    bring_in(other, tmp_path / "r1")
+    with other.engine.begin() as connection:
+        connection.execute(delete(alert).where(alert.c.fingerprint == "f2"))
+    before = everything(other, "r1")
+    with pytest.raises(BundleError, match=r"2 alerts.*1 alerts.*not overwritten"):
+        bring_in(other, tmp_path / "r1")
+    assert everything(other, "r1") == before
+
+
+def test_a_run_that_goes_on_is_lost_in_the_copy(whole: Database, other: Database, tmp_path: Path) -> None:
+    """There is no word of it there; and what was its state is told."""
+    with whole.engine.begin() as connection:
+        connection.execute(update(run).values(state="running", ended_ns=None))
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    bring_in(other, tmp_path / "r1")
+    facts = StoreReader(other).run("r1")
+    assert facts is not None
+    assert (facts.state, facts.facts["imported"]["state"]) == ("lost", "running")
+
+
+Spoil = Callable[[str], str]
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "words"),
+    [
+        ("records.jsonl", lambda text: text.replace('"step":', '"stop":', 1), r"jsonl:1: expected a record"),
+        ("records.jsonl", lambda text: text[: len(text) // 2], r"records.jsonl:\d+: expected JSON"),
+        ("records.jsonl", lambda text: text.split("\n", 1)[1], r"expected 4142 records.*got 4141 records"),
+        ("records.jsonl", lambda text: text.replace('"rank":1.5', '"rank":1.25', 1), "digest"),
+        ("records.jsonl", lambda text: text.replace('"rank":1.5', '"rank":"x"', 1), r"jsonl:1: rank: expected a n"),
+        ("records.jsonl", lambda text: text + text, "records after writer 1, seq 20"),
+        ("records.jsonl", lambda text: text.replace('"writer":1', '"writer":9'), "of run.json, got 9"),
+        ("events.jsonl", lambda text: text.replace('"no":0', '"no":"a"', 1), r"jsonl:1: expected int, got str"),
+        ("alerts.jsonl", lambda text: text.replace("critical", "grave", 1), r"alerts.jsonl:1: .*grave"),
+        ("alerts.jsonl", lambda text: "", "got .*0 alerts"),
+        ("run.json", lambda text: text.replace('"version": 1', '"version": 7'), "version 1, got 7"),
+        ("run.json", lambda text: text.replace('"project"', '"projekt"'), "run.json: run"),
+        ("run.json", lambda text: text[:-9], "run.json: expected JSON"),
+    ],
+)  # fmt: skip
+def test_a_spoilt_export_is_refused_and_nothing_stays(
+    whole: Database, other: Database, tmp_path: Path, name: str, spoil: Spoil, words: str
+) -> None:
+    """File, line, what was expected and what is there; no row is left of the attempt."""
+    if whole.dialect != "sqlite":
+        pytest.skip("what is read is the same file")
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    path = tmp_path / "r1" / name
+    path.write_text(spoil(path.read_text("utf-8")), "utf-8")
+    with pytest.raises(BundleError, match=words):
+        bring_in(other, tmp_path / "r1")
+    assert not any(rows_of(other, "r1").values())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda text: text.replace("step", "stop", 1), r"csv:1: expected the headings writer,attempt"),
+        (lambda text: text.replace("\n", ",1\n", 2), r"csv:2: expected|csv:1: expected"),
+        (lambda text: text.replace(",inf", ",info", 1), r"csv:\d+: loss: expected a number.*got 'info'"),
+        (lambda text: text.replace("\n0,", "\n0.5,", 1), r"csv:2: writer: expected a whole number"),
+    ],
+)  # fmt: skip
+def test_a_spoilt_csv_names_its_line(
+    whole: Database, other: Database, tmp_path: Path, spoil: Spoil, words: str
+) -> None:
+    """As an editor counts them."""
+    if whole.dialect != "sqlite":
+        pytest.skip("what is read is the same file")
+    export_run(whole, "r1", Format.CSV, tmp_path / "r1")
+    path = tmp_path / "r1" / "records.csv"
+    with path.open(newline="") as file:
+        text = file.read()
+    path.write_text(spoil(text), newline="")
+    with pytest.raises(BundleError, match=words):
+        bring_in(other, tmp_path / "r1")
+
+
+def test_no_parquet_is_said(whole: Database, other: Database, tmp_path: Path) -> None:
+    """A file that is another thing."""
+    export_run(whole, "r1", Format.PARQUET, tmp_path / "r1")
+    (tmp_path / "r1" / "records.parquet").write_bytes(b"PAR1 it is not")
+    with pytest.raises(TocsinError, match="expected Parquet as an export writes it"):
+        bring_in(other, tmp_path / "r1")
+
+
+def test_an_export_that_did_not_end_is_not_imported(whole: Database, tmp_path: Path) -> None:
+    """run.json is written last, so a folder without it says so; nor is one written over."""
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    with pytest.raises(BundleError, match="a new folder"):
+        export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    (tmp_path / "r1" / "run.json").unlink()
+    with pytest.raises(BundleError, match=r"run\.json"):
+        bundles_in(tmp_path / "r1")
+
+
+def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Database, tmp_path: Path) -> None:
+    """Its rows are due to go once nobody has written for a while, and until then it is not begun again."""
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    with other.engine.begin() as connection:
+        life.doom(connection, "r1", 1_000 + PULSE_NS)
+    with pytest.raises(BundleError, match="under way"):
+        bring_in(other, tmp_path / "r1")
+    with other.reader.begin() as connection:
+        assert life.leaving(connection, 1_000) == []
+        left = life.leaving(connection, 1_000 + PULSE_NS)
+    finish(on_database(other), left)
+    assert not bring_in(other, tmp_path / "r1").was_there
+
+
+def test_what_comes_during_an_export_is_left_out(whole: Database, tmp_path: Path) -> None:
+    """The export is the run of the moment when it began: its counts agree with its files."""
+    manifest = export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    lines = (tmp_path / "r1" / "records.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == manifest.counts["records"]
+    assert {json.loads(line)["writer"] for line in lines} == {0, 1}
+
+
+def test_a_project_row_comes_with_its_run(whole: Database, other: Database, tmp_path: Path) -> None:
+    """And no mark is left behind."""
+    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    bring_in(other, tmp_path / "r1")
+    with other.reader.begin() as connection:
+        assert connection.exec_driver_sql("SELECT name FROM project").scalars().all() == ["deblur"]
+        assert connection.execute(select(deletion)).all() == []
+
+
+def test_nasty_values_are_nasty() -> None:
+    """The values of these tests hold what they say: three different NaNs, infinities, -0.0."""
+    assert len({bits(value, any_nan=False) for value in NASTY}) == len(NASTY)
+    assert sum(math.isnan(value) for value in NASTY) == 3
