@@ -1,4 +1,4 @@
-"""``tocsin doctor`` and ``tocsin sync``: for the machine that trains."""
+"""``tocsin doctor``, ``sync``, ``tail`` and ``import``: for the machine that trains."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from .spool import default_dir
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from .importing import Way
+
     _Run = Callable[[argparse.Namespace], int]
 
 MARKS = {True: "ok  ", False: "FAIL", None: "note"}
@@ -53,6 +55,53 @@ def sync(options: argparse.Namespace) -> int:
     return int(any(outcome.delivered is False for outcome in outcomes))
 
 
+def tail(options: argparse.Namespace) -> int:
+    """Follows a growing log of any known format and reports it as a run, until Ctrl-C."""
+    from .importers import UnreadableLogError
+    from .tail import PAUSE_S, follow, run_of
+
+    path, idle_s = options.file, options.idle_exit
+    project = options.project or path.resolve().parent.name or "logs"
+    run = run_of(path, project, options.name or path.stem, _way(options), options.run)
+    try:
+        follow(path, run, stop=lambda looks: idle_s is not None and looks * PAUSE_S >= idle_s, say=_print)
+    except KeyboardInterrupt:
+        pass
+    except UnreadableLogError as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    run.close()
+    print(f"{run.records} records of {path}")
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    """Imports past runs out of log files; a folder is searched. The same file is imported once."""
+    from .importing import import_runs
+
+    if not options.path.exists():
+        print(f"tocsin: {options.path}: expected a file or folder, there is none", file=sys.stderr)
+        return 2
+    outcomes = []
+    for outcome in import_runs(options.path, _way(options, spool=False), options.project):
+        outcomes.append(outcome)
+        print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
+    if not outcomes:
+        print(f"No log of a known format in {options.path}.")
+    return int(any(outcome.delivered is False for outcome in outcomes))
+
+
+def _way(options: argparse.Namespace, *, spool: bool = True) -> Way:
+    from .importing import Way
+
+    url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+    return Way(url, _token(options), default_dir() if spool else None)
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
 def _token(options: argparse.Namespace) -> str:
     return options.token or os.environ.get("TOCSIN_TOKEN") or ""
 
@@ -68,6 +117,17 @@ def _parser() -> argparse.ArgumentParser:
     synced.add_argument(
         "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is left"
     )
+    followed = _command(commands, "tail", tail)
+    followed.add_argument("file", type=Path, metavar="FILE")
+    followed.add_argument("--project", help="default: the folder's name")
+    followed.add_argument("--name", help="the run's name; default: the file's")
+    followed.add_argument("--run", metavar="ID", help="continues this run as a new attempt")
+    followed.add_argument(
+        "--idle-exit", type=float, metavar="SECONDS", help="ends when nothing came for so long"
+    )
+    imported = _command(commands, "import", import_)
+    imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
+    imported.add_argument("--project", help="default: the folder's name")
     return parser
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.importers import UnreadableLog, open_log
+from tocsin.importers import UnreadableLogError, open_log
 from tocsin_server import exactjson
 from tocsin_server.diagnose import as_data, exit_status, report, unreadable_data
 from tocsin_server.domain import Severity
@@ -25,7 +25,9 @@ class FailOn(enum.StrEnum):
 
 def diagnose(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Prints JSON, as docs/diagnose.md shows it.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Prints JSON, as docs/diagnose.md shows it.")
+    ] = False,
     fail_on: Annotated[
         FailOn | None, typer.Option(help="Exit status 1 where something that severe was found.")
     ] = None,
@@ -40,7 +42,7 @@ def diagnose(
     for path in files:
         try:
             judged = _judged(path)
-        except UnreadableLog as error:
+        except UnreadableLogError as error:
             unreadable += 1
             entries.append(unreadable_data(str(path), str(error)))
             print(f"tocsin-server: {error}", file=sys.stderr)
@@ -57,5 +59,7 @@ def diagnose(
 def _judged(path: Path) -> Judged:
     judged = judge(open_log(path))
     if not judged.records:
-        raise UnreadableLog(f"{path}: {judged.format} without a record: expected at least one step with a number")
+        raise UnreadableLogError(
+            f"{path}: {judged.format} without a record: expected at least one step with a number"
+        )
     return judged

@@ -63,7 +63,8 @@ def alert_data(alert: Alert) -> dict[str, Any]:
         "series": alert.subject,
         "summary": alert.summary,
         "evidence": [
-            {"name": item.name, "value": item.value, "unit": item.unit, "step": item.step} for item in said.evidence
+            {"name": item.name, "value": item.value, "unit": item.unit, "step": item.step}
+            for item in said.evidence
         ],
         "causes": [said.cause, *said.alternatives],
         "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in said.remedies],
@@ -77,8 +78,8 @@ def notes(judged: Judged) -> list[str]:
     found = []
     if judged.training_records < WARM_UP_RECORDS:
         found.append(
-            f"Only {judged.training_records} training records: rules that compare with the run's own level need "
-            f"about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
+            f"Only {judged.training_records} training records: rules that compare with the run's own level "
+            f"need about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
         )
     if judged.unread:
         which = ", ".join(str(item.line) for item in judged.first_unread)
@@ -95,7 +96,13 @@ def notes(judged: Judged) -> list[str]:
 
 def report(judged: Judged) -> str:
     """The text of one file."""
-    parts = [_heading(judged), *[f"  Note: {note}" for note in notes(judged)], "", *_signals(judged.sparks), ""]
+    parts = [
+        _heading(judged),
+        *[f"  Note: {note}" for note in notes(judged)],
+        "",
+        *_signals(judged.sparks),
+        "",
+    ]
     if not judged.alerts:
         parts.append("Nothing found.")
     parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert)]
@@ -140,7 +147,8 @@ def _range(spark: Spark) -> str:
 def _alert_line(alert: Alert) -> Iterator[str]:
     since = "" if alert.onset_step is None else f"since step {alert.onset_step}"
     over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
-    yield f"{alert.severity.value:<8}  {alert.rule}  {alert.subject}  {since} (said at {alert.fired_step}{over})"
+    said = f"(said at {alert.fired_step}{over})"
+    yield f"{alert.severity.value:<8}  {alert.rule}  {alert.subject}  {since} {said}"
     yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
 
 
@@ -169,7 +177,9 @@ def _diagnosis(said: Diagnosis) -> Iterator[str]:
             yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
     yield from _remedies(said)
     if said.disproof:
-        yield from wrap(f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from wrap(
+            f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    "
+        )
 
 
 def _evidence(said: Diagnosis) -> Iterator[str]:

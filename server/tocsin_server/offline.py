@@ -59,7 +59,10 @@ class Replay:
 
     def _joins(self, record: LogRecord) -> bool:
         first = self._waiting[0]
-        return len(self._waiting) < BATCH_RECORDS and (first.attempt, first.rank) == (record.attempt, record.rank)
+        return len(self._waiting) < BATCH_RECORDS and (first.attempt, first.rank) == (
+            record.attempt,
+            record.rank,
+        )
 
     def _writer(self, attempt: int, rank: int) -> Writer:
         key = (attempt, rank)
@@ -170,7 +173,7 @@ class Judge:
 
 
 def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judged:
-    """Reads ``log`` once and judges every record. Raises UnreadableLog where it cannot be read to its end."""
+    """Reads ``log`` once and judges every record. Raises UnreadableLogError where it breaks off."""
     run_id = str(log.path)
     judged = Judged(run_id, log.format.name)
     judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
@@ -190,7 +193,9 @@ def _count(judged: Judged, batch: RecordBatch) -> None:
     judged.first_step = low if judged.first_step is None else min(judged.first_step, low)
     judged.last_step = high if judged.last_step is None else max(judged.last_step, high)
     judged.attempts = max(judged.attempts, batch.writer.attempt_no)
-    losses = [column for name, column in batch.columns.items() if name.partition("/")[0] in ("loss", "grad_norm")]
+    losses = [
+        column for name, column in batch.columns.items() if name.partition("/")[0] in ("loss", "grad_norm")
+    ]
     judged.training_records += max((column.v.size for column in losses), default=0)
     for name, column in batch.columns.items():
         spark = judged.sparks.get(name)

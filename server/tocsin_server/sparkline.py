@@ -24,7 +24,9 @@ def sparkline(spark: Spark) -> str:
     if not finite:
         return "".join(_mark(bucket) or NOTHING for bucket in buckets)
     middle = median(_mean(bucket) for bucket in finite)
-    heights = [None if bucket is None or not bucket.count else _farthest(bucket, middle) for bucket in buckets]
+    heights = [
+        None if bucket is None or not bucket.count else _farthest(bucket, middle) for bucket in buckets
+    ]
     logarithmic = is_logarithmic(spark)
     known = [height for height in heights if height is not None]
     low, high = min(known), max(known)
@@ -55,7 +57,9 @@ def nonfinite(spark: Spark) -> tuple[int, int]:
 def _buckets(spark: Spark) -> list[Bucket | None]:
     if spark.first is None or spark.last is None:
         return []
-    return [spark.buckets.get(key) for key in range(spark.first // spark.width, spark.last // spark.width + 1)]
+    return [
+        spark.buckets.get(key) for key in range(spark.first // spark.width, spark.last // spark.width + 1)
+    ]
 
 
 def _mean(bucket: Bucket) -> float:

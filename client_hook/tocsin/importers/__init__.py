@@ -20,7 +20,20 @@ from .assembly import Assembly
 from .format import Format, Head, Reader
 from .items import Fact, Item, LogRecord, Parsed, Unread
 
-__all__ = ["Fact", "Item", "Log", "LogRecord", "Stream", "Unread", "UnreadableLog", "detect", "formats", "open_log"]
+__all__ = [
+    "Fact",
+    "Format",
+    "Head",
+    "Item",
+    "Log",
+    "LogRecord",
+    "Stream",
+    "Unread",
+    "UnreadableLogError",
+    "detect",
+    "formats",
+    "open_log",
+]
 
 WINDOW = 1 << 20
 """Bytes that formats look at, at a time, and that are read at a time."""
@@ -31,7 +44,7 @@ FIRST_UNREAD = 10
 TAIL = 64 << 10
 
 
-class UnreadableLog(ValueError):
+class UnreadableLogError(ValueError):
     """A file of no known format, or that cannot be opened: what was expected, what was found."""
 
 
@@ -40,7 +53,9 @@ def formats() -> tuple[Format, ...]:
     """Every format there is, the one asked first in front."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    found = [value for module in modules for value in vars(module).values() if _is_own(value, module.__name__)]
+    found = [
+        value for module in modules for value in vars(module).values() if _is_own(value, module.__name__)
+    ]
     return tuple(sorted({item.name: item for item in found}.values(), key=lambda item: item.order))
 
 
@@ -114,27 +129,32 @@ class Log:
         self.stream = Stream(self.format)
 
     def items(self) -> Iterator[Item]:
-        """Records, facts and unread lines in the order of the file. Raises UnreadableLog where it breaks off."""
+        """Records, facts and unread lines in the order of the file.
+
+        Raises UnreadableLogError where it breaks off.
+        """
         try:
             with opened(self.path) as file:
                 while chunk := file.read(WINDOW):
                     yield from self.stream.feed(chunk)
         except (OSError, EOFError) as error:
-            raise UnreadableLog(f"{self.path}: {_reason(error)}") from error
+            raise UnreadableLogError(f"{self.path}: {_reason(error)}") from error
         yield from self.stream.end()
 
 
 def open_log(path: Path) -> Log:
-    """The log at ``path`` with its format. Raises UnreadableLog with the reason."""
+    """The log at ``path`` with its format. Raises UnreadableLogError with the reason."""
     try:
         with opened(path) as file:
             found = _search(file, path)
         planned = found.planned(_tail(path)) if found else None
     except (OSError, EOFError) as error:
-        raise UnreadableLog(f"{path}: {_reason(error)}") from error
+        raise UnreadableLogError(f"{path}: {_reason(error)}") from error
     if found is None:
         known = ", ".join(item.name for item in formats())
-        raise UnreadableLog(f"{path}: expected one of {known}; found no line with a step and a number in it")
+        raise UnreadableLogError(
+            f"{path}: expected one of {known}; found no line with a step and a number in it"
+        )
     return Log(path, found, planned)
 
 

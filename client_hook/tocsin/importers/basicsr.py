@@ -1,4 +1,4 @@
-"""BasicSR: ``[name..][epoch:  0, iter:   1,000, lr:(2.000e-04,)] [eta: .., time (data): ..] l_pix: 3.1e-02``."""
+"""BasicSR: ``[name][epoch:  0, iter:   1,000, lr:(2e-04,)] [eta: .., time (data): ..] l_pix: 3.1e-02``."""
 
 from __future__ import annotations
 
@@ -31,11 +31,17 @@ class BasicSRParser:
 
     def _train(self, line: str, number: int, train: re.Match[str]) -> Parsed:
         rest = line[train.end() :]
-        values = {name: value for name, text in _PAIR.findall(rest) if (value := text_number(text)) is not None}
+        values = {
+            name: value for name, text in _PAIR.findall(rest) if (value := text_number(text)) is not None
+        }
         terms = [value for name, value in values.items() if re.match(r"l_(?!d_)(?!d$)", name)]
         if not terms and "loss" not in values:
             return Unread(number, "a loss (l_...) was expected")
-        found = {"loss": values["l_total"] if "l_total" in values else sum(terms), **_rates(train[3]), **values}
+        found = {
+            "loss": values["l_total"] if "l_total" in values else sum(terms),
+            **_rates(train[3]),
+            **values,
+        }
         if len(terms) == 1 or "l_total" in found:
             found = {name: value for name, value in found.items() if name not in ("l_total", "l_pix")}
         time = _TIME.search(line)

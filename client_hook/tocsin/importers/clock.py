@@ -1,4 +1,4 @@
-"""Times and ranks in front of a line: ``[2026-04-24 21:02:08 name]``, ``2024-01-01T12:00:00,123``, ``[rank3]:``."""
+"""Times and ranks in front of a line: ``[2026-04-24 21:02:08 name]``, ``[rank3]:``."""
 
 from __future__ import annotations
 

@@ -46,13 +46,17 @@ class CsvParser:
             yield Unread(number, f"{len(self._header)} cells were expected, got {len(cells)}")
         else:
             yield self._fields.row(
-                {name: cell for name, cell in zip(self._header, cells) if name and cell and name not in self.left},
+                {
+                    name: cell
+                    for name, cell in zip(self._header, cells, strict=True)
+                    if name and cell and name not in self.left
+                },
                 number,
             )
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    line = line.lstrip("#").strip() if line.startswith("#") else line.strip()
+    line = line.lstrip("# ") if line.startswith("#") else line
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 

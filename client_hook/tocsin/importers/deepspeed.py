@@ -1,4 +1,4 @@
-"""DeepSpeed: ``[..] [Rank 0] step=10, skipped=1, lr=[1e-4], mom=[..]``, ``steps: 10 loss: 0.5 ..``, overflow lines.
+"""DeepSpeed: ``[Rank 0] step=10, skipped=1, lr=[1e-4], mom=[..]``, ``steps: 10 loss: 0.5 ..``.
 
 Lines of other kinds between them are read as ``name: value`` lines.
 """
@@ -57,7 +57,9 @@ class DeepSpeedParser:
 
 
 def _sniff(head: Head) -> int:
-    return sum(bool(_STEP.search(line) or _PIPELINE.search(line) or _OVERFLOW.search(line)) for line in head.lines)
+    return sum(
+        bool(_STEP.search(line) or _PIPELINE.search(line) or _OVERFLOW.search(line)) for line in head.lines
+    )
 
 
 FORMAT = Format("DeepSpeed log", 28, _sniff, lambda: TextReader(DeepSpeedParser()))

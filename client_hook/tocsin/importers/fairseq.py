@@ -1,4 +1,4 @@
-"""fairseq ``--log-format json``: ``.. | INFO | train_inner | {"epoch": 1, "num_updates": "100", "loss": "13.2", ..}``."""
+"""fairseq ``--log-format json``: ``.. | INFO | train_inner | {"num_updates": "100", "loss": "13.2", ..}``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class FairseqParser:
             return
         evaluation = found[1] != "train_inner"
         named = {_PREFIX.sub("", key): item for key, item in value.items()}
-        row = self._fields.row({key: item for key, item in named.items() if evaluation or key not in _LEFT}, number)
+        row = self._fields.row(
+            {key: item for key, item in named.items() if evaluation or key not in _LEFT}, number
+        )
         row.evaluation, row.null = evaluation, ()
         yield row
 

@@ -1,4 +1,4 @@
-"""One object or table row into a :class:`Row`: which of its fields are step, epoch, time, rank, and which are values."""
+"""One object or table row into a :class:`Row`: which fields are step, epoch, time, rank, and which values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ EPOCH = ("epoch", "epochs", "train/epoch", "epoch_num", "current_epoch")
 TIME_NS = ("time_ns",)
 TIME_S = ("timestamp", "_timestamp", "unix_time", "wall_time", "walltime", "created_at_s")
 LEFT = {
-    "eta", "eta_seconds", "memory", "mem", "_runtime", "rank", "attempt", "seq", "writer", "time_ms", "total_flos",
-    "remaining_time", "elapsed_time", "mode", "preemption_count", "_wandb",
+    "eta", "eta_seconds", "memory", "mem", "_runtime", "rank", "attempt", "seq", "writer", "time_ms",
+    "total_flos", "remaining_time", "elapsed_time", "mode", "preemption_count", "_wandb",
 }  # fmt: skip
 DEPTH = 3
 

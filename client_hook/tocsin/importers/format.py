@@ -108,5 +108,3 @@ def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
         return sum(isinstance(item, Row) for items in found for item in items)
 
     return Format(name, order, sniff, lambda: TextReader(parser()))
-
-

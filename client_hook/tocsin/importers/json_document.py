@@ -64,7 +64,8 @@ class DocumentReader:
             self._text = ""
 
     def _objects(self) -> Iterator[Parsed]:
-        at = 0
+        at = counted = 0
+        line = self._line
         while True:
             at = _next(self._text, at)
             if at >= len(self._text):
@@ -78,7 +79,9 @@ class DocumentReader:
                 if len(self._text) - at <= OBJECT_LIMIT:
                     break
                 value, end = None, at + OBJECT_LIMIT
-            yield from self._item(value, self._line + self._text.count("\n", 0, at))
+            line += self._text.count("\n", counted, at)
+            counted = at
+            yield from self._item(value, line)
             at = end
         self._drop(at)
 
@@ -129,7 +132,9 @@ def _planned(tail: bytes) -> int | None:
 
 def _history(head: Head) -> int:
     text = head.data.lstrip()
-    return int(head.first and text[:1] == b"{" and b'"log_history"' in head.data and b'"global_step"' in head.data)
+    return int(
+        head.first and text[:1] == b"{" and b'"log_history"' in head.data and b'"global_step"' in head.data
+    )
 
 
 def _list(head: Head) -> int:

@@ -15,22 +15,34 @@ from .values import NUMBER, is_null, text_number
 
 _KEY = r"[A-Za-z_][\w./@+\-]*(?: [A-Za-z][\w./@+\-]*){0,3}"
 _PAIR = re.compile(
-    rf"({_KEY})['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)(?!:?[\w/]|:\d|\.\d)", re.IGNORECASE
-)
-_SPACED = re.compile(
-    rf"\b((?:(?:train|training|val|validation|test|avg|average)[ _])?(?:loss|acc|accuracy)|grad[_ ]norm|gnorm|"
-    rf"loss[_ ]scale|scale|lr|learning[_ ]rate|psnr|ssim)\s+({NUMBER})(?![\w/:]|\.\d)",
+    rf"({_KEY})['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)"
+    r"(?!:?[\w/]|:\d|\.\d)",
     re.IGNORECASE,
 )
-_COUNT = r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*\.\d)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?(?!\s*(?:s|ms|it/s)\b)"
-_STEP = re.compile(rf"\b(global[_ ]?step|num_updates|steps?|iters?|iterations?|updates?|it){_COUNT}", re.IGNORECASE)
+_SPACED = re.compile(
+    rf"\b((?:(?:train|training|val|validation|test|avg|average)[ _])?(?:loss|acc|accuracy)|grad[_ ]norm|"
+    rf"gnorm|loss[_ ]scale|scale|lr|learning[_ ]rate|psnr|ssim)\s+({NUMBER})(?![\w/:]|\.\d)",
+    re.IGNORECASE,
+)
+_COUNT = (
+    r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*\.\d)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?"
+    r"(?!\s*(?:s|ms|it/s)\b)"
+)
+_STEP = re.compile(
+    rf"\b(global[_ ]?step|num_updates|steps?|iters?|iterations?|updates?|it){_COUNT}", re.IGNORECASE
+)
 _BATCH = re.compile(rf"\b(batch(?:_idx)?|minibatch){_COUNT}", re.IGNORECASE)
-_EPOCH = re.compile(r"\bepochs?['\"]?\s*[#:=\[(]*\s*(\d+(?:\.\d+)?)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d+))?", re.IGNORECASE)
+_EPOCH = re.compile(
+    r"\bepochs?['\"]?\s*[#:=\[(]*\s*(\d+(?:\.\d+)?)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d+))?", re.IGNORECASE
+)
 _AT = re.compile(r"@\s*([\d,]+)\s*(?:steps?|iter)", re.IGNORECASE)
 _BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d|[=>.\-]+\])")
 _LINE_LIMIT = 4000
-_POSITIONS = {"step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "global_step",
-              "num_updates", "update", "updates", "it", "batch_idx"}  # fmt: skip
+_POSITIONS = {
+    "step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "global_step",
+    "num_updates", "update", "updates", "it", "batch_idx",
+}  # fmt: skip
+_NOISE = {"cuda", "gpu", "mem", "memory", "max_mem", "eta", "rank", "device", "port", "pid", "seed", "info"}
 
 
 class KeyValueParser:
@@ -113,7 +125,7 @@ def _name(key: str) -> str | None:
     words = key.split(" ")
     for start in range(len(words)):
         part = " ".join(words[start:])
-        if normal(part) in _POSITIONS:
+        if normal(part) in _POSITIONS or part.lower() in _NOISE:
             return None
         known = alias(part)
         if known is not None and (len(words) - start == 1 or not known[0].startswith("loss/")):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .csv_table import Format, header_of, table_format
-from .format import Head
+from .csv_table import header_of, table_format
+from .format import Format, Head
 
 _TABLE = table_format("Lightning metrics.csv", 31, ("epoch", "step"))
 

@@ -1,4 +1,4 @@
-"""Megatron-LM iteration lines: ``iteration  7010/ 300000 | ... | lm loss: 1.1E+01 | loss scale: 2048.0 | ...``."""
+"""Megatron-LM: ``iteration  7010/ 300000 | ... | lm loss: 1.1E+01 | loss scale: 2048.0 | ...``."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import re
 from .values import NUMBER, text_number
 
 _METER = re.compile(
-    r"([A-Za-z_][\w@./\-]*):?\s+(" + NUMBER + r")s?(?![\w:/]|\.\d)(?:\s*\(\s*(" + NUMBER + r")s?\s*\))?", re.IGNORECASE
+    r"([A-Za-z_][\w@./\-]*):?\s+(" + NUMBER + r")s?(?![\w:/]|\.\d)(?:\s*\(\s*(" + NUMBER + r")s?\s*\))?",
+    re.IGNORECASE,
 )
 _TIME = {"time": "step_time", "data": "data_time"}
 _LEFT = {"eta", "mem", "max", "memory", "epoch", "iter", "max_mem"}

@@ -1,4 +1,4 @@
-"""``Epoch: [3]  [ 20/390]  eta: ..  lr: ..  loss: 6.9 (6.9)``: MAE, DETR, DINO, torchvision, and MMCV's text."""
+"""``Epoch: [3]  [ 20/390]  eta: ..  loss: 6.9 (6.9)``: MAE, DETR, DINO, torchvision, and MMCV's text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class MetricLoggerParser:
         if "Epoch(train)" in line or re.search(r"Epoch \[", line):
             epoch = max(epoch - 1, 0.0)
         values = _values(line[train.end() :])
-        row = Row(number, values, epoch=epoch, epochs=epochs or None, iteration=iteration, per_epoch=per_epoch)
+        row = Row(
+            number, values, epoch=epoch, epochs=epochs or None, iteration=iteration, per_epoch=per_epoch
+        )
         return _sound(row)
 
 
@@ -48,7 +50,9 @@ def _sound(row: Row) -> Parsed:
 
 def _values(text: str) -> dict[str, float]:
     found = meters(text.replace(",", " , "))
-    return {("loss" if name == "Loss" else name.replace("Acc@", "acc")): value for name, value in found.items()}
+    return {
+        ("loss" if name == "Loss" else name.replace("Acc@", "acc")): value for name, value in found.items()
+    }
 
 
 FORMAT = line_format("MetricLogger or MMCV text log", 22, MetricLoggerParser)

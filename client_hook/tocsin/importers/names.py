@@ -27,7 +27,6 @@ _EXACT: dict[str, Alias] = {
         "train_inner/loss", "train/lm_loss", "loss_avg", "avg_loss", "mean_loss", "loss_step", "batch_loss",
         "loss_value", "loss_val_now", "train_loss_epoch", "train_loss_avg", "running_loss", "l_total",
         "g_loss", "loss_g", "loss/g", "loss_gen", "gen_loss", "generator_loss", "g/loss", "errg", "l_g_total",
-        "l_pix",
     ),
     **_ranked(
         "grad_norm", "grad_norm", "train/grad_norm", "gnorm", "total_norm", "gradient_norm", "gradnorm",
@@ -45,7 +44,8 @@ _EXACT: dict[str, Alias] = {
         "train_inner/lr", "lr/group0", "lr_0", "lr/pg1", "lr_g", "base_lr", "current_lr", "optimizer/lr",
     ),
     **_ranked(
-        "skipped", "skipped", "skip", "number_of_skipped_iterations", "overflow", "skipped_iters", "is_skipped"
+        "skipped", "skipped", "skip", "number_of_skipped_iterations", "overflow", "skipped_iters",
+        "is_skipped",
     ),
     **_ranked("found_inf", "found_inf", "found_infs"),
     **_ranked("stepped", "stepped"),
@@ -70,12 +70,13 @@ _EVALUATED = re.compile(r"^(.+)[/_](validation|valid|val|eval|test)$")
 _PHASE_RANK = ("validation", "valid", "val", "eval", "evaluation", "dev", "test", "testing")
 
 _HIGHER = {
-    "acc", "accuracy", "top1", "top5", "acc1", "acc5", "psnr", "ssim", "bleu", "chrf", "f1", "auc", "auroc", "map",
-    "miou", "iou", "dice", "recall", "precision", "r2", "mrr", "ndcg", "rouge", "meteor", "mssim", "ap", "ap50",
+    "acc", "accuracy", "top1", "top5", "acc1", "acc5", "psnr", "ssim", "bleu", "chrf", "f1", "auc", "auroc",
+    "map", "miou", "iou", "dice", "recall", "precision", "r2", "mrr", "ndcg", "rouge", "meteor", "ap",
+    "ap50", "mssim",
 }  # fmt: skip
 _LOWER = {
-    "loss", "ppl", "perplexity", "wer", "cer", "fid", "lpips", "mae", "mse", "rmse", "error", "err", "nll", "bpb",
-    "bpc", "niqe", "epe", "kid", "mape", "bce", "ce",
+    "loss", "ppl", "perplexity", "wer", "cer", "fid", "lpips", "mae", "mse", "rmse", "error", "err", "nll",
+    "bpb", "bpc", "niqe", "epe", "kid", "mape", "bce", "ce",
 }  # fmt: skip
 _QUALITY = {"psnr", "ssim", "fid", "lpips", "bleu", "miou", "wer", "cer", "niqe", "chrf"}
 """Metrics that are those of an evaluation even where nothing says so."""
@@ -86,14 +87,29 @@ _NO_METRIC = re.compile(
     r"^(num_examples|runtime|samples_per_second|steps_per_second|n|num_updates|step|epoch|iter|wps|ups|wall|"
     r"model_preparation_time|time|duration)$"
 )
-_DERIVED = {"best", "min", "max", "ema", "smooth", "smoothed", "running", "last", "prev", "previous", "std", "count"}
+_DERIVED = {
+    "best",
+    "min",
+    "max",
+    "ema",
+    "smooth",
+    "smoothed",
+    "running",
+    "last",
+    "prev",
+    "previous",
+    "std",
+    "count",
+}
 
 
 def normal(name: str) -> str:
     """``name`` in one spelling: lower case, words joined by ``_``, no brackets or quotes."""
     name = name.strip().strip("'\"#*").strip().lower()
     name = re.sub(r"\(.*?\)|\[.*?\]", "", name)
-    return re.sub(r"[\s\-+@:.]+(?=\w)", "_", name.strip()).strip("_ .:") if " " in name or "-" in name else name
+    return (
+        re.sub(r"[\s\-+@:.]+(?=\w)", "_", name.strip()).strip("_ .:") if " " in name or "-" in name else name
+    )
 
 
 def alias(name: str, *, evaluation: bool = False) -> Alias | None:

@@ -20,15 +20,18 @@ _LOWERED = re.compile(
     r"gradient overflow\b.{0,80}?(?:reducing|setting) loss scale to:? ([\d.e+\-]*\d)", re.IGNORECASE
 )
 _GRADIENT = re.compile(
-    r"\b(inf(?:inite)?|nan|non-?finite|exploding)\s+(?:gradients?|grad(?:ient)?[ _]norm)\b" + _AT, re.IGNORECASE
-)
-_LOSS = re.compile(
-    r"\b(?:(nan|inf(?:inite)?|non-?finite)(?:/inf)?\s+loss\b|loss (?:is|returned in .{1,30}? is) (nan|inf|infinite)\b)"
-    + _AT,
+    r"\b(inf(?:inite)?|nan|non-?finite)\s+(?:gradients?|grad(?:ient)?[ _]norm)\b" + _AT,
     re.IGNORECASE,
 )
-_SCALER = re.compile(r"\bscaler\b[^:\n]{0,40}?\b(?:dropping|low|scale)\b[^:\n]{0,16}:\s*(" + NUMBER + ")", re.IGNORECASE)
-_HINT = re.compile(r"overflow|inf|nan|finite|exploding|scaler", re.IGNORECASE)
+_LOSS = re.compile(
+    r"\b(?:(nan|inf(?:inite)?|non-?finite)(?:/inf)?\s+loss\b|"
+    r"loss (?:is|returned in .{1,30}? is) (nan|inf|infinite)\b)" + _AT,
+    re.IGNORECASE,
+)
+_SCALER = re.compile(
+    r"\bscaler\b[^:\n]{0,40}?\b(?:dropping|low|scale)\b[^:\n]{0,16}:\s*(" + NUMBER + ")", re.IGNORECASE
+)
+_HINT = re.compile(r"overflow|inf|nan|finite|scaler", re.IGNORECASE)
 
 
 def said(line: str, number: int) -> Iterator[Row]:
@@ -64,7 +67,9 @@ def _gradient(found: re.Match[str], number: int) -> Row | None:
 
 def _loss(found: re.Match[str], number: int) -> Row | None:
     word = (found[1] or found[2]).lower()
-    return _placed(Row(number, {"loss": INF if word.startswith("inf") else NAN}, ours=True), found[3], found[4])
+    return _placed(
+        Row(number, {"loss": INF if word.startswith("inf") else NAN}, ours=True), found[3], found[4]
+    )
 
 
 def _scaler(found: re.Match[str], number: int) -> Row | None:

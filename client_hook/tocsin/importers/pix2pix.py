@@ -1,4 +1,4 @@
-"""pix2pix and CycleGAN ``loss_log.txt``: ``(epoch: 1, iters: 100, time: 0.6, data: 0.1) G_GAN: 15.2 D_real: ...``."""
+"""pix2pix and CycleGAN ``loss_log.txt``: ``(epoch: 1, iters: 100, time: 0.6) G_GAN: 15.2 D_real: ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Swin-Transformer ``log_rank0.txt``: ``Train: [0/300][10/390] eta .. lr .. loss .. (..) loss_scale .. (..)``."""
+"""Swin-Transformer ``log_rank0.txt``: ``Train: [0/300][10/390] eta .. lr .. loss .. (..) loss_scale ..``."""
 
 from __future__ import annotations
 

@@ -56,9 +56,8 @@ class EventReader:
         passed = min(self._skip, len(chunk))
         self._skip -= passed
         self._data += chunk[passed:]
-        while not self._broken and not self._skip and len(self._data) >= 12:
-            if not (yield from self._record()):
-                break
+        while self._is_ready():
+            yield from self._record()
 
     def end(self) -> Iterator[Parsed]:
         """The last row, and a record that was cut off."""
@@ -68,19 +67,24 @@ class EventReader:
         if (self._data or self._skip) and not self._broken:
             yield Unread(self._number + 1, "the file ends within a record")
 
-    def _record(self) -> Iterator[Parsed]:  # type: ignore[misc]
+    def _is_ready(self) -> bool:
+        """Whether the next record is here: all of it, or of a long one its length."""
+        if self._broken or self._skip or len(self._data) < 12:
+            return False
+        (length,) = struct.unpack_from("<Q", self._data)
+        return bool(length > CHECKED or len(self._data) >= length + 16)
+
+    def _record(self) -> Iterator[Parsed]:
         length, check = struct.unpack_from("<QI", self._data)
         if masked_crc(bytes(self._data[:8])) != check:
             self._broken = True
             self._data.clear()
-            yield Unread(self._number + 1, "the checksum of its length is wrong: nothing after it can be read")
-            return False
+            yield Unread(self._number + 1, "its length has a wrong checksum: nothing after it can be read")
+            return
         if length > CHECKED:
             self._number += 1
             self._pass(length + 16)
-            return True
-        if len(self._data) < length + 16:
-            return False
+            return
         body = bytes(self._data[12 : 12 + length])
         (check,) = struct.unpack_from("<I", self._data, 12 + length)
         del self._data[: length + 16]
@@ -89,7 +93,6 @@ class EventReader:
             yield Unread(self._number, "its checksum is wrong")
         else:
             yield from self._event(body)
-        return True
 
     def _pass(self, count: int) -> None:
         have = min(count, len(self._data))

@@ -1,0 +1,166 @@
+"""Each format is recognised without being told, and read to steps and names of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.hook.importers.conftest import Written, facts, records
+
+NAN, INF = math.nan, math.inf
+Read = Callable[..., list[tuple[int, dict[str, float]]]]
+
+SWIN = (
+    "[2026-01-02 03:04:05 swin_tiny] (main.py 223): INFO Train: [1/300][10/390]\teta 0:22:23 lr 0.000100\t "
+    "wd 0.0500\ttime 0.2384 (0.5321)\tloss {loss} (2.35)\tgrad_norm 5.1 (inf)\tloss_scale 65536.0000 (65536.0)\tmem 8947MB\n"
+)
+TIMM = (
+    "Train: 0 [  50/390 ( 13%)]  Loss: nan (6.95)  Time: 3.45s,  37.2/s  (3.45s,  37.2/s)  LR: 1.000e-05  Data: 1.2 (1.2)\n"
+    "Test: [  78/78]  Time: 0.1 (0.1)  Loss:  1.2 (1.3)  Acc@1: 71.2 (70.1)  Acc@5: 90.1 (91.2)\n"
+)
+MAE = "Epoch: [1]  [ 20/390]  eta: 0:10:00  lr: 0.000100  loss: 6.8 (6.9)  time: 1.2  data: 0.5  max mem: 5000\n"
+MMCV = (
+    "2021-01-01 10:00:00,000 - mmdet - INFO - Epoch [2][50/1000]\tlr: 1.000e-03, eta: 1:00:00, time: 0.5, "
+    "data_time: 0.05, memory: 5000, loss_cls: 0.5, loss: 0.8, grad_norm: 2.3\n"
+)
+BASICSR = (
+    "2021-01-01 10:00:00,000 INFO: [Demo..][epoch:  0, iter:   1,000, lr:(2.000e-04,)] "
+    "[eta: 1 day, 2:03:04, time (data): 0.500 (0.010)] l_pix: 3.0000e-02 l_percep: 1.0e-02 \n"
+    "\t # psnr: 27.1234\tBest: 27.2 @ 5000 iter\n"
+)
+MEGATRON = (
+    " iteration     7000/  300000 | consumed samples:      100 | elapsed time per iteration (ms): 32000.0 | "
+    "learning rate: 6.000E-05 | lm loss: 6.444662E+00 | loss scale: 2048.0 | grad norm: nan | "
+    "number of skipped iterations:   2 | number of nan iterations:   0 |\n"
+)
+DEEPSPEED = (
+    "[2023-01-01 10:00:00,123] [INFO] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
+    "Attempted loss scale: 65536, reducing to 32768\n"
+    "[2023-01-01 10:00:05,000] [INFO] [logging.py:60] [Rank 0] step=10, skipped=3, lr=[0.001, 0.002], mom=[(0.9, 0.9)]\n"
+)
+FAIRSEQ = (
+    '2021-01-01 00:00:00 | INFO | train_inner | {"epoch": 1, "num_updates": "100", "loss": "13.2", "lr": "1e-05", '
+    '"gnorm": "3.1", "loss_scale": "128"}\n'
+    "2021-01-01 00:00:01 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient, "
+    "setting loss scale to: 64.0\n"
+    '2021-01-01 00:00:02 | INFO | valid | {"epoch": 1, "valid_loss": "12.1", "valid_num_updates": "100"}\n'
+)
+HF_STATE = (
+    '{"best_metric": null, "global_step": 20, "log_history": [\n'
+    '{"epoch": 0.1, "learning_rate": 5e-05, "loss": 2.5, "grad_norm": NaN, "step": 10},\n'
+    '{"epoch": 0.2, "eval_loss": 2.4, "eval_runtime": 3.0, "step": 20},\n'
+    '{"train_runtime": 9.0, "train_loss": 2.45, "step": 20}\n], "max_steps": 500}\n'
+)
+MMENGINE = (
+    '{"lr": 0.1, "data_time": 0.1, "loss": 1.0, "time": 0.5, "epoch": 1, "iter": 50, "memory": 100, "step": 50}\n'
+    '{"accuracy/top1": 55.0, "data_time": 0.1, "time": 0.1, "step": 1}\n'
+)
+ALGOPERF = (
+    "global_step,grad_norm,loss,validation/accuracy,score,total_duration,preemption_count\n"
+    "100,inf,5.5,,,,\n105,,,0.2,1.0,2.0,0.0\n"
+)
+LIGHTNING = "epoch,step,train_loss_step,train_loss_epoch,val_loss,lr-AdamW,lr-AdamW/pg2\n0,9,1.5,,,0.1,0.2\n0,10,,1.1,2.0,,\n"
+PIX2PIX = (
+    "================ Training Loss (Thu Dec 21 09:30:48 2017) ================\n"
+    "(epoch: 1, iters: 100, time: 0.622) G_GAN: 15.0 G_L1: 10.0 D_real: -2.0 D_fake: -1.0 \n"
+)
+
+CASES: list[tuple[str, str, str, list[tuple[int, dict[str, float]]]]] = [
+    ("log_rank0.txt", "Swin-Transformer log", SWIN.format(loss="nan"), [
+        (400, {"lr": 1e-4, "wd": 0.05, "step_time": 0.2384, "loss": NAN, "grad_norm": 5.1,
+               "grad_norm_epoch_avg": INF, "scale": 65536.0})]),
+    ("a.log", "timm log", TIMM, [
+        (50, {"loss": NAN, "step_time": 3.45, "lr": 1e-5, "data_time": 1.2}),
+        (50, {"val/loss": 1.3, "val/acc1": 70.1, "val/acc5": 91.2})]),
+    ("a.log", "MetricLogger or MMCV text log", MAE, [
+        (410, {"lr": 1e-4, "loss": 6.8, "step_time": 1.2, "data_time": 0.5})]),
+    ("a.log", "MetricLogger or MMCV text log", MMCV, [
+        (1050, {"lr": 1e-3, "step_time": 0.5, "data_time": 0.05, "loss/cls": 0.5, "loss": 0.8, "grad_norm": 2.3})]),
+    ("a.log", "BasicSR log", BASICSR, [
+        (1000, {"loss": 0.04, "lr": 2e-4, "loss/pix": 0.03, "loss/percep": 0.01, "step_time": 0.5,
+                "data_time": 0.01}),
+        (1000, {"val/psnr": 27.1234})]),
+    ("a.log", "Megatron-LM log", MEGATRON, [
+        (7000, {"step_time": 32.0, "lr": 6e-5, "loss": 6.444662, "scale": 2048.0, "grad_norm": NAN,
+                "skipped": 2.0, "nan_iters": 0.0})]),
+    ("a.log", "DeepSpeed log", DEEPSPEED, [
+        (0, {"scale": 65536.0, "skipped": 1.0}), (10, {"skipped": 2.0, "lr": 0.001, "lr/g1": 0.002})]),
+    ("a.log", "fairseq JSON log", FAIRSEQ, [
+        (100, {"loss": 13.2, "lr": 1e-5, "grad_norm": 3.1, "scale": 128.0}),
+        (101, {"scale": 64.0, "skipped": 1.0}), (100, {"val/loss": 12.1})]),
+    ("trainer_state.json", "HF trainer_state.json", HF_STATE, [
+        (10, {"lr": 5e-5, "loss": 2.5, "grad_norm": NAN}), (20, {"val/loss": 2.4, "eval_runtime": 3.0})]),
+    ("scalars.json", "MMEngine scalars.json", MMENGINE, [
+        (50, {"lr": 0.1, "data_time": 0.1, "loss": 1.0, "step_time": 0.5}), (50, {"val/accuracy/top1": 55.0})]),
+    ("measurements.csv", "AlgoPerf measurements.csv", ALGOPERF, [
+        (100, {"grad_norm": INF, "loss": 5.5}), (105, {"val/accuracy": 0.2})]),
+    ("metrics.csv", "Lightning metrics.csv", LIGHTNING, [
+        (9, {"loss": 1.5, "lr": 0.1, "lr/g1": 0.2}), (10, {"train_loss_epoch": 1.1, "val/loss": 2.0})]),
+    ("loss_log.txt", "pix2pix or CycleGAN loss_log.txt", PIX2PIX, [
+        (100, {"G_GAN": 15.0, "G_L1": 10.0, "D_real": -2.0, "D_fake": -1.0, "loss": 25.0, "loss/D": -3.0,
+               "step_time": 0.622})]),
+    ("main.log", "llm.c main.log", "s:0 tel:11.0\ns:0 trl:10.5 lr:0.001000 norm:15.37\n", [
+        (0, {"val/loss": 11.0}), (0, {"loss": 10.5, "lr": 0.001, "grad_norm": 15.37})]),
+    ("a.jsonl", "JSON lines", '{"train": {"loss": 1.5}, "global_step": 7}\n{"loss": "-inf", "step": 8}\n', [
+        (7, {"loss": 1.5}), (8, {"loss": -INF})]),
+    ("a.json", "JSON list", '[{"epoch": 0, "loss": 1.0},\n {"epoch": 1, "loss": -Infinity}]', [
+        (0, {"loss": 1.0}), (1, {"loss": -INF})]),
+    ("a.tsv", "CSV", "iter\tloss\tpsnr\n1\t0.5\t20.0\n2\tN/A\t\n", [
+        (1, {"loss": 0.5, "val/psnr": 20.0}), (2, {"loss": NAN})]),
+]  # fmt: skip
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Equality to which NaN is NaN."""
+    return one == pytest.approx(other, nan_ok=True)
+
+
+@pytest.mark.parametrize(("name", "form", "text", "expected"), CASES, ids=[case[1] for case in CASES])
+def test_a_log_is_read_to_steps_and_names_of_ours(
+    name: str, form: str, text: str, expected: list[tuple[int, dict[str, float]]], written: Written
+) -> None:
+    """The format by its content, the numbers as they are, non-finite ones too."""
+    log = written(name, text)
+    found = records(list(log.items()))
+    assert log.format.name == form
+    assert [record.step for record in found] == [step for step, _ in expected]
+    for record, (_, values) in zip(found, expected, strict=True):
+        assert equal(record.values, values), record
+    assert log.stream.unread == 0
+
+
+@pytest.mark.parametrize(("name", "form", "text", "expected"), CASES, ids=[case[1] for case in CASES])
+def test_bytes_may_come_in_any_pieces(
+    name: str, form: str, text: str, expected: list[tuple[int, dict[str, float]]], written: Written
+) -> None:
+    """One byte at a time gives the records that the whole gives."""
+    from tocsin.importers import Stream
+
+    log = written(name, text)
+    whole = list(log.items())
+    stream = Stream(log.format)
+    pieces = [item for byte in text.encode() for item in stream.feed(bytes([byte]))]
+    pieces += list(stream.end())
+    assert repr(pieces) == repr(whole)
+
+
+def test_the_planned_steps_of_a_trainer_state_are_known(written: Written) -> None:
+    """They stand behind the history, so they are looked up at the end of the file."""
+    assert written("trainer_state.json", HF_STATE).planned_steps == 500
+
+
+def test_metrics_come_with_goal_and_unit(written: Written) -> None:
+    """A metric's direction is told before its first record."""
+    items = list(written("a.log", BASICSR).items())
+    (fact,) = facts(items, "metric")
+    assert fact.data == {"name": "val/psnr", "goal": "max", "unit": "dB"}
+    assert facts(items, "loss-components")[0].data == {"names": ["pix", "percep"]}
+
+
+def test_times_in_front_of_lines_are_read(written: Written) -> None:
+    """A line's own time is the record's."""
+    (record,) = records(list(written("a.log", SWIN.format(loss="1.0")).items()))
+    assert record.time_ns == 1767323045 * 10**9

@@ -1,0 +1,70 @@
+"""Bytes into lines: encodings, progress bars, lines without end."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hook.importers.conftest import Written, records
+from tests.hook.importers.test_formats import Read
+from tocsin.importers import UnreadableLogError, open_log
+from tocsin.importers.lines import LINE_LIMIT, Lines
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b\0\ufeff"), min_size=1)),
+    st.integers(1, 7),
+)
+def test_lines_come_out_whole(texts: list[str], size: int) -> None:
+    """Wherever the pieces are cut, within a character too."""
+    data, lines = "\r\n".join(texts).encode(), Lines()
+    found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
+    found += list(lines.end())
+    assert found == list(enumerate(texts, 1))
+
+
+def test_a_carriage_return_ends_a_line_but_does_not_count(steps_of: Read) -> None:
+    """Progress bars overwrite their line."""
+    lines = Lines()
+    assert list(lines.feed(b"a\rb\r\nc\n")) == [(1, "a"), (1, "b"), (2, "c")]
+
+
+def test_a_line_without_end_costs_no_memory() -> None:
+    """It is cut, the rest let go, and the next line read."""
+    lines = Lines()
+    found = [item for _ in range(40) for item in lines.feed(b"x" * (LINE_LIMIT // 10))]
+    found += list(lines.feed(b"\nloss\n"))
+    assert [line[:4] for _, line in found] == ["xxxx", "loss"]
+    assert len(found[0][1]) == LINE_LIMIT
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_byte_order_marks_are_understood(encoding: str, steps_of: Read) -> None:
+    """As PowerShell writes what it redirects."""
+    assert steps_of("a.log", "step 1 loss 0.5\n".encode(encoding)) == [(1, {"loss": 0.5})]
+
+
+def test_gzipped_logs_are_read(steps_of: Read) -> None:
+    """Known by their content, not by their name."""
+    assert steps_of("a.log", gzip.compress(b"step 1 loss 0.5\n")) == [(1, {"loss": 0.5})]
+
+
+def test_lines_that_cannot_be_read_are_counted_and_named(written: Written) -> None:
+    """The first few by number and reason."""
+    log = written("a.jsonl", '{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": 0.5}\n')
+    assert len(records(list(log.items()))) == 2
+    assert log.stream.unread == 1
+    assert log.stream.first_unread[0].line == 2
+
+
+def test_a_file_of_no_known_format_says_so(tmp_path: Path) -> None:
+    """With what was expected."""
+    (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
+    with pytest.raises(UnreadableLogError, match="expected one of TensorBoard events"):
+        open_log(tmp_path / "poem.txt")
+    with pytest.raises(UnreadableLogError, match="No such file"):
+        open_log(tmp_path / "missing.txt")

@@ -1,0 +1,52 @@
+"""Where a new run begins within one file, and where steps merely go back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hook.importers.conftest import Written, records
+from tocsin.importers.items import Row
+from tocsin.importers.steps import StepCount
+
+
+def attempts(count: StepCount, steps: list[int]) -> list[int]:
+    """The attempt of each step."""
+    found = []
+    for step in steps:
+        count.place(Row(1, {}, step=step))
+        found.append(count.attempt)
+    return found
+
+
+def test_a_step_back_to_the_first_is_a_new_run() -> None:
+    """Three runs in one file."""
+    assert attempts(StepCount(), [0, 10, 20, 0, 10, 0]) == [0, 0, 0, 1, 1, 2]
+
+
+def test_a_rewind_stays_in_its_run() -> None:
+    """Back to a checkpoint is for rules to see, and it is counted."""
+    count = StepCount()
+    assert attempts(count, [0, 10, 20, 10, 20]) == [0] * 5
+    assert count.went_back == 1
+
+
+def test_a_header_that_comes_again_is_a_new_run(written: Written) -> None:
+    """A table that two launches appended to, with other columns the second time."""
+    text = "step,loss\n1,0.5\n2,0.4\nstep,loss,lr\n3,0.3,0.1\n"
+    found = records(list(written("a.csv", text).items()))
+    assert [(record.attempt, record.step) for record in found] == [(0, 1), (0, 2), (1, 3)]
+    assert found[2].values == {"loss": 0.3, "lr": 0.1}
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 9))
+def test_steps_of_epochs_never_fall(ends: list[int], stride: int) -> None:
+    """However long the epochs of a run turn out to be."""
+    count = StepCount()
+    found = [
+        count.place(Row(1, {}, epoch=epoch, iteration=iteration))
+        for epoch, end in enumerate(ends)
+        for iteration in range(0, end, stride)
+    ]
+    assert found == sorted(found)
+    assert count.attempt == 0
