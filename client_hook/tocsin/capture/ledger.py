@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from . import staging
 from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_FOUND_INF,
@@ -70,6 +71,7 @@ class Ledger:
     ) -> None:
         self.reporter = reporter
         self.steppers: dict[int, Stepper] = {}
+        self.only: Stepper | None = None
         self.orphans: list[Loss] = []
         self.primary: Stepper | None = None
         self.step = (start_step or 0) - 1
@@ -101,13 +103,20 @@ class Ledger:
         fresh = Stepper(weakref.ref(optimizer, lambda _: self._forget(key)))
         fresh.look()
         self.steppers[key] = fresh
+        self._count()
         return fresh
+
+    def _count(self) -> None:
+        """``only``: the one optimizer with probes, where there is no other."""
+        steppers = list(self.steppers.values())
+        self.only = steppers[0] if len(steppers) == 1 and steppers[0].probes else None
 
     def _forget(self, key: int) -> None:
         gone = self.steppers.get(key)
         if gone is not None and gone.ref() is None:
             gone.probes, gone.params = (), frozenset()
             del self.steppers[key]
+            self._count()
 
     def scaler_name(self, scaler: Any) -> str:
         """Name of ``scaler`` as given, else ``scaler1``, ``scaler2`` in the order of first use."""
@@ -170,6 +179,19 @@ class Ledger:
                 self.cleared(stepper)
         return seen
 
+    def after_one(self, stepper: Stepper, marks: tuple[list[Any], list[int]], loss: Loss) -> None:
+        """``after_backward`` for the one optimizer that there is."""
+        if not stepper.changed(marks):
+            self.orphans.append(loss)
+            del self.orphans[:-ORPHANS]
+            return
+        if stepper.open or len(stepper.losses) >= LOSSES:
+            self._reach(stepper, [loss])
+        else:
+            stepper.reached = True
+            stepper.losses.append(loss)
+        self.coming = self.step + 1
+
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
         """Gives the losses to the optimizers whose gradients this backward changed."""
         reached = [stepper for stepper, marks in seen if stepper.changed(marks)]
@@ -203,6 +225,7 @@ class Ledger:
     def abandon(self, stepper: Stepper) -> None:
         """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
         stepper.read_rates(stepper.ref(), read)
+        stepper.settle()
         self.record(stepper, stepped=0.0, skipped=0.0)
 
     def _abandons(self, stepper: Stepper) -> bool:
@@ -249,44 +272,22 @@ class Ledger:
     # -- records
 
     def record(self, stepper: Stepper, *, stepped: Any, skipped: Any) -> None:
-        """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more."""
+        """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
+
+        In one piece, because it runs cold after torch's own work: each call more is felt.
+        """
         now = monotonic_ns()
+        reporter = self.reporter
         if not stepper.number:
             self.first_step(stepper, stepper.ref())
         stepper.number += 1
-        primary = stepper is self.primary
-        if primary:
+        if stepper is self.primary:
             self.step += 1
-        self.coming = max(self.step, 0)
+        step = self.coming = self.step if self.step > 0 else 0
         if self.orphans:
             self._take_orphans(stepper)
-        flags, values = self._values(stepper)
-        values += (skipped, stepped)
-        paused = self.reporter.paused_ns
-        if stepper.last_ns:
-            flags |= HAS_TIME
-            values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
-        stepper.last_ns, stepper.last_paused = now, paused
-        values += stepper.lrs
-        if not self.quiet and not (CUDA and capturing()):
-            self._send(now, stepper.record_names(flags), values, stepper)
-        if primary and self.orphans:
-            self._tell_orphans(now)
-        stepper.reset()
-
-    def _values(self, stepper: Stepper) -> tuple[int, list[Any]]:
-        """Loss, norm, scale and found_inf, as far as they are known, and which of them are."""
         values: list[Any] = []
-        flags, losses = 0, stepper.losses
-        if losses:
-            flags = HAS_LOSS
-            count = 0.0
-            for loss in losses:
-                loss.used = True
-                count += loss.count
-            values += (_sum(losses), count)
-            if stepper.scale is None:
-                stepper.scale, stepper.scaler = losses[-1].scale, losses[-1].scaler
+        flags = self._loss_values(stepper, values) if stepper.losses else 0
         if stepper.norm is not None:
             flags |= HAS_NORM
             values.append(stepper.norm)
@@ -297,19 +298,42 @@ class Ledger:
         if stepper.found_inf is not None:
             flags |= HAS_FOUND_INF
             values.append(stepper.found_inf)
-        return flags, values
-
-    def _send(self, now: int, names: tuple[str, ...], values: list[Any], stepper: Stepper) -> None:
-        if names is not stepper.names_told:
-            stepper.names_told = names
-            self.reporter.taken(names)
-        reporter = self.reporter
-        item = (max(self.step, 0), now + reporter.offset_ns, names, *values)
-        for value in values:
-            if type(value) is not float:
+        values += (skipped, stepped)
+        paused = reporter.paused_ns
+        if stepper.last_ns:
+            flags |= HAS_TIME
+            values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
+        stepper.last_ns, stepper.last_paused = now, paused
+        names = stepper.names.get((flags, stepper.lr_groups)) or self._new_names(stepper, flags)
+        if not self.quiet and not (CUDA and capturing()):
+            item = (step, now + reporter.offset_ns, names, *values, *stepper.lrs)
+            if staging.device_seen and _on_device(item):
                 reporter.stage(item, None if type(stepper.scale) is float else stepper.scaler)
-                return
-        reporter.put(item)
+            else:
+                reporter.put(item)
+        if self.orphans and stepper is self.primary:
+            self._tell_orphans(now)
+        stepper.reset()
+
+    def _loss_values(self, stepper: Stepper, values: list[Any]) -> int:
+        """Adds sum and count of the losses that waited, and where no step said it, their scale."""
+        losses = stepper.losses
+        newest = losses[-1]
+        if len(losses) == 1:
+            newest.used = True
+            values += (newest.value, newest.count)
+        else:
+            for loss in losses:
+                loss.used = True
+            values += (_sum(losses), sum(loss.count for loss in losses))
+        if stepper.scale is None:
+            stepper.scale, stepper.scaler = newest.scale, newest.scaler
+        return HAS_LOSS
+
+    def _new_names(self, stepper: Stepper, flags: int) -> tuple[str, ...]:
+        names = stepper.record_names(flags)
+        self.reporter.taken(names)
+        return names
 
     def _take_orphans(self, stepper: Stepper) -> None:
         """Losses of no known optimizer are those of one that is new, or whose gradients torch hides."""
@@ -376,6 +400,11 @@ def _fold(losses: list[Loss]) -> None:
     folded = Loss(_sum(losses[:-1]), newest.scaler, newest.scale)
     folded.count = sum(loss.count for loss in losses[:-1])
     losses[:] = [folded, newest]
+
+
+def _on_device(item: tuple[Any, ...]) -> bool:
+    """Whether any value still lies on a device."""
+    return any(type(value) is not float for value in item[3:])
 
 
 def _norm_every(grad_norm: str | int | bool) -> int:

@@ -18,7 +18,7 @@ from . import patching
 from .ledger import Seen
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
-from .stepper import Loss
+from .stepper import Loss, Stepper
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -46,9 +46,11 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     def backward(*args: Any, **kwargs: Any) -> Any:
         if not patching.attached or _depth.inside or _is_compiling():
             return original(*args, **kwargs)
-        found = seen = None
+        one = many = None
         try:
-            found, seen = _before(args, kwargs)
+            one = _before_one(args, kwargs)
+            if one is None:
+                many = _before(args, kwargs)
         except Exception as error:
             patching.trouble("before backward", error)
         _depth.inside = True
@@ -56,14 +58,38 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(*args, **kwargs)
         finally:
             _depth.inside = False
-        if found and seen:
-            try:
-                _after(found, seen)
-            except Exception as error:
-                patching.trouble("after backward", error)
+        try:
+            if one is not None:
+                one[0].after_one(*one[1:])
+            elif many is not None:
+                _after(*many)
+        except Exception as error:
+            patching.trouble("after backward", error)
         return result
 
     return backward
+
+
+def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None:
+    """The common case, short because it runs at every step: one run, one optimizer, one host scalar."""
+    ledgers = patching.attached
+    if not args or kwargs.get("grad_tensors") is not None or len(ledgers) != 1:
+        return None
+    tensor, ledger = args[0], ledgers[0]
+    stepper = ledger.only
+    if stepper is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
+        return None
+    marks = stepper.marks()
+    if tensor.ndim or not tensor.is_cpu or (stepper.losses and marks[0][0] is None):
+        return None
+    if not some_scaled():
+        loss = Loss(tensor.item(), None, None)
+    else:
+        scaled = forget_scaled(tensor)
+        if scaled is None:
+            return None
+        loss = Loss(scaled[1], ledger.scaler_name(scaled[2]), scaled[3])
+    return ledger, stepper, marks, loss
 
 
 def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
@@ -72,6 +98,8 @@ def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
 
 
 def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
+    if not found:
+        return
     for ledger, marks in seen:
         ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
 
@@ -87,8 +115,6 @@ def _values(args: Any, kwargs: Any) -> list[tuple[Any, Scaled | None]]:
     tensors = args[0] if args else kwargs.get("tensors")
     grads = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
     if isinstance(tensors, Tensor):
-        if grads is None and not some_scaled() and tensors.is_cpu and not tensors.ndim:
-            return [(float(tensors.item()), None)]  # the common case first: this runs every step
         one = _value(tensors, grads)
         return [] if one is None else [one]
     tensors = tuple(tensors or ())

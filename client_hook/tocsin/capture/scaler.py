@@ -170,7 +170,7 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
         return
     stepper.open = True
     stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
-    stepper.found_inf = found_inf_of(scaler, optimizer)
+    stepper.ask = functools.partial(found_inf_of, scaler, optimizer)
 
 
 def found_inf_of(scaler: Any, optimizer: Any) -> Any:
@@ -181,8 +181,8 @@ def found_inf_of(scaler: Any, optimizer: Any) -> Any:
     states = getattr(scaler, "_per_optimizer_states", None)
     if not states or id(optimizer) not in states:
         return None
-    flags = [read(flag) for flag in states[id(optimizer)].get("found_inf_per_device", {}).values()]
-    flags = [flag for flag in flags if flag is not None]
+    found = states[id(optimizer)].get("found_inf_per_device", {})
+    flags = [flag for flag in map(read, found.values()) if flag is not None]
     if not flags:
         return None
     if all(type(flag) is float for flag in flags):
@@ -288,7 +288,7 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         before = None
         try:
-            before = _host_scale(self)
+            before = _before_update(self)
         except Exception as error:
             patching.trouble("before update", error)
         _updating.add(id(self))  # an overriding method calls ours again through super()
@@ -303,6 +303,14 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return update
+
+
+def _before_update(scaler: Any) -> Any:
+    """The scale; and what unscaled gradients said, for those that nobody steps with."""
+    for ledger in patching.attached:
+        for stepper in ledger.steppers.values():
+            stepper.settle()
+    return _host_scale(scaler)
 
 
 def _host_scale(scaler: Any) -> Any:

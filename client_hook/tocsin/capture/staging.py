@@ -29,6 +29,9 @@ DRAIN_S = 1.0
 CUDA = torch.version.cuda is not None or torch.version.hip is not None
 """A build without CUDA raises when asked whether it captures a graph."""
 
+device_seen = False
+"""Whether any value was ever left on a device: until then no record is looked through for one."""
+
 _initialized: Callable[[], bool] = torch.cuda.is_initialized
 _new_event: Callable[[], Any] = torch.cuda.Event
 
@@ -64,6 +67,8 @@ def _read_tensor(value: Tensor) -> Any:
 
 def _copied(value: Tensor) -> Tensor:
     """A float32 0-dim copy on the same device, made by work queued on the current stream."""
+    global device_seen
+    device_seen = True
     return value.detach().reshape(()).to(torch.float32, copy=True)
 
 

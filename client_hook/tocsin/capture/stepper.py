@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 GROUPS = 64
@@ -30,6 +31,7 @@ class Stepper:
     """State of one optimizer since its last record. ``number`` counts its attempted steps."""
 
     __slots__ = (
+        "ask",
         "clip",
         "clips_told",
         "closure",
@@ -45,7 +47,6 @@ class Stepper:
         "lrs",
         "name",
         "names",
-        "names_told",
         "norm",
         "norm_from",
         "norm_scaled",
@@ -71,7 +72,6 @@ class Stepper:
         self.suffix = ""
         self.number = 0
         self.names: dict[Any, tuple[str, ...]] = {}
-        self.names_told: tuple[str, ...] = ()
         self.params: frozenset[int] = frozenset()
         self.params_in = -1
         self.probes: tuple[Any, ...] = ()
@@ -105,6 +105,13 @@ class Stepper:
         self.scaler: str | None = None
         self.scale: Any = None
         self.found_inf: Any = None
+        self.ask: Callable[[], Any] | None = None
+        """Where ``found_inf`` is to be had while no step asked for it."""
+
+    def settle(self) -> None:
+        """Reads ``found_inf`` while it is still there: ``update`` clears it."""
+        if self.ask is not None:
+            self.found_inf, self.ask = self.ask(), None
 
     def look(self) -> None:
         """Chooses the probes again where parameter groups were added since."""
@@ -134,9 +141,10 @@ class Stepper:
 
     def changed(self, marks: tuple[list[Any], list[int]]) -> bool:
         """Whether any probe has another gradient since ``marks``, or the same one written to."""
-        for probe, before, version in zip(self.probes, *marks, strict=True):
+        grads, versions = marks
+        for place, probe in enumerate(self.probes):
             grad = probe.grad
-            if grad is not before or (grad is not None and grad._version != version):
+            if grad is not grads[place] or (grad is not None and grad._version != versions[place]):
                 return True
         return False
 
