@@ -17,6 +17,7 @@ from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.diagnosis import explain
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SERVER
+from tocsin_server.detect.ranks import RollCall
 from tocsin_server.detect.registry import catalogue, run_rules
 from tocsin_server.detect.rule import (
     FIRING,
@@ -68,6 +69,7 @@ class _Snapshot(msgspec.Struct):
     subjects: list[Subject]
     run_rules: dict[str, SavedRule]
     newest: tuple[int, int]
+    roll: RollCall
 
 
 class _Writer:
@@ -94,6 +96,7 @@ class Engine:
         self._subjects: dict[tuple[str, str], Subject] = {}
         self._newest = (0, 0)
         """Step and time of the newest record of a primary optimizer."""
+        self._roll = RollCall()
         self._run_rules = [
             kind(self._settings.get(kind.info.id) or kind.settings_type(), run, "") for kind in run_rules()
         ]
@@ -157,26 +160,52 @@ class Engine:
         """Findings in the order of the records, those of the rules about episodes among them."""
         findings: list[Finding] = []
         place, no = 0, batch.writer.writer_no
+        if primary is not None and batch.writer.attempt_no > self._roll.attempt:
+            self._resumed(batch.writer.attempt_no, primary, findings)
+        alone = self._roll.alone(no)
         for item in spoken:
             if primary is not None:
-                place = self._rest(primary, place, item[0], findings)
+                place = self._rest(batch.writer, alone, primary, place, item[0], findings)
             findings += self._hear(no, writer, batch.seq, item)
         if primary is not None:
-            self._rest(primary, place, batch.n, findings)
+            self._rest(batch.writer, alone, primary, place, batch.n, findings)
             self._newest = (primary.step[-1], primary.time_ns[-1])
+            if alone:
+                self._roll.note(no, primary)
         return findings
 
-    def _rest(self, primary: View, place: int, row: int, findings: list[Finding]) -> int:
-        """The rules about episodes that have one open see the records before batch row ``row`` pass."""
-        if not any(rule.episode.state for rule in self._run_rules):
+    def _resumed(self, attempt: int, primary: View, findings: list[Finding]) -> None:
+        """A new attempt has begun to report."""
+        self._roll.attempt = attempt
+        at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
+        for rule in self._run_rules:
+            rule.resumed(at, attempt, self._roll.furthest)
+            findings += self._hear_run(rule)
+
+    def _rest(
+        self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
+    ) -> int:
+        """The rules about the run see the records before batch row ``row`` pass, where there is cause."""
+        if alone and not any(rule.episode.state for rule in self._run_rules):
             return bisect_left(primary.rows, row)
         while place < primary.n and primary.rows[place] < row:
             for rule in self._run_rules:
                 if rule.episode.state:
                     rule.rest(primary, place)
                     findings += self._hear_run(rule)
+            if not alone:
+                self._compared(writer, primary, place, findings)
             place += 1
         return place
+
+    def _compared(self, writer: Writer, primary: View, place: int, findings: list[Finding]) -> None:
+        """Steps of which all processes have now said their part."""
+        no, attempt, rank = writer.writer_no, writer.attempt_no, writer.rank
+        for facts in self._roll.take(no, attempt, rank, primary, place):
+            at = moment(primary.rows[place], facts.step, facts.time_ns)
+            for rule in self._run_rules:
+                rule.reported(at, facts)
+                findings += self._hear_run(rule)
 
     # Writers
 
@@ -358,7 +387,13 @@ class Engine:
             for rule in self._run_rules
         }
         body = _Snapshot(
-            VERSION, self.context.learned(), writers, list(self._subjects.values()), run_rules, self._newest
+            VERSION,
+            self.context.learned(),
+            writers,
+            list(self._subjects.values()),
+            run_rules,
+            self._newest,
+            self._roll,
         )
         return msgspec.msgpack.encode(body)
 
@@ -382,7 +417,7 @@ class Engine:
             kept = saved.run_rules.get(rule.info.id)
             if kept is not None:
                 rule.load(kept.state, kept.episode)
-        engine._newest = saved.newest
+        engine._newest, engine._roll = saved.newest, saved.roll
         engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
         return engine
 

@@ -18,6 +18,7 @@ from tocsin_server.domain import AlertState, Severity
 
 if TYPE_CHECKING:
     from tocsin_server.detect.context import RunContext
+    from tocsin_server.detect.ranks import RankFacts
     from tocsin_server.detect.view import View
     from tocsin_server.domain import RunEvent
 
@@ -287,6 +288,12 @@ class RunRule(Rule[SettingsT, StateT]):
 
     def told(self, at: View, event: RunEvent) -> None:
         """An event of the run; ``at.step[0]`` is its step, or the newest one where it has none."""
+
+    def reported(self, at: View, facts: RankFacts) -> None:
+        """Several processes said what they made of a step."""
+
+    def resumed(self, at: View, attempt: int, furthest: int) -> None:
+        """A new attempt brought its first record; ``furthest`` is the highest step of those before."""
 
     def rest(self, view: View, row: int) -> None:
         """A record passed without news, while an episode is open."""

@@ -33,6 +33,7 @@ class Watched:
         steps: Sequence[int] | None = None,
         rank: int = 0,
         attempt: int = 1,
+        process: int = 0,
         more: dict[str, Sequence[float | None]] | None = None,
         **series: Sequence[float | None],
     ) -> list[Finding]:
@@ -40,7 +41,7 @@ class Watched:
         columns = {**series, **(more or {})}
         count = len(next(iter(columns.values())))
         at = list(steps) if steps is not None else [start + every * index for index in range(count)]
-        writer = Writer("r_1", 100 * attempt + rank, attempt, rank)
+        writer = Writer("r_1", 1000 * process + 100 * attempt + rank, attempt, rank)
         found: list[Finding] = []
         for first in range(0, count, self.size):
             part = {name: values[first : first + self.size] for name, values in columns.items()}
