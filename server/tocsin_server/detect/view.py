@@ -6,6 +6,7 @@ optimizer ``D``, ``lr/g1`` is a parameter group of the primary one.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -21,7 +22,7 @@ SIGNALS = (
 
 WIDE = "*"
 """Suffix of the stream of what lies beside the optimizers' own signals."""
-BESIDE = ("val/", "nonfinite/")
+BESIDE = ("val/", "nonfinite/batch")
 """Names that begin so belong to it."""
 
 Values = list[float | None]
@@ -32,6 +33,8 @@ _GROUP = re.compile(r"(?:^|/)g\d+$")
 @lru_cache(maxsize=4096)
 def split_name(name: str) -> tuple[str, str] | None:
     """A column's base name and optimizer suffix: ``lr/D/g1`` is (``lr/g1``, ``D``). None for an extra."""
+    if name == "nonfinite/weights":
+        return name, ""
     base, _, rest = name.partition("/")
     if base not in SIGNALS:
         return None
@@ -46,12 +49,15 @@ class View:
 
     ``rows`` are their rows in the batch, ``first`` is the number of the first within the stream,
     ``before`` is step and time of the stream's record before the first, None at its beginning,
-    ``age`` counts updates since the stream began (or began anew at a seam).
+    ``age`` counts updates since the stream began (or began anew at a seam), ``rewound_from`` is the
+    furthest step before where steps have just gone back, ``steady`` says that neither the scale
+    moved nor anything overflowed.
     """
 
     __slots__ = (
         "_columns", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
-        "overflows", "rows", "scale", "scaled", "scaler", "skipped", "step", "stepped", "time_ns",
+        "overflows", "rewound_from", "rows", "scale", "scaled", "scaler", "skipped", "steady", "step",
+        "stepped", "time_ns",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +78,8 @@ class View:
         self.first = first
         self.before: tuple[int, int] | None = None
         self.first_step = first_step
+        self.rewound_from: int | None = None
+        self.steady = False
         self.loss = columns.get("loss")
         self.grad_norm = columns.get("grad_norm")
         self.scale = columns.get("scale")
@@ -105,6 +113,15 @@ class View:
         """Whether a loss scaler was seen at work at or before ``row`` (a constant 1.0 is none)."""
         return row >= self.scaled
 
+    @property
+    def calm(self) -> bool:
+        """Whether nothing is unusual: finite numbers other than 0, every update taken, a steady scale."""
+        if not self.steady or self.rewound_from is not None or "nonfinite/weights" in self._columns:
+            return False
+        if self.stepped is not None and not all(self.stepped):
+            return False
+        return _usual(self.loss) and _usual(self.grad_norm)
+
     def cut(self, start: int, stop: int, *, first: int, first_step: int) -> View:
         """The records ``start .. stop-1`` as a view of their own."""
         return View(
@@ -127,18 +144,34 @@ class View:
         return part
 
 
+Plan = tuple[tuple[tuple[str, tuple[tuple[str, str], ...]], ...], tuple[str, ...]]
+"""By suffix: base names and column names; and the columns that lie beside the optimizers' signals."""
+
+
+@lru_cache(maxsize=1024)
+def _plan(names: tuple[str, ...], components: tuple[str, ...]) -> Plan:
+    """Which column belongs where. The same for batch after batch, so it is worked out once."""
+    streams: dict[str, list[tuple[str, str]]] = {}
+    for name in names:
+        known = split_name(name)
+        if known is not None and known[1] not in components:
+            streams.setdefault(known[1], []).append((known[0], name))
+    named = tuple(name for name in names if name.startswith((*BESIDE, "loss/")))
+    return tuple((suffix, tuple(pairs)) for suffix, pairs in sorted(streams.items())), named
+
+
 def split(batch: RecordBatch, context: RunContext) -> dict[str, View]:
     """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records.
 
     Terms of a loss (``loss/<component>``) belong to no optimizer: see :func:`beside`.
     """
-    streams: dict[str, dict[str, Column]] = {}
-    for name, column in batch.columns.items():
-        known = split_name(name)
-        if known is not None and not context.is_component(known[1]):
-            streams.setdefault(known[1], {})[known[0]] = column
+    columns = batch.columns
+    streams, _ = _plan(tuple(columns), context.components)
     step, time_ns = batch.step.tolist(), batch.time_ns.tolist()
-    return {suffix: _view(step, time_ns, columns) for suffix, columns in sorted(streams.items())}
+    return {
+        suffix: _view(step, time_ns, {base: columns[name] for base, name in pairs})
+        for suffix, pairs in streams
+    }
 
 
 def beside(batch: RecordBatch, *, begun: bool) -> View | None:
@@ -147,7 +180,7 @@ def beside(batch: RecordBatch, *, begun: bool) -> View | None:
     None where there is nothing beside one optimizer's signals and there was nothing before
     (``begun``); else from the first record on that has something.
     """
-    named = [name for name in batch.columns if name.startswith(BESIDE) or name.startswith("loss/")]
+    _, named = _plan(tuple(batch.columns), ())
     if not begun and not named:
         return None
     chosen = [*named, *(name for name in ("loss", "grad_norm") if name in batch.columns)]
@@ -162,6 +195,14 @@ def beside(batch: RecordBatch, *, begun: bool) -> View | None:
     return view.cut(from_place, view.n, first=0, first_step=view.step[from_place])
 
 
+def _usual(values: Values | None) -> bool:
+    """Whether all values are there, finite and other than 0; a signal that is absent is nothing unusual."""
+    try:
+        return values is None or (math.isfinite(sum(values)) and 0.0 not in values)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
 def _first_row(column: Column) -> int:
     return int(column.at[0]) if column.at is not None and column.at.size else 0
 
@@ -174,9 +215,9 @@ def moment(row: int, step: int, time_ns: int) -> View:
 def _view(step: list[int], time_ns: list[int], columns: dict[str, Column]) -> View:
     n = len(step)
     dense = [column.at is None for column in columns.values()]
-    if all(dense):
+    if False not in dense:
         return View(range(n), step, time_ns, {base: column.v.tolist() for base, column in columns.items()})
-    if any(dense):
+    if True in dense:
         return View(range(n), step, time_ns, {base: _dense(column, n) for base, column in columns.items()})
     rows = sorted({row for column in columns.values() if column.at is not None for row in column.at.tolist()})
     place = {row: index for index, row in enumerate(rows)}

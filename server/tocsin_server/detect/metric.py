@@ -1,0 +1,43 @@
+"""Evaluation metrics: which way is better, and by how much a value is worse than the best."""
+
+from __future__ import annotations
+
+import re
+
+MAX, MIN = "max", "min"
+_MAX = frozenset(
+    {
+        "acc", "accuracy", "top", "psnr", "ssim", "bleu", "chrf", "rouge",
+        "f", "map", "ap", "miou", "iou", "dice", "auc", "auroc",
+        "recall", "precision", "r", "score", "exact_match", "em", "spearman", "pearson",
+        "matthews",
+    }
+)  # fmt: skip
+_MIN = frozenset(
+    {
+        "loss", "error", "err", "wer", "cer", "ter", "per", "ppl",
+        "perplexity", "mae", "mse", "rmse", "nll", "fid", "lpips", "eer",
+        "bpb",
+    }
+)  # fmt: skip
+
+
+def goal_of(name: str, told: str) -> str | None:
+    """``max`` or ``min`` as told, else as the name's words say; None where neither is known."""
+    if told in (MAX, MIN):
+        return told
+    words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
+    words = [re.sub(r"\d+$", "", word) for word in words]
+    if any(word in _MIN or word.endswith("loss") for word in words):
+        return MIN
+    return MAX if any(word in _MAX for word in words) else None
+
+
+def is_loss(name: str) -> bool:
+    """Whether a metric is a loss on held-out data: compared with the training loss, not judged by itself."""
+    return "loss" in name.lower() or re.split(r"[^a-z0-9]+", name.lower())[-1] in ("nll", "ppl", "perplexity")
+
+
+def is_decibel(name: str, unit: str) -> bool:
+    """Whether it is in dB, so that differences count and not ratios."""
+    return unit.lower() == "db" or "psnr" in name.lower() or "sdr" in name.lower()

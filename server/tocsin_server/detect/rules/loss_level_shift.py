@@ -1,0 +1,219 @@
+"""loss-level-shift: the loss jumps to a higher level and stays there (catalogue C2).
+
+Judged on medians of 16 records: each of the 13 after the jump (more than 200 records) is above each of the 13
+before, by more than a tenth. So noise of any shape is no shift: 26 medians in that order are one chance in
+ten million.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect import remedies as r
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import DATA, OPTIMISATION, RATE, Cause
+from tocsin_server.detect.rolling import middle
+from tocsin_server.detect.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.trend import Bins
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import number
+from tocsin_server.domain import Remedy, Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """10 % and 200 records as in catalogue C2; the test of order is ours."""
+
+    recover_updates: int = setting(0, "updates", "back at the level before it is recovering")
+    resolve_updates: int = setting(100, "updates", "back at the level before it is resolved")
+    recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
+    bins: int = setting(13, "bins", "of 16 records each, before and after the jump")
+    rise: float = setting(0.1, "relative", "of the new level above the old one")
+    floor: float = setting(0.02, "of the initial loss", "least height, for losses near 0")
+    back: float = setting(0.03, "relative", "of the old level within which the loss is back")
+    adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
+    brief_records: int = setting(3, "records", "at the start of an excerpt that make its level")
+    brief_rise: float = setting(1.35, "x", "that level, in two records of an excerpt in a row")
+    brief_from: int = setting(500, "steps", "into the run at which a stream must begin to be an excerpt")
+    brief_spacing: int = setting(10, "steps", "between records, at least, in an excerpt")
+    rate: float = setting(1.3, "x", "rise of the learning rate that explains a shift: info only")
+
+
+class State(RuleState):
+    """The newest bins with the learning rate of each; the level before the present shift."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 26))
+    rates: list[float] = msgspec.field(default_factory=list)
+    rate: float = 0.0
+    initial: float | None = None
+    lowest: float = math.inf
+    before: float | None = None
+    stayed: int = 0
+    brief: list[float] = msgspec.field(default_factory=list)
+    """The first losses, as long as a stream is too short for bins."""
+
+
+class LossLevelShift(Rule[Settings, State]):
+    """Warning; info where the learning rate rose with it."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-level-shift",
+        title="Loss jumped to a higher level",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "weights-reset"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state, rates = self.state, view.lr
+        for row, loss in enumerate(view.loss):
+            if rates is not None:
+                state.rate = rates[row] or state.rate
+            if loss is None or not math.isfinite(loss):
+                continue
+            if view.first_step >= self.settings.brief_from and len(state.brief) < 2 * self.settings.bins:
+                self._excerpt(view, row, loss)
+            if state.bins.push(view.step[row], loss):
+                self._bin(view, row)
+
+    def _excerpt(self, view: View, row: int, loss: float) -> None:
+        """A log that begins in the middle of a run has no time for bins: its first records are the level."""
+        state, limits = self.state, self.settings
+        state.brief.append(loss)
+        n, first = len(state.brief), state.brief[: limits.brief_records]
+        level = middle(sorted(first))
+        even = min(first) > 0 and max(first) - min(first) < 0.2 * level
+        sparse = view.age(row) >= limits.brief_spacing * (n - 1)
+        if (
+            n >= limits.brief_records + 2
+            and even
+            and sparse
+            and min(state.brief[-2:]) > limits.brief_rise * level
+        ):
+            evidence: list[Fact] = [
+                ("level before", level, f"median of {limits.brief_records} records", view.first_step),
+                ("loss", loss, "", view.step[row]),
+            ]
+            summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
+            onset = (view.step[max(row - 1, 0)], view.time_ns[max(row - 1, 0)])
+            self.ring(view, row, WARNING, onset, summary, evidence, kind="jump")
+        elif self.episode.state and state.before is None:
+            self.settle(view, row)
+
+    def _bin(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        state.rates = [*state.rates, state.rate][-2 * limits.bins :]
+        medians = state.bins.medians
+        if state.initial is None:
+            state.initial = medians[0]
+        state.lowest = min(state.lowest, medians[-1])
+        if state.before is not None:
+            self._within(view, row, state.before, medians[-1])
+        elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
+            self._judge(view, row, medians[: limits.bins], medians[limits.bins :])
+
+    def _judge(self, view: View, row: int, before: list[float], after: list[float]) -> None:
+        state, limits = self.state, self.settings
+        if min(after) <= max(before):
+            return
+        old, new = middle(sorted(before)), middle(sorted(after))
+        if new - old <= self._least(old):
+            return
+        state.before, state.stayed = old, 0
+        rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
+            state.rates[: limits.bins]
+        )
+        onset = (state.bins.steps[limits.bins], view.time_ns[row])
+        evidence: list[Fact] = [
+            ("level before", old, "median of 208 records", onset[0]),
+            ("level after", new, "median of 208 records", view.step[row]),
+        ]
+        summary = f"Loss jumped {number(old)} → {number(new)} and stays there"
+        self.ring(
+            view, row, INFO if rose else WARNING, onset, summary, evidence, kind="rate" if rose else "jump"
+        )
+
+    def _least(self, old: float) -> float:
+        """The least height of a shift: relative to the level, or to how far the loss has come, if it
+        is not positive.
+        """
+        state, limits = self.state, self.settings
+        initial = state.initial or 0.0
+        if state.lowest > 0:
+            return max(limits.rise * old, limits.floor * initial)
+        return limits.rise * max(abs(old), initial - state.lowest)
+
+    def _within(self, view: View, row: int, before: float, median: float) -> None:
+        state, limits = self.state, self.settings
+        state.stayed += 1
+        if median <= before + limits.back * abs(before) or state.stayed >= limits.adopt:
+            self.settle(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+        if not self.episode.state:
+            state.before = None
+            state.bins.medians, state.bins.steps, state.rates = [], [], []
+
+
+def _rate(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "rate":
+        return None
+    return Cause("rate-rose", "The learning rate rose there: a higher rate holds the loss at a higher level.",
+                 "a learning rate that rose", (r.CHECK_SCHEDULE, r.lower_lr(case, 2.0)),
+                 "The loss stays at the higher level after the rate has fallen again.")  # fmt: skip
+
+
+def _data(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+        return None
+    return Cause(
+        "other-data",
+        "Nothing else changed in the records at that step: other data (a new shard or mix, longer "
+        "sequences, another "
+        "augmentation), or weights that were damaged by one update.",
+        "other data from there on",
+        (
+            Remedy("Compare what the loader gave before and after that step."),
+            r.go_back(case),
+            r.SKIP_DATA,
+            r.clip(case),
+        ),
+        "The loss of a fixed batch, under the weights from before and after, is the same.",
+    )
+
+
+def _damaged(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+        return None
+    return Cause(
+        "damaged",
+        "One update damaged the weights.",
+        "one update that damaged the weights",
+        (r.go_back(case),),
+        "The weights from before the step give the same loss.",
+    )
+
+
+RULE = LossLevelShift
+CAUSES = ((RATE, _rate), (DATA, _data), (OPTIMISATION, _damaged))

@@ -1,0 +1,177 @@
+"""loss-oscillation: the loss swings to and fro around its level (catalogue C8).
+
+Batch noise has no memory: a swing shows in the autocorrelation, negative at half its period and
+positive at the whole. Told as info, for data sets in turn and cyclic rates do the same; a warning
+where the swings grow and the level does not fall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect import remedies as r
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import DATA, OPTIMISATION, Cause
+from tocsin_server.detect.rolling import MAD_TO_SIGMA, middle
+from tocsin_server.detect.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.trend import Bins, autocorrelation
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import number
+from tocsin_server.domain import Remedy, Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """The autocorrelations are ours: those of noise alone have a spread of 0.06 (fast) and 0.12 (slow)."""
+
+    recover_updates: int = setting(0, "updates", "without a swing before it is recovering")
+    resolve_updates: int = setting(0, "updates", "without a swing before it is resolved")
+    recover_records: int = setting(3, "windows", "of 256 records without a swing that are needed")
+    window: int = setting(256, "records", "judged together, for swings of a few records")
+    bins: int = setting(64, "bins", "of 16 records judged together, for slow swings")
+    against: float = setting(-0.5, "autocorrelation", "at half a period, at most")
+    along: float = setting(0.4, "autocorrelation", "at a whole period, at least")
+    height: float = setting(0.1, "of the level", "of the swings, at least")
+    grown: float = setting(1.5, "x", "height of the swings four windows before: warning")
+
+
+class State(RuleState):
+    """The last losses, their medians, and height and level of the last windows."""
+
+    last: list[float] = msgspec.field(default_factory=list)
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 64))
+    rates: list[float] = msgspec.field(default_factory=list)
+    heights: list[float] = msgspec.field(default_factory=list)
+    levels: list[float] = msgspec.field(default_factory=list)
+    since: int = 0
+
+
+class LossOscillation(Rule[Settings, State]):
+    """Info; warning where the swings grow."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-oscillation",
+        title="Loss swings to and fro",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-saturated"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state, limits = self.state, self.settings
+        for row, loss in enumerate(view.loss):
+            if loss is None or not math.isfinite(loss):
+                continue
+            if not state.last:
+                state.since = view.step[row]
+            state.last.append(loss)
+            state.bins.push(view.step[row], loss)
+            if len(state.last) >= limits.window:
+                rate = view.lr[row] if view.lr is not None else None
+                state.rates = [*state.rates, rate or 0.0][-5:]
+                self._judge(view, row)
+                state.last = []
+
+    def _judge(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        level = middle(sorted(state.last))
+        height = _spread(state.last)
+        state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
+        period = self._period(state.last, range(1, 5), 1)
+        if period is None and len(state.bins.medians) >= limits.bins:
+            period = self._period(state.bins.medians, range(2, 17), 16)
+            height = _spread(state.bins.medians)
+        if period is None or height < limits.height * abs(level):
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        self._ring(view, row, period, height, level)
+
+    def _period(self, values: Sequence[float], halves: range, size: int) -> int | None:
+        """Records of a swing, where half a period is one of ``halves`` (in units of ``size`` records)."""
+        centre, spread = middle(sorted(values)), 4 * _spread(values)
+        clipped = [min(max(value, centre - spread), centre + spread) for value in values]
+        half = min(halves, key=lambda lag: autocorrelation(clipped, lag))
+        against, along = autocorrelation(clipped, half), autocorrelation(clipped, 2 * half)
+        return 2 * half * size if against <= self.settings.against and along >= self.settings.along else None
+
+    def _ring(self, view: View, row: int, period: int, height: float, level: float) -> None:
+        state, limits = self.state, self.settings
+        before = state.heights[0]
+        grown = (
+            len(state.heights) == 5 and state.heights[-1] > limits.grown * before and level >= state.levels[0]
+        )
+        cycle = min(state.rates) > 0 and max(state.rates) > 1.3 * min(state.rates) and period > 64
+        turns = period == 2
+        severity = WARNING if grown and not cycle and not turns else INFO
+        evidence: list[Fact] = [
+            ("period", float(period), "records", view.step[row]),
+            ("height", height, "robust sigma", view.step[row]),
+            ("height before", before, "robust sigma", None),
+            ("level", level, "median of 256 records", view.step[row]),
+        ]
+        summary = f"Loss swings by {number(height)} around {number(level)} with a period of {period} records"
+        kind = "rate" if cycle else "turns" if turns else "swing"
+        onset = (state.since, view.time_ns[row])
+        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+
+
+def _spread(values: Sequence[float]) -> float:
+    centre = middle(sorted(values))
+    return MAD_TO_SIGMA * middle(sorted(abs(value - centre) for value in values))
+
+
+def _turns(case: Case) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.verdict.kind == "swing":
+        return None
+    by_rate = case.verdict.kind == "rate"
+    return Cause(
+        "by-plan",
+        "The learning rate swings with it." if by_rate else
+        "Every other record is higher: likely two data sets, tasks or micro-batches in turn.",
+        "data sets or tasks in turn",
+        (Remedy("Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"),),
+        "All batches are drawn from one shuffled set.",
+    )  # fmt: skip
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.verdict.kind == "rate":
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    return Cause(
+        "rate-high",
+        f"Likely a learning rate{rate} or momentum at the edge of what is stable: each update overshoots.",
+        "a learning rate or momentum at the edge of what is stable",
+        (
+            r.lower_lr(case, 2.0),
+            Remedy("A larger batch or gradient accumulation, and an average of the weights (EMA)."),
+        ),
+        "At half the rate the swings are as high.",
+    )
+
+
+RULE = LossOscillation
+CAUSES = ((DATA, _turns), (OPTIMISATION, _why))

@@ -1,0 +1,134 @@
+"""plateau: the loss has stopped falling well before the end, though the rate is still high (catalogue C6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.detect import remedies as r
+from tocsin_server.detect.case import Case
+from tocsin_server.detect.cause import OPTIMISATION, Cause
+from tocsin_server.detect.rule import INFO, Fact, Rule, RuleInfo, RuleSettings, RuleState, describe, setting
+from tocsin_server.detect.trend import Bins
+from tocsin_server.detect.view import View
+from tocsin_server.detect.wording import count, number
+from tocsin_server.domain import Remedy, Severity
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """As torch's ReduceLROnPlateau, with a patience that follows the length of the run."""
+
+    recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
+    resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
+    recover_records: int = setting(1, "records", "after a new best that are needed")
+    patience: int = setting(1000, "records", "without a new best, at least")
+    share: float = setting(0.25, "of the run so far", "without a new best, at least")
+    better: float = setting(0.005, "relative", "below the best that makes a new one")
+    rate: float = setting(
+        0.5, "of the peak", "of the learning rate: below it a plateau is the schedule's end"
+    )
+    converged: float = setting(0.02, "of the initial loss", "below which there is nothing more to fall")
+
+
+class State(RuleState):
+    """Best median so far and where; peak and present learning rate."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(50, 1))
+    n: int = 0
+    initial: float | None = None
+    best: float = math.inf
+    best_n: int = 0
+    best_at: tuple[int, int] = (0, 0)
+    peak: float = 0.0
+    rate: float = 0.0
+
+
+class Plateau(Rule[Settings, State]):
+    """Info only: runs with a constant rate all come to a plateau in the end."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="plateau",
+        title="Loss has stopped falling",
+        severity=Severity.INFO,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        state = self.state
+        if view.loss is None:
+            return
+        for rate in view.lr or ():
+            if rate is not None and math.isfinite(rate):
+                state.peak, state.rate = max(state.peak, rate), rate
+        for row, loss in enumerate(view.loss):
+            if loss is None or not math.isfinite(loss):
+                continue
+            state.n += 1
+            if state.bins.push(view.step[row], loss):
+                self._judge(view, row, state.bins.medians[-1])
+
+    def _judge(self, view: View, row: int, level: float) -> None:
+        state, limits = self.state, self.settings
+        if state.initial is None:
+            state.initial = level
+        if level < state.best - limits.better * abs(state.best) or state.best == math.inf:
+            state.best, state.best_n = level, state.n
+            state.best_at = (view.step[row], view.time_ns[row])
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        waited = state.n - state.best_n
+        if waited >= max(limits.patience, limits.share * state.n) and self._matters(state.initial):
+            self._ring(view, row, waited)
+
+    def _matters(self, initial: float) -> bool:
+        state, limits = self.state, self.settings
+        converged = 0 <= state.best < limits.converged * abs(initial)
+        ended = state.peak > 0 and state.rate < limits.rate * state.peak
+        return not converged and not ended
+
+    def _ring(self, view: View, row: int, waited: int) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("best loss", state.best, "median of 50 records", state.best_at[0]),
+            ("records since", float(waited), "records", None),
+        ]
+        if state.peak:
+            evidence.append(("learning rate", state.rate, "", view.step[row]))
+        since = count(view.step[row] - state.best_at[0], "step")
+        summary = f"Loss has not been below {number(state.best)} for {since}"
+        self.ring(view, row, INFO, state.best_at, summary, evidence)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "plateau":
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    return Cause(
+        "rate-high",
+        f"Likely the learning rate{rate}: it keeps the loss above what a lower one would reach. It "
+        "may also be all "
+        "that model and data give.",
+        "a learning rate that is still too high",
+        (
+            Remedy("Let the rate fall where the loss no more does.",
+                   "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, "
+                   "patience=5)"),
+            r.lower_lr(case, 3.0),
+        ),
+        "The loss stays the same at a third of the rate.",
+    )  # fmt: skip
+
+
+RULE = Plateau
+CAUSES = ((OPTIMISATION, _why),)
