@@ -7,7 +7,7 @@ diagnosis. Both hold one batch of records at a time, whatever the length of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -139,12 +139,19 @@ class Judged:
 
 
 class Judge:
-    """Engine and alert book over what a replay yields; keeps the alerts that fired."""
+    """Engine and alert book over what a replay yields; keeps the alerts that fired.
+
+    A launch from the first step on is judged as a run of its own: nobody knows whether the one
+    before it failed or was merely ended, and a file with several is no loop of restarts.
+    """
 
     def __init__(self, context: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
-        self._engine = Engine(context, settings)
-        self._book = AlertBook(context.run_id)
+        self._context = context
+        self._settings = settings
+        self._told: list[RunEvent] = []
+        self._attempt = 1
         self._fired: dict[str, Alert] = {}
+        self._begin()
         self.left_out = 0
 
     @property
@@ -155,13 +162,25 @@ class Judge:
     def take(self, heard: RecordBatch | RunEvent) -> list[Finding]:
         """What the rules have to say of a batch or an event."""
         if isinstance(heard, RunEvent):
+            self._told.append(heard)
             findings = self._engine.observe_event(heard)
         else:
+            if heard.writer.attempt_no > self._attempt:
+                self._attempt = heard.writer.attempt_no
+                self._begin()
             findings = self._engine.observe(heard)
         for finding in findings:
             for transition in self._book.apply(finding, finding.time_ns):
                 self._keep(transition.alert)
         return findings
+
+    def _begin(self) -> None:
+        """Rules without a past, that know what was told of the file's names."""
+        run_id = self._context.run_id if self._attempt == 1 else f"{self._context.run_id}#{self._attempt}"
+        self._engine = Engine(replace(self._context, run_id=run_id), self._settings)
+        self._book = AlertBook(run_id)
+        for event in self._told:
+            self._engine.observe_event(event)
 
     def _keep(self, alert: Alert) -> None:
         if alert.fired_ns is None:

@@ -15,6 +15,8 @@ def is_coarse(line: str) -> bool:
     ``0.000002`` may stand for anything from 1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0.
     A number that Python wrote in full is none of these: it would be ``2e-06`` and ``0.0``.
     """
+    if "0.0" not in line:
+        return False
     return any(_is_coarse(text, decimals) for text, decimals in _FIXED.findall(line))
 
 

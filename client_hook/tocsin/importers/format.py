@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Protocol
 
 from .clock import rank_of, stamp_ns
@@ -12,6 +13,10 @@ from .digits import is_coarse
 from .items import Parsed, Row
 from .lines import Lines
 from .phrases import said
+
+
+ENOUGH = 50
+"""Of a format's lines so many are counted at most."""
 
 
 class Reader(Protocol):
@@ -94,9 +99,12 @@ class TextReader:
 def _dated(item: Parsed, line: str) -> Parsed:
     if not isinstance(item, Row):
         return item
-    time_ns = item.time_ns if item.time_ns is not None else stamp_ns(line)
-    rank = item.rank if item.rank is not None else rank_of(line)
-    return replace(item, time_ns=time_ns, rank=rank, coarse=is_coarse(line))
+    if item.time_ns is None:
+        item.time_ns = stamp_ns(line)
+    if item.rank is None:
+        item.rank = rank_of(line)
+    item.coarse = is_coarse(line)
+    return item
 
 
 def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
@@ -105,6 +113,7 @@ def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
     def sniff(head: Head) -> int:
         judge = parser()
         found = (judge.parse(line, number) for number, line in enumerate(head.lines, 1))
-        return sum(isinstance(item, Row) for items in found for item in items)
+        rows = (item for items in found for item in items if isinstance(item, Row))
+        return sum(1 for _ in islice(rows, ENOUGH))
 
     return Format(name, order, sniff, lambda: TextReader(parser()))

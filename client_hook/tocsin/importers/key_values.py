@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from .format import line_format
 from .items import Parsed, Row
@@ -66,7 +67,8 @@ class KeyValueParser:
 
     def _place(self, row: Row, line: str) -> None:
         epoch, step, batch = _EPOCH.search(line), _STEP.search(line), _BATCH.search(line)
-        bar, at = _BAR.search(line), _AT.search(line)
+        bar = _BAR.search(line) if "/" in line else None
+        at = _AT.search(line) if "@" in line else None
         if epoch is not None:
             row.epoch = self._epoch = float(epoch[1])
             row.epochs = float(epoch[2]) if epoch[2] else None
@@ -120,6 +122,7 @@ def _values(row: Row, line: str) -> list[str]:
     return nulls
 
 
+@lru_cache(maxsize=4096)
 def _name(key: str) -> str | None:
     """What of ``key`` (up to four words) is the name: the longest end of it that is one of ours."""
     words = key.split(" ")

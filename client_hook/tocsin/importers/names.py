@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 SERIES_LIMIT = 400
 """A file may have so many different names; later ones are left out and counted."""
@@ -103,6 +104,7 @@ _DERIVED = {
 }
 
 
+@lru_cache(maxsize=4096)
 def normal(name: str) -> str:
     """``name`` in one spelling: lower case, words joined by ``_``, no brackets or quotes."""
     name = name.strip().strip("'\"#*").strip().lower()
@@ -112,6 +114,7 @@ def normal(name: str) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def alias(name: str, *, evaluation: bool = False) -> Alias | None:
     """Our name for ``name`` and its rank; None for what is no signal of ours."""
     if name.startswith("lr-"):
