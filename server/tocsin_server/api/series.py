@@ -9,11 +9,12 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import Names, known_run, names_of
+from tocsin_server.api.query import Names, names_of
 from tocsin_server.api.shapes import Packed
-from tocsin_server.responses import ExactJSON
+from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import SeriesAnswer, SeriesLayer
+from tocsin_server.store.run_rows import is_there
 
 router = APIRouter(tags=["series"], responses=PROBLEMS)
 
@@ -65,11 +66,12 @@ def series(
     x: Literal["step", "time"] = "step",
 ) -> ExactJSON:
     """Series of a run between two steps (times in Unix ms where x is time), at most ``buckets`` items."""
-    reader = services_of(request).reader
+    services = services_of(request)
+    with services.database.reader.begin() as connection:
+        if not is_there(connection, run_id):  # rows of a deleted one may still be on their way out
+            raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     wanted = names_of(names) or VITAL_SIGNS
-    answer = reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)
-    if answer.cursor < 0:
-        known_run(reader, run_id)
+    answer = services.reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)
     return ExactJSON(series_reply(answer))
 
 

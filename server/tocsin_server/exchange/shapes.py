@@ -110,7 +110,7 @@ def checked(item: Item, shape: type[_Row], place: str) -> Item:
     try:
         msgspec.convert(item, shape)
     except msgspec.ValidationError as error:
-        text = str(error)
+        text = str(error).replace("`", "")
         expected, _, got = text.partition(", got ")
-        raise BundleError(place, expected.removeprefix("Expected ").replace("`", ""), got or text) from error
+        raise BundleError(place, expected.removeprefix("Expected "), got or text) from error
     return item

@@ -31,6 +31,11 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]
     return [_facts(row, attempts.get(row.id, 0)) for row in connection.execute(query)]
 
 
+def is_there(connection: Connection, run_id: str) -> bool:
+    """Whether there is such a run."""
+    return connection.execute(select(run.c.id).where(run.c.id == run_id)).first() is not None
+
+
 def read_run(connection: Connection, run_id: str) -> RunFacts | None:
     """One run with its attempts, writers and series, the tail counted in."""
     row = connection.execute(select(run).where(run.c.id == run_id)).first()

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select, text
 
-from tests.server.store.conftest import Admit, batch, sealed
+from tests.server.store.conftest import Admit, batch, hello, sealed
 from tocsin_server.domain import (
     Alert,
     AlertState,
     Diagnosis,
     Evidence,
     Intake,
+    RecordBatch,
     RuleSnapshot,
     RunEvent,
     RunState,
@@ -28,11 +29,13 @@ from tocsin_server.domain import (
 )
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
+from tocsin_server.store.registry import Registered, register
 from tocsin_server.store.tables import metadata, run
 from tocsin_server.store.writer import StoreWriter
 
 QUIET_NAN, SIGNALLING_NAN = (
-    struct.unpack("<d", bits.to_bytes(8, "little"))[0] for bits in (0x7FF8_0000_0000_BEEF, 0x7FF0_0000_0000_0001)
+    struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    for bits in (0x7FF8_0000_0000_BEEF, 0x7FF0_0000_0000_0001)
 )
 NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324, 0.1, 1.7e308]
 """What must come through bit by bit; two NaNs have payloads."""
@@ -63,6 +66,24 @@ def tell_all(
     _wait_for_latest(database, run_id)
 
 
+def tell_all_to(database: Database, run_id: str = "r1") -> None:
+    """The same with a writer of its own, for what is made once for many tests."""
+    store = StoreWriter(database, interval_s=0.005)
+    store.start()
+
+    def admit(run: str, **more: Any) -> Registered:
+        return store.call(lambda connection: register(connection, hello(run, **more), 2_000)).result(30)
+
+    def put(*batches: RecordBatch) -> None:
+        for one in batches:
+            store.submit(Intake(one.run_id, batch=one))
+
+    try:
+        tell_all(database, store, admit, put, run_id)
+    finally:
+        store.stop(10.0)
+
+
 def _wait_for_latest(database: Database, run_id: str) -> None:
     """Newest values follow within a second."""
     ends = time.monotonic() + 60
@@ -84,7 +105,12 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
         Transition(over, AlertState.FIRING, 500),
         Transition(open_one, None, 411),
     )
-    ended = {"state": RunState.FAILED, "ended_ns": 10**18 + 5, "error": {"type": "Oops"}, "board": {"arrival": 1}}
+    ended = {
+        "state": RunState.FAILED,
+        "ended_ns": 10**18 + 5,
+        "error": {"type": "Oops"},
+        "board": {"arrival": 1},
+    }
     snapshot = RuleSnapshot(run_id, 5003, b"\x00rules\xff")
     store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
     store.call(lambda connection: None).result(60)
