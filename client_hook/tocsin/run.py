@@ -139,17 +139,18 @@ class Run:
     def step(self, loss: Any = None, *, step: int | None = None, **values: Any) -> None:
         """One step said by the script itself: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
 
-        From the first call on the run's automatic records stop, so no step comes twice.
+        From the first call on the run's automatic records stop, so no step comes twice. Where one
+        step was captured before that call, it is the same step: only what is new of it is added.
         """
         watch = self._watch
         if watch.off:
             return
         try:
-            if self._ledger is not None:
-                self._hush()
-            self._step = self._step + 1 if step is None else int(step)
             if loss is not None:
                 values = {"loss": loss, **values}
+            if self._ledger is not None and not self._ledger.quiet:
+                values = self._hush(step, values)
+            self._step = self._step + 1 if step is None else int(step)
             now, paused = watch.now_ns(), watch.paused_ns
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
@@ -158,11 +159,15 @@ class Run:
         except Exception as error:
             watch.trouble("step", error)
 
-    def _hush(self) -> None:
-        if not self._ledger.quiet:
-            self._step = max(self._step, self._ledger.step)
-            self._ledger.quiet = True
-            self._watch.names.clear()
+    def _hush(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
+        """Ends the automatic records; returns what is to be said of this step."""
+        ledger, captured = self._ledger, self._watch.captured
+        primary = ledger.primary
+        same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
+        self._step = max(self._step, ledger.step - 1 if same else ledger.step)
+        ledger.quiet = True
+        self._watch.names.clear()
+        return {name: value for name, value in values.items() if name not in captured} if same else values
 
     def evaluate(
         self,

@@ -88,6 +88,30 @@ def test_explicit_steps_replace_the_automatic_ones() -> None:
     assert [step for step, _ in outbox.series("step_time")] == [1, 100]
 
 
+def test_an_explicit_step_after_a_captured_one_is_the_same_step() -> None:
+    """``optimizer.step(); run.step(loss=...)`` counts from 0, and capture's step 0 is not said twice."""
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    with watched() as (run, outbox):
+        for index in range(3):
+            loss = model(torch.ones(2)).sum()
+            loss.backward()
+            optimizer.step()
+            run.step(loss=loss, extra=index)
+            losses.append((index, loss.item()))
+    assert outbox.series("loss") == losses
+    assert outbox.series("extra") == [(0, 0.0), (1, 1.0), (2, 2.0)]
+
+
+def test_explicit_steps_go_on_after_a_captured_warm_up() -> None:
+    """Several captured steps before the first explicit one were steps of their own."""
+    with watched() as (run, outbox):
+        plain(Truth())
+        run.step(loss=2.5)
+    assert outbox.series("loss")[-2:] == [(39, pytest.approx(outbox.series("loss")[-2][1])), (40, 2.5)]
+
+
 def test_explicit_steps_need_no_torch() -> None:
     """With ``patch=False`` nothing is captured, and the script's own steps are."""
     with watched(patch=False, start_step=5) as (run, outbox):
