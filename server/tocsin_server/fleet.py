@@ -10,13 +10,14 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tocsin.protocol import Alive
 from tocsin_server import exactjson
-from tocsin_server.domain import F64, Alert, RecordBatch, RunState, Severity
+from tocsin_server.domain import Alert, Column, RecordBatch, RunState, Severity
 from tocsin_server.sparks import SHORT, Spark
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
@@ -70,20 +71,34 @@ class RunBoard:
 
     def take(self, batch: RecordBatch, now_ns: int) -> None:
         """Takes the records of ``batch``, which arrived at ``now_ns``, in."""
+        few = batch.step.tolist() if batch.n <= SHORT else None
         for name, column in batch.columns.items():
-            base, _, suffix = name.partition("/")
+            base, plain = _kind(name)
             if base in VITALS:
-                self._counts.nonfinite += _nonfinite(column.v)
-                if not suffix:
-                    steps = batch.step if column.at is None else batch.step[column.at]
-                    self.sparks.setdefault(name, Spark()).take(steps, column.v)
+                self._take_vital(name if plain else None, batch, column, few)
             elif base == "skipped":
                 self._counts.skipped += column.v.tolist().count(1.0)
         if batch.n and batch.writer.attempt_no >= self._counts.attempt:
-            self._newest(batch, now_ns)
+            self._newest(batch, max(few) if few else int(batch.step.max()), now_ns)
 
-    def _newest(self, batch: RecordBatch, now_ns: int) -> None:
-        counts, step = self._counts, int(batch.step.max())
+    def _take_vital(
+        self, spark: str | None, batch: RecordBatch, column: Column, few: list[int] | None
+    ) -> None:
+        """Counts a vital sign's faults and draws it; ``few``: the steps where a plain loop beats numpy."""
+        if few is None:
+            self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
+            if spark:
+                steps = batch.step if column.at is None else batch.step[column.at]
+                self.sparks.setdefault(spark, Spark()).take(steps, column.v)
+            return
+        values = column.v.tolist()
+        self._counts.nonfinite += len(values) - sum(map(math.isfinite, values))
+        if spark:
+            chosen = few if column.at is None else [few[row] for row in column.at.tolist()]
+            self.sparks.setdefault(spark, Spark()).take_few(chosen, values)
+
+    def _newest(self, batch: RecordBatch, step: int, now_ns: int) -> None:
+        counts = self._counts
         if batch.writer.attempt_no > counts.attempt:
             counts.attempt, counts.last_step = batch.writer.attempt_no, None
             self._pace.clear()
@@ -214,10 +229,11 @@ class RunBoard:
         return board
 
 
-def _nonfinite(values: F64) -> int:
-    if values.size <= SHORT:  # a plain loop beats numpy here
-        return sum(not math.isfinite(value) for value in values.tolist())
-    return values.size - int(np.isfinite(values).sum())
+@lru_cache(maxsize=4096)
+def _kind(name: str) -> tuple[str, bool]:
+    """What a series is before its suffix (``grad_norm/D``), and whether it has none."""
+    base, _, suffix = name.partition("/")
+    return base, not suffix
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ MOST_RECORDS = 1 << 20
 MOST_SENTENCES = 8
 """Refusals told of one message; the others are counted in the last one."""
 MOST_TAGS = 64
+SHORT = 64
+"""Up to so many numbers a plain loop beats numpy."""
 RUN_ID = re.compile(r"[A-Za-z0-9._:-]+")
 """A run id stands in addresses and file names."""
 PLAIN_NAME = "a name of 1 to {} bytes without control characters"
@@ -117,10 +119,18 @@ def _misshapen(message: Records) -> Refused | None:
     for name, body in (("step", message.step), ("t", message.t)):
         if len(body) != 8 * n:
             return _refused("records", "bad-batch", f"{name} of {8 * n} bytes", f"{len(body)} bytes", seq)
-    times = np.frombuffer(message.t, "<i8")
-    if int(times.min()) < 0 or int(times.max()) >= HIGHEST:
-        return _refused("records", "bad-batch", "times in Unix ns", f"{times.min()} to {times.max()}", seq)
+    earliest, newest = _ends(np.frombuffer(message.t, "<i8"))
+    if earliest < 0 or newest >= HIGHEST:
+        return _refused("records", "bad-batch", "times in Unix ns", f"{earliest} to {newest}", seq)
     return None
+
+
+def _ends(numbers: I64) -> tuple[int, int]:
+    """Lowest and highest of ``numbers`` [n], n > 0."""
+    if numbers.size <= SHORT:
+        few = numbers.tolist()
+        return min(few), max(few)
+    return int(numbers.min()), int(numbers.max())
 
 
 def _refused(scope: str, code: str, expected: str, got: str, seq: int | None = None) -> Refused:
@@ -183,8 +193,10 @@ def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None
     return Column(np.frombuffer(body.v, "<f8"), at)
 
 
-def _sound_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_], list[Refused]]:
-    """Which rows are new and not negative [n], and the refusal of the negative ones."""
+def _sound_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_] | None, list[Refused]]:
+    """Which rows are new and not negative [n] (None: all), and the refusal of the negative ones."""
+    if seq > after and _ends(step)[0] >= 0:
+        return None, []
     keep = np.arange(seq, seq + step.size) > after
     negative = keep & (step < 0)
     if not negative.any():
@@ -198,12 +210,12 @@ def _kept(
     message: Records,
     step: I64,
     columns: dict[str, Column],
-    keep: NDArray[np.bool_],
+    keep: NDArray[np.bool_] | None,
     offset_ns: int,
     refused: list[Refused],
 ) -> Sound:
     last, time_ns = message.seq + message.n - 1, np.frombuffer(message.t, "<i8") + offset_ns
-    if keep.all():
+    if keep is None or keep.all():
         return Sound(message.seq, last, message.n, step, time_ns, columns, tuple(refused))
     rows = np.flatnonzero(keep)
     if not rows.size:

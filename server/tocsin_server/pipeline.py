@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,16 @@ from tocsin_server import intake
 from tocsin_server.active import ActiveRun, Done, WriterState
 from tocsin_server.admission import Admission
 from tocsin_server.commits import Commit, Commits, Pressure
-from tocsin_server.domain import Finding, Intake, RecordBatch, RunEvent, RunState, Writer
+from tocsin_server.domain import (
+    Finding,
+    Intake,
+    RecordBatch,
+    RuleSnapshot,
+    RunEvent,
+    RunState,
+    Transition,
+    Writer,
+)
 from tocsin_server.errors import TocsinError
 from tocsin_server.hub import Hub
 from tocsin_server.roster import Roster
@@ -139,8 +148,7 @@ class Pipeline:
         transitions = run.take_batch(batch, now_ns) if batch else ()
         whole = batch is not None and batch.seq + batch.n - 1 == sound.last_seq
         refused_to = None if whole else (state.writer, sound.last_seq)
-        made = Intake(run.id, batch=batch, refused_to_seq=refused_to, transitions=transitions)
-        self._submit(run, made, state)
+        self._submit(run, state, batch=batch, refused_to_seq=refused_to, transitions=transitions)
 
     def _notice(self, state: WriterState, sound: intake.Sound) -> list[Refused]:
         notice = state.order.notice(sound)
@@ -156,7 +164,7 @@ class Pipeline:
         last = message.seq + message.n - 1
         if message.seq >= 0 and 0 < message.n <= intake.MOST_RECORDS and state.seq < last < intake.HIGHEST:
             state.seq = last
-            self._submit(run, Intake(run.id, refused_to_seq=(writer, last)), state)
+            self._submit(run, state, refused_to_seq=(writer, last))
         self._await(state, done)
 
     def accept_event(self, writer: Writer, message: Event, done: Done) -> list[Refused]:
@@ -190,8 +198,7 @@ class Pipeline:
         now_ns = self._heard(run)
         event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data)
         transitions = run.take_event(event, now_ns)
-        made = Intake(run.id, event=event, transitions=transitions, changes=changes or {})
-        self._submit(run, made, state, save=bool(changes))
+        self._submit(run, state, event=event, transitions=transitions, changes=changes)
 
     def alive(self, writer: Writer, message: Alive) -> None:
         """The process lives, even if no step advances."""
@@ -272,7 +279,7 @@ class Pipeline:
         if changes and "state" in changes:
             run.board.card.state = RunState(changes["state"])
         if transitions or changes:
-            self._submit(run, Intake(run_id, transitions=transitions, changes=changes or {}), None)
+            self._submit(run, None, transitions=transitions, changes=changes)
 
     def tidy(self, now_ns: int) -> None:
         """Lets ended runs go from memory, their rows stay in the fleet; and writers that are gone."""
@@ -301,21 +308,35 @@ class Pipeline:
             raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
         return run, state
 
-    def _submit(self, run: ActiveRun, made: Intake, state: WriterState | None, *, save: bool = False) -> None:
-        now_ns = self.clock()
-        settings = self.settings
-        after_ns = int(settings.snapshot_s * 1e9)
-        snapshot = run.snapshot(now_ns, records=settings.snapshot_records, after_ns=after_ns, anyway=save)
-        changes = dict(made.changes)
-        if snapshot is not None:
-            changes["board"] = run.saved
-        seq, event = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
-        commit = Commit(run, state, run.arrival, seq, event, made.transitions)
+    def _submit(
+        self,
+        run: ActiveRun,
+        state: WriterState | None,
+        *,
+        batch: RecordBatch | None = None,
+        event: RunEvent | None = None,
+        refused_to_seq: tuple[Writer, int] | None = None,
+        transitions: tuple[Transition, ...] = (),
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Hands what must become durable together to the writer; the end of a run saves its rules too."""
+        now_ns, snapshot, changes = self.clock(), None, changes or {}
+        saved = self._saved(run, now_ns, anyway=event is not None and bool(changes))
+        if saved is not None:
+            snapshot, changes = saved, {**changes, "board": run.saved}
+        reached = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
+        commit = Commit(run, state, run.arrival, *reached, transitions)
         done = partial(self._commits.ring, commit)
         run.pending += 1
         if self._oldest_ns is None:
             self._oldest_ns = now_ns
-        self._store.submit(replace(made, snapshot=snapshot, changes=changes, done=done))
+        made = Intake(run.id, batch, event, refused_to_seq, transitions, snapshot, changes, done)
+        self._store.submit(made)
+
+    def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:
+        settings = self.settings
+        after_ns = int(settings.snapshot_s * 1e9)
+        return run.snapshot(now_ns, records=settings.snapshot_records, after_ns=after_ns, anyway=anyway)
 
     def _await(self, state: WriterState, done: Done) -> None:
         """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
