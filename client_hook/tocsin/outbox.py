@@ -97,7 +97,8 @@ class Outbox:
         ring.commit = commit + 1
         items.append(item)
         try:
-            pack(ring.memory, at, shape, *item, commit)
+            if shape:
+                pack(ring.memory, at, shape, *item, commit)
         except Exception:
             self._keep(ring, item, commit)
 
@@ -117,6 +118,7 @@ class Outbox:
     def offer_ring(self, ring: Ring) -> None:
         """The sender's thread has made a ring; the training thread takes it at its next record."""
         self._offered = ring
+        self._ring.free = -1  # the next record takes the longer way, and the ring
 
     def take_ring(self) -> None:
         """From now on records go into the offered ring too, after those that wait already."""

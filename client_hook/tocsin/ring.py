@@ -146,12 +146,14 @@ class Ring:
 
 
 class NoRing(Ring):
-    """Where nothing outlives the process: only the numbers are counted."""
+    """Where nothing outlives the process: only the numbers are counted. Every shape needs no room."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(bytearray(0))
+        self.head = self.free = 0
+        self.shapes = _NoShapes()
 
     def admit(self, names: tuple[str, ...]) -> int:
         """There is no table."""
@@ -163,6 +165,17 @@ class NoRing(Ring):
 
     def release(self, tail: int, seq: int, events: int) -> None:
         """There is nothing."""
+
+
+class _NoShapes(dict[tuple[str, ...], Shape]):
+    """Any names: no bytes, and a packing that does nothing."""
+
+    def __missing__(self, names: tuple[str, ...]) -> Shape:
+        return (0, 0, _pack_nothing)
+
+
+def _pack_nothing(*values: Any) -> None:
+    return None
 
 
 def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import tocsin
+from tests.conftest import Tower
 from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
 from tests.hook.trainers import Script, assert_whole, bring_in, rings_of, run_script, small_disk
 from tocsin.outbox import Outbox
@@ -116,6 +118,23 @@ def test_sigkill_with_a_full_spool_disk_loses_nothing_that_the_ring_holds(
         (spool / "full").unlink()
         bring_in(spool, server.url)
         assert_whole(server.only, 6001)
+
+
+def test_kill_9_of_trainer_and_server_together(tower: Tower, spool: Path) -> None:
+    """The real server, killed first, then the trainer: started again, it gets every step, each once."""
+    script = Script(SLOWLY, tower.base, spool, environ={"TOCSIN_TOKEN": tower.token})
+    script.until(500)
+    tower.kill()
+    script.until(script.last + 500)
+    script.process.kill()
+    script.end()
+    tower.start()
+    bring_in(spool, tower.base, tower.token)
+    run = tower.run_named("n")
+    assert run is not None
+    steps = [record["step"] for record in tower.records(run["id"])]
+    assert steps == list(range(len(steps)))
+    assert len(steps) in (script.last + 1, script.last + 2)
 
 
 # --- the server comes and goes
@@ -261,3 +280,13 @@ def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytes
     assert records is not None
     times = struct.unpack("<3q", records.t)
     assert begun - 10**9 < times[0] < times[1] < times[2] < begun + 60 * 10**9
+
+
+def test_a_sign_of_life_tells_the_phase(server: IngestServer, spool: Path) -> None:
+    """``alive`` names the innermost phase the script is in, so that an evaluation is no stall."""
+    run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
+    with run.phase("eval"), run.phase("sampling"):
+        run.log(loss=1.0)
+        wait_until(lambda: server.writers and server.only.alive)
+    run.finish()
+    assert server.only.alive[0].phase == "sampling"

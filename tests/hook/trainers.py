@@ -28,7 +28,7 @@ step = 0
 
 def watch(**options):
     options.setdefault("exit_timeout", 5.0)
-    return tocsin.watch("p", name="n", url=url, token="tk", spool_dir=spool, **{"patch": False, **options})
+    return tocsin.watch("p", name="n", url=url, token=os.environ.get("TOCSIN_TOKEN", "tk"), spool_dir=spool, **{"patch": False, **options})
 
 def train(run, steps):
     global step
@@ -117,9 +117,9 @@ def run_script(body: str, url: str, spool: Path, **options: object) -> tuple[int
     return script.end(), script
 
 
-def bring_in(spool: Path, url: str) -> None:
+def bring_in(spool: Path, url: str, token: str = "tk") -> None:
     """``tocsin sync``: delivers everything that lies in ``spool``."""
-    outcomes = list(sync(spool, url=url, token="tk", timeout_s=20.0))
+    outcomes = list(sync(spool, url=url, token=token, timeout_s=20.0))
     assert all(outcome.delivered for outcome in outcomes), outcomes
 
 
