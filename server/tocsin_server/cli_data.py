@@ -99,7 +99,7 @@ def import_(
     with opened(settings) as database, _alone(settings) as free:
         transact = _transacting(database, free)
         if free:
-            _finish_all(database, transact, time.time_ns() + _EVER)
+            _finish_all(database, transact)
         for folder in folders:
             done = import_run(database, transact, folder, actor=_actor())
             what = "is there already, nothing to do" if done.was_there else _told(done.counts)
@@ -225,7 +225,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "backup": backup,
     "restore": restore,
 }
-_EVER = 10 * 365 * 86_400 * 1_000_000_000
 
 
 def _told(counts: dict[str, int]) -> str:
@@ -298,10 +297,10 @@ def _transacting(database: Database, free: bool) -> removal.Transact:
     return removal.on_database(database)
 
 
-def _finish_all(database: Database, transact: removal.Transact, until_ns: int) -> None:
-    """What a kill interrupted: no other process can be at it now."""
+def _finish_all(database: Database, transact: removal.Transact) -> None:
+    """What a kill interrupted, however lately: no other process can be at it now."""
     with database.reader.begin() as connection:
-        left = life.leaving(connection, until_ns)
+        left = life.leaving(connection, 2**63 - 1)
     removal.finish(transact, left)
 
 
