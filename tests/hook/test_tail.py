@@ -29,10 +29,10 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def acts(*actions: Callable[[], object]) -> tuple[Callable[[int], bool], Callable[[], None]]:
+def acts(*actions: Callable[[], object]) -> tuple[Callable[[int], bool], Callable[[], object]]:
     """``stop`` and ``pause`` of a follower for which one thing happens at each pause."""
     waiting = list(actions)
-    return (lambda looks: not waiting), (lambda: waiting.pop(0)() and None)
+    return (lambda looks: not waiting), (lambda: waiting.pop(0)())
 
 
 def tail(path: Path, server: IngestServer, *actions: Callable[[], object]) -> int:

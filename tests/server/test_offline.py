@@ -24,7 +24,8 @@ def test_records_come_in_batches_of_one_writer(tmp_path: Path) -> None:
     path.write_text("step,loss\n" + "".join(f"{step},0.5\n" for step in range(600)) + "step,loss\n0,0.5\n")
     batches = list(Replay("r").take(open_log(path).items()))
     assert all(isinstance(batch, RecordBatch) for batch in batches)
-    assert [(batch.n, batch.seq, batch.writer.attempt_no) for batch in batches if isinstance(batch, RecordBatch)] == [
+    found = [batch for batch in batches if isinstance(batch, RecordBatch)]
+    assert [(batch.n, batch.seq, batch.writer.attempt_no) for batch in found] == [
         (BATCH_RECORDS, 0, 1), (88, 512, 1), (1, 0, 2)]  # fmt: skip
 
 

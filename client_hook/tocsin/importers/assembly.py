@@ -111,6 +111,12 @@ class Assembly:
             if name.startswith("val/"):
                 goal, unit = goal_of(name)
                 yield Fact(line, "metric", {"name": name, "goal": goal or None, "unit": unit or None})
-        components = [name[5:] for name in fresh if name.startswith("loss/") and name != "loss/D"]
+        terms = [name[5:] for name in fresh if name.startswith("loss/")]
+        components = [term for term in terms if not _is_optimizer(term, values)]
         if components:
             yield Fact(line, "loss-components", {"names": components})
+
+
+def _is_optimizer(suffix: str, values: dict[str, float]) -> bool:
+    """Whether ``loss/<suffix>`` is the loss of an optimizer (or of the adversary), not a term of the loss."""
+    return suffix == "D" or any(f"{base}/{suffix}" in values for base in ("lr", "grad_norm", "stepped"))

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from .assembly import HEADER
 from .fields import Fields, role_of
 from .format import Format, Head, TextReader
-from .items import Fact, Parsed, Restart, Unread
+from .items import Fact, Parsed, Restart, Row, Unread
 from .names import alias
 from .values import text_number
 
+EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
+"""Columns of what `tocsin-server export` writes: its other names are ours already."""
 DELIMITERS = (",", "\t", ";", "|")
 _NAME = re.compile(r"[A-Za-z_][\w./@+\-()%#@ ]*$")
 
@@ -26,6 +28,7 @@ class CsvParser:
     def __init__(self) -> None:
         self._delimiter = ""
         self._header: list[str] = []
+        self._ours = False
         self._fields = Fields()
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
@@ -35,6 +38,7 @@ class CsvParser:
         if not self._header:
             self._delimiter = delimiter_of(line)
             self._header = _cells(line, self._delimiter)
+            self._ours = EXPORTED.issubset(self._header)
             yield Fact(number, HEADER, {"names": self._header})
             return
         cells = _cells(line, self._delimiter)
@@ -45,14 +49,14 @@ class CsvParser:
         elif len(cells) != len(self._header):
             yield Unread(number, f"{len(self._header)} cells were expected, got {len(cells)}")
         else:
-            yield self._fields.row(
-                {
-                    name: cell
-                    for name, cell in zip(self._header, cells, strict=True)
-                    if name and cell and name not in self.left
-                },
-                number,
-            )
+            yield self._row(cells, number)
+
+    def _row(self, cells: list[str], number: int) -> Row:
+        named = zip(self._header, cells, strict=True)
+        kept = {name: cell for name, cell in named if name and cell and name not in self.left}
+        row = self._fields.row(kept, number)
+        row.ours = self._ours
+        return row
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

@@ -14,7 +14,6 @@ from .items import Parsed, Row
 from .lines import Lines
 from .phrases import said
 
-
 ENOUGH = 50
 """Of a format's lines so many are counted at most."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from .fields import Fields, flat
 from .format import Format, Head, TextReader
 from .items import Parsed, Row, Unread
+from .values import number as as_number
 
 
 def objects(head: Head) -> list[dict[str, Any]]:
@@ -50,9 +51,14 @@ class JsonLinesParser:
 
     def row(self, value: dict[str, Any], number: int) -> Row | None:
         """The row of one object; None where it holds no value."""
-        if isinstance(value.get("values"), Mapping):
-            value = {**{key: item for key, item in value.items() if key != "values"}, **value["values"]}
-        row = self._fields.row(flat(value), number)
+        ours = isinstance(value.get("values"), Mapping) and "seq" in value
+        if ours:  # a record of `tocsin-server export`
+            values = {name: as_number(item) for name, item in value.pop("values").items()}
+            row = self._fields.row(value, number)
+            row.values = {name: known for name, known in values.items() if known is not None}
+            row.ours = True
+        else:
+            row = self._fields.row(flat(value), number)
         return row if row.values or row.null else None
 
 

@@ -1,5 +1,7 @@
 """Each format is recognised without being told, and read to steps and names of ours."""
 
+# ruff: noqa: E501  (lines of logs are as long as they are)
+
 from __future__ import annotations
 
 import math
@@ -115,7 +117,7 @@ CASES: list[tuple[str, str, str, list[tuple[int, dict[str, float]]]]] = [
 
 def equal(one: Any, other: Any) -> bool:
     """Equality to which NaN is NaN."""
-    return one == pytest.approx(other, nan_ok=True)
+    return bool(one == pytest.approx(other, nan_ok=True))
 
 
 @pytest.mark.parametrize(("name", "form", "text", "expected"), CASES, ids=[case[1] for case in CASES])
@@ -164,3 +166,24 @@ def test_times_in_front_of_lines_are_read(written: Written) -> None:
     """A line's own time is the record's."""
     (record,) = records(list(written("a.log", SWIN.format(loss="1.0")).items()))
     assert record.time_ns == 1767323045 * 10**9
+
+
+EXPORTED_JSON = (
+    '{"seq": 0, "writer": 1, "attempt": 1, "rank": 0, "step": 5, "time_ms": 1e3, "time_ns": 1000000000, "values": '
+    '{"loss": "NaN", "loss/fft": 0.5, "loss/D": 0.1, "grad_norm/D": 2.0, "stepped": 1.0}}\n'
+)
+EXPORTED_CSV = (
+    "seq,writer,attempt,rank,step,time_ms,time_ns,grad_norm/D,loss,loss/D,loss/fft,stepped\n"
+    "0,1,1,0,5,1000.0,1000000000,2.0,nan,0.1,0.5,1.0\n"
+)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.jsonl", EXPORTED_JSON), ("a.csv", EXPORTED_CSV)])
+def test_our_own_exports_are_read_back(name: str, text: str, written: Written) -> None:
+    """Names, steps, times as they were; terms of the loss are told from other optimizers' losses."""
+    items = list(written(name, text).items())
+    (record,) = records(items)
+    assert (record.step, record.time_ns) == (5, 10**9)
+    expected = {"loss": NAN, "loss/fft": 0.5, "loss/D": 0.1, "grad_norm/D": 2.0, "stepped": 1.0}
+    assert equal(record.values, expected)
+    assert facts(items, "loss-components")[0].data == {"names": ["fft"]}

@@ -22,7 +22,13 @@ def test_nan_in_any_spelling(text: str) -> None:
     assert math.isnan(value)
 
 
-@pytest.mark.parametrize(("text", "sign"), [("inf", 1), ("Infinity", 1), ("+inf", 1), ("-inf", -1), ("-Infinity", -1), ("1e999", 1), ("1.#INF", 1)])  # fmt: skip
+POSITIVE = ["inf", "Infinity", "+inf", "1e999", "1.#INF", "∞"]
+NEGATIVE = ["-inf", "-Infinity", "-1.#INF", "-∞"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"), [*((text, 1) for text in POSITIVE), *((text, -1) for text in NEGATIVE)]
+)
 def test_infinities_in_any_spelling(text: str, sign: int) -> None:
     """Keep their sign."""
     assert number(text) == sign * math.inf
