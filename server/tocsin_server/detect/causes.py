@@ -7,6 +7,8 @@ says what speaks for it, or nothing.
 
 from __future__ import annotations
 
+import math
+
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import LOSS_SHAPE, NUMERIC, Case
 from tocsin_server.detect.cause import (
@@ -22,8 +24,22 @@ from tocsin_server.detect.cause import (
     Cause,
     Ranked,
 )
+from tocsin_server.detect.history import median
 from tocsin_server.detect.wording import number, scale
 from tocsin_server.domain import Evidence, Remedy
+
+FIND_SATURATED = Remedy(
+    "Find the first module that answers every sample alike, or lies at its limit.",
+    "def spread(module, args, out):\n"
+    "    if torch.is_tensor(out):\n"
+    "        print(type(module).__name__, out.min().item(), out.max().item(), out.float().std(0).max())\n"
+    "for module in model.modules():\n"
+    "    module.register_forward_hook(spread)",
+)
+BOUND_SOFTLY = Remedy(
+    "Bound the outputs by normalisation inside the network (LayerNorm, or a gradient penalty for a critic) "
+    "instead of a hard clamp, whose gradient is 0 beyond it."
+)
 
 
 def norm_measured_late(case: Case) -> Cause | None:
@@ -44,6 +60,25 @@ def norm_measured_late(case: Case) -> Cause | None:
         "the norm is taken after zero_grad",
         (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
         "A norm taken directly after backward() is 0 too.",
+    )
+
+
+def saturated(case: Case) -> Cause | None:
+    """There was a gradient until the onset: what was wired right has run into a limit."""
+    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+        return None
+    usual = median([norm for _, norm in case.before("grad_norm") if 0 < norm < math.inf])
+    if usual is None:
+        return None
+    return Cause(
+        "saturated",
+        f"Likely saturation: the norm was {number(usual)} before, and since the onset it is exactly 0 while "
+        "the loss stands still. Outputs have run into a clamp, or activations are past the point where they "
+        "have a slope (a sigmoid or tanh at its end, ReLUs that died).",
+        "saturation: a clamp, or activations without a slope",
+        (FIND_SATURATED, r.go_back(case), BOUND_SOFTLY, r.lower_lr(case)),
+        "The outputs of the last layer differ from sample to sample and lie within their limits.",
+        (Evidence("grad norm before", usual, "median", None),),
     )
 
 
@@ -274,7 +309,7 @@ def hardware(case: Case) -> Cause | None:
 CANDIDATES: tuple[Ranked, ...] = (
     (MEASUREMENT, norm_measured_late), (DATA, bad_data), (RATE, schedule), (RATE, lr_rose),
     (SCALER, scaler_not_wired), (SCALER, scale_is_zero), (RUNAWAY, runaway), (FORWARD, every_scale),
-    (FORWARD, one_operation), (GRADIENT, no_gradient), (OPTIMISATION, nan_from_nowhere),
-    (OPTIMISATION, spike), (OPTIMISATION, diverging), (HARDWARE, hardware),
+    (FORWARD, one_operation), (GRADIENT, saturated), (GRADIENT, no_gradient),
+    (OPTIMISATION, nan_from_nowhere), (OPTIMISATION, spike), (OPTIMISATION, diverging), (HARDWARE, hardware),
 )  # fmt: skip
 """Candidates that several rules share, with their ranks; those of one rule lie in its file."""

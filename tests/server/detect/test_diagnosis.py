@@ -127,3 +127,22 @@ def test_every_alert_says_cause_evidence_remedy_and_disproof(
         assert diagnosis.remedies
         assert diagnosis.disproof
         assert "!" not in finding.summary + diagnosis.cause + diagnosis.disproof
+
+
+def test_a_gradient_that_was_there_and_is_exactly_zero_is_saturation(watch: Any) -> None:
+    """A critic at its clamp: the graph was sound until the onset, so it is not called detached."""
+    run = watch()
+    run.records(
+        loss=[-10.0 * step for step in range(100)] + [-1000.0] * 30, grad_norm=[6.4] * 100 + [0.0] * 30
+    )
+    diagnosis = run.firing("zero-grad-norm")[-1].diagnosis
+    assert "saturation" in diagnosis.cause
+    assert ("grad norm before", 6.4) in [(item.name, item.value) for item in diagnosis.evidence]
+    assert "forward_hook" in diagnosis.remedies[0].code
+
+
+def test_a_gradient_that_never_was_is_a_detached_graph(watch: Any) -> None:
+    """Zero from the first step on: nothing has saturated, nothing was connected."""
+    run = watch()
+    run.records(loss=[0.7] * 30, grad_norm=[0.0] * 30)
+    assert "detached graph" in run.firing("zero-grad-norm")[-1].diagnosis.cause
