@@ -165,6 +165,7 @@ class Sender:
             return
         self._deadline = time.monotonic() + self._exit_timeout
         self._ending = (state, error or {})
+        self._unwake()
         thread = self._thread
         if thread is None:
             self._run_here()
@@ -189,7 +190,12 @@ class Sender:
             self._ring.close()
         if self._spool is not None:
             self._spool.close()
+        self._unwake()
         self._close_bell()
+
+    def _unwake(self) -> None:
+        if self._bell is not None:
+            terminating.unwake(self._bell[1])
 
     def _adopter_of(self, spool_dir: Path) -> Adopter:
         def token() -> str:
@@ -229,7 +235,7 @@ class Sender:
 
     def _heard(self, rung: bytes) -> None:
         """SIGTERM came: the main thread ends the run, or this thread does when it hangs."""
-        if signal.SIGTERM in rung:
+        if signal.SIGTERM in rung and terminating.is_ours():
             self._terminate_at = time.monotonic() + terminating.STUCK_S
 
     def _terminate(self, now: float) -> None:
@@ -422,7 +428,8 @@ class Sender:
     def _close_bell(self) -> None:
         bell, self._bell = self._bell, None
         for end in bell or ():
-            end.close()
+            if not terminating.rings(end):
+                end.close()
 
     def _rescue(self) -> None:
         """The thread hangs (in the name service): what waits is spooled by the caller."""

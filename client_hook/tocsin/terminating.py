@@ -52,20 +52,36 @@ def end() -> None:
     """The last run has ended: the default is back, where nobody else took over since."""
     if _on_main_thread():
         _unhook(_wakes)
-        if signal.getsignal(signal.SIGTERM) is _terminated:
+        if is_ours():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def wake(bell: socket.socket) -> None:
     """``bell`` gets a byte, the signal's number, at once, whatever the main thread does."""
     global _wakes
-    if not _on_main_thread() or signal.getsignal(signal.SIGTERM) is not _terminated:
+    if not _on_main_thread() or not is_ours():
         return
     before = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
     if before != -1:
         signal.set_wakeup_fd(before)  # an event loop's: it stays
     else:
         _wakes = bell
+
+
+def unwake(bell: socket.socket) -> None:
+    """``bell`` is to be closed: the signal must not write into whatever gets its number next."""
+    if bell is _wakes and _on_main_thread():
+        _unhook(bell)
+
+
+def rings(bell: socket.socket) -> bool:
+    """The signal still writes into it, so it has to stay open."""
+    return bell is _wakes
+
+
+def is_ours() -> bool:
+    """Nobody else has taken SIGTERM over since."""
+    return signal.getsignal(signal.SIGTERM) is _terminated
 
 
 def was_noted() -> Terminated | None:
@@ -101,7 +117,7 @@ def forget() -> None:
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     global _noted
-    if signal.getsignal(signal.SIGTERM) is not _terminated:
+    if not is_ours():
         _noted = True  # a later handler of the script's called this one: it decides what comes
         return
     error = Terminated(lines_of(frame))

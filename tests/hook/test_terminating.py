@@ -78,7 +78,8 @@ def test_a_later_handler_that_passes_on_decides_what_comes(server: IngestServer,
     """It calls ours, goes on for a while and exits by itself: its status, and the run failed by SIGTERM."""
     body = (
         "run = watch(patch=True)\nours = signal.getsignal(signal.SIGTERM)\n"
-        "def mine(number, frame):\n    ours(number, frame)\n    train(run, 5)\n    sys.exit(7)\n"
+        "def mine(number, frame):\n    ours(number, frame)\n    time.sleep(2.5)\n"
+        "    train(run, 5)\n    sys.exit(7)\n"
         f"signal.signal(signal.SIGTERM, mine)\n{WAITING}"
     )
     status, _ = terminated(body, server.url, spool)
@@ -141,6 +142,22 @@ def test_the_default_is_back_after_the_last_run(server: IngestServer, spool: Pat
         run.log(loss=1.0)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
+    server: IngestServer, spool: Path
+) -> None:
+    """The signal would write its byte into whatever file gets that number next."""
+    import tocsin
+
+    terminating.begin()
+    first = tocsin.watch("p", name="a", url=server.url, spool_dir=spool, patch=False)
+    second = tocsin.watch("p", name="b", url=server.url, spool_dir=spool, patch=False)
+    first.log(loss=1.0)
+    second.log(loss=1.0)
+    first.finish()
+    assert signal.set_wakeup_fd(-1) == -1
+    second.finish()
 
 
 def test_only_the_main_thread_touches_signals() -> None:

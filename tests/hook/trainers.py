@@ -28,7 +28,8 @@ step = 0
 
 def watch(**options):
     options.setdefault("exit_timeout", 5.0)
-    return tocsin.watch("p", name="n", url=url, token=os.environ.get("TOCSIN_TOKEN", "tk"), spool_dir=spool, **{"patch": False, **options})
+    token = os.environ.get("TOCSIN_TOKEN", "tk")
+    return tocsin.watch("p", name="n", url=url, token=token, spool_dir=spool, **{"patch": False, **options})
 
 def train(run, steps):
     global step
