@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.view import View
 
 
@@ -23,7 +24,11 @@ class Stretch(msgspec.Struct):
         """Takes the norms of ``view``; row and norms of each window that they make full."""
         if clip != self.clip:
             self.clip, self.norms = clip, []
-        for row, norm in enumerate(view.grad_norm or ()):
+        norms = view.grad_norm or []
+        if 0 < len(self.norms) < window - view.n and norms and positive(norms):
+            self.norms += norms  # type: ignore[arg-type]
+            return
+        for row, norm in enumerate(norms):
             if norm is None or not 0.0 < norm < math.inf:
                 continue
             if not self.norms:

@@ -13,5 +13,13 @@ def all_finite(values: list[float | None]) -> bool:
         return _one_by_one(values)
 
 
+def positive(values: list[float | None]) -> bool:
+    """Whether all values are there, finite and above 0. At least one is needed."""
+    try:
+        return math.isfinite(sum(values)) and min(values) > 0  # type: ignore[arg-type,type-var,operator]
+    except TypeError:
+        return False
+
+
 def _one_by_one(values: list[float | None]) -> bool:
     return all(value is None or math.isfinite(value) for value in values)

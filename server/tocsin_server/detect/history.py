@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,8 @@ from tocsin_server.detect.view import Values, View
 
 KEPT = 512
 """Records a stream remembers; older ones are forgotten."""
+UNFILED = 128
+"""Views that wait at most."""
 SIGNALS = ("loss", "grad_norm", "scale", "lr")
 
 
@@ -23,9 +26,24 @@ class History(msgspec.Struct):
     steps: list[int] = []
     values: dict[str, Values] = {}
     seams: list[int] = []
+    waiting: list[Any] = []
+    """Views that were taken and not yet filed: filing is left until somebody asks."""
 
     def take(self, view: View) -> None:
-        """Appends the records of a view; forgets what no question can reach any more."""
+        """Notes the records of a view; forgets what no question about them can reach any more."""
+        if len(self.waiting) >= UNFILED:
+            self.file()
+            if len(self.steps) > 2 * KEPT:
+                self._drop(len(self.steps) - KEPT)
+        self.waiting.append(view)
+
+    def file(self) -> None:
+        """Puts what waits into the columns."""
+        for view in self.waiting:
+            self._file(view)
+        self.waiting.clear()
+
+    def _file(self, view: View) -> None:
         for base in SIGNALS:
             column = view.bases.get(base)
             kept = self.values.get(base)
@@ -39,13 +57,13 @@ class History(msgspec.Struct):
 
     def seam(self) -> None:
         """The stream begins anew: what was before says nothing of what comes."""
+        self.file()
         self.seams.append(self.first + len(self.steps))
 
-    def trim(self) -> None:
-        """Forgets all but the newest ``KEPT`` records, now and then."""
-        excess = len(self.steps) - KEPT
-        if excess > KEPT:
-            self._drop(excess)
+    def has(self, base: str) -> bool:
+        """Whether the signal was there in what is kept."""
+        self.file()
+        return base in self.values
 
     def _drop(self, excess: int) -> None:
         del self.steps[:excess]
@@ -56,11 +74,13 @@ class History(msgspec.Struct):
 
     def compact(self) -> None:
         """Forgets all but the newest ``KEPT`` records, before the state is saved."""
+        self.file()
         if len(self.steps) > KEPT:
             self._drop(len(self.steps) - KEPT)
 
     def between(self, base: str, start: int, stop: int, *, upto: int) -> list[tuple[int, float]]:
         """(step, value) of the records with start <= step < stop, none after record number ``upto``."""
+        self.file()
         end = min(upto - self.first + 1, len(self.steps))
         seam = max((seam for seam in self.seams if seam <= upto), default=0)
         begin = max(0, end - KEPT, seam - self.first)

@@ -45,6 +45,17 @@ class Level(msgspec.Struct):
                 del self.values[: -self.kept]
             self.median = middle(sorted(self.values))
 
+    def quick(self, values: Values, ratio: float, warm_up: int) -> bool:
+        """Takes one value that is calm and changes no median; False where more is to be done."""
+        if len(values) != 1 or self.left + 1 >= self.refresh or len(self.values) < warm_up:
+            return False
+        value = values[0]
+        if value is None or not value <= ratio * self.median:
+            return False
+        self.values.append(value)
+        self.left += 1
+        return True
+
     def begin(self, values: list[float]) -> None:
         """Begins anew with ``values``."""
         self.values, self.left = values[-self.kept :], 0

@@ -79,7 +79,7 @@ def clip(case: Case) -> Remedy:
     usual = case.usual_norm
     limit = f"{1.5 * usual:.2g}" if usual else "1.0"
     reason = f" The usual norm here is {number(usual)}." if usual else ""
-    unscale = "scaler.unscale_(optimizer)\n" if case.history.values.get("scale") else ""
+    unscale = "scaler.unscale_(optimizer)\n" if case.history.has("scale") else ""
     return Remedy(
         f"Clip gradients, after unscaling them.{reason}",
         f"{unscale}torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit})",

@@ -145,6 +145,9 @@ class Rule(Generic[SettingsT, StateT]):
     state_type: ClassVar[type[RuleState]]
     needs: ClassVar[tuple[str, ...]]
     """The first of these signals names the subject; one of them must be in the stream."""
+    idles: ClassVar[bool] = False
+    """True: where :meth:`asleep`, a calm record (see ``View.calm``) tells this rule nothing, and it is
+    not asked."""
     paced: ClassVar[bool] = False
     """True: judges in blocks of ``block.PACE`` records. For what takes hundreds of records anyway: cheap."""
 
@@ -165,6 +168,10 @@ class Rule(Generic[SettingsT, StateT]):
     def subject(self) -> str:
         """The series that an alert of this instance is about."""
         return f"{self.needs[0]}/{self.suffix}" if self.suffix else self.needs[0]
+
+    def asleep(self) -> bool:
+        """Whether nothing is under way: no episode, nothing counted. Asked only of rules that idle."""
+        return not self.episode.state
 
     def observe(self, view: View) -> None:
         """Judges the records of ``view``; what is to be said goes to ``said``."""

@@ -42,6 +42,7 @@ class ScalerTrack(msgspec.Struct):
             self._flags_only(view)
             return
         if self._nothing_new(view):
+            view.steady = True
             return
         flags = _flags(view)
         moves: list[tuple[int, float, float]] = []
@@ -75,6 +76,7 @@ class ScalerTrack(msgspec.Struct):
     def _flags_only(self, view: View) -> None:
         flags = _flags(view)
         self.last_flag = int(flags[-1] or 0) if flags is not None else 0
+        view.steady = not self.active and (flags is None or not any(flags))
         if flags is not None and any(flags):
             view.overflows = [(row, int(flag), view.step[row]) for row, flag in enumerate(flags) if flag]
 

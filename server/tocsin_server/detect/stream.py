@@ -6,7 +6,7 @@ statistic is carried. Open episodes are carried, so that one trouble stays one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -64,6 +64,10 @@ class Stream:
         self.rules: list[Rule[Any, Any]] = []
         self.prompt: list[Rule[Any, Any]] = []
         """Rules that see each record at once."""
+        self.awake: list[Rule[Any, Any]] = []
+        """Those of them that see calm records too."""
+        self.restless = 0
+        """How many of them always do."""
         self.paced: list[Rule[Any, Any]] = []
         """Rules that see full blocks."""
         self.heirloom: dict[str, Episode] = {}
@@ -77,15 +81,26 @@ class Stream:
         for part in self._parts(view):
             self.history.take(part)
             self.track.follow(part, self.told)
-            self._hear(part, part, self.prompt, spoken)
+            self._ask(part, spoken)
             if self.paced:
                 block = self.block.take(part)
                 if block is not None:
                     self._hear(block, part, self.paced, spoken)
             self.count += part.n
             self.before = (part.step[-1], part.time_ns[-1])
-        self.history.trim()
         return spoken
+
+    def _ask(self, part: View, spoken: list[Said]) -> None:
+        """The rules that see each record at once; those asleep are not woken by a calm one."""
+        calm = part.calm
+        rules = self.awake if calm else self.prompt
+        self._hear(part, part, rules, spoken)
+        if not calm or len(rules) > self.restless:
+            self._rouse()
+
+    def _rouse(self) -> None:
+        """Finds out which rules have something under way."""
+        self.awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
 
     def finish(self) -> list[Said]:
         """No more records come for now: those that wait for a full block are judged."""
@@ -124,7 +139,8 @@ class Stream:
 
     def _seat(self, rules: list[Rule[Any, Any]]) -> None:
         self.rules = rules
-        self.prompt = [rule for rule in rules if not rule.paced]
+        self.prompt = self.awake = [rule for rule in rules if not rule.paced]
+        self.restless = sum(not rule.idles for rule in self.prompt)
         self.paced = [rule for rule in rules if rule.paced]
 
     def _make(self, kind: type[Rule[Any, Any]]) -> Rule[Any, Any]:
@@ -136,24 +152,27 @@ class Stream:
             rule.go_on(self.first_step)
         return rule
 
-    def _parts(self, view: View) -> Iterator[View]:
+    def _parts(self, view: View) -> Iterable[View]:
         """``view`` cut where steps go back; the stream begins anew at each cut."""
         if self.count == 0:
             self.first_step = view.step[0]
             for rule in self.rules:
                 rule.go_on(self.first_step)
         cuts = self._cuts(view)
-        if not cuts:
-            view.first, view.first_step, view.before = self.count, self.first_step, self.before
-            yield view
-            return
-        start = 0
+        if cuts:
+            return self._cut(view, cuts)
+        view.first, view.first_step, view.before = self.count, self.first_step, self.before
+        return (view,)
+
+    def _cut(self, view: View, cuts: list[int]) -> Iterator[View]:
+        start, rewound = 0, None
         for cut in [*cuts, view.n]:
             if cut > start:
                 part = view.cut(start, cut, first=self.count, first_step=self.first_step)
-                part.before = self.before
+                part.before, part.rewound_from = self.before, rewound
                 yield part
             if cut < view.n:
+                rewound = self.before[0] if self.before else None
                 self._seam(view.step[cut])
             start = cut
 
@@ -176,6 +195,7 @@ class Stream:
         for rule in self.rules:
             rule.seam()
             rule.go_on(step)
+        self.awake = self.prompt
 
     def save(self) -> SavedStream:
         """All that the stream remembers."""
@@ -207,6 +227,7 @@ class Stream:
             if kept is not None:
                 rule.load(kept.state, kept.episode)
         self.heirloom = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+        self._rouse()
 
 
 Said = tuple[int, Rule[Any, Any], Verdict]

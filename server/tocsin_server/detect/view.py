@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 
 from tocsin_server.detect.context import RunContext, ScalerFacts
 from tocsin_server.domain import Column, RecordBatch
@@ -55,7 +56,7 @@ class View:
     """
 
     __slots__ = (
-        "_columns", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
+        "_columns", "_finite", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
         "overflows", "rewound_from", "rows", "scale", "scaled", "scaler", "skipped", "steady", "step",
         "stepped", "time_ns",
     )  # fmt: skip
@@ -75,6 +76,7 @@ class View:
         self.step = step
         self.time_ns = time_ns
         self._columns = columns
+        self._finite: tuple[Sequence[int], list[float]] | None = None
         self.first = first
         self.before: tuple[int, int] | None = None
         self.first_step = first_step
@@ -94,6 +96,20 @@ class View:
     def column(self, base: str) -> Values | None:
         """The signal ``base`` of this stream, e.g. ``step_time``."""
         return self._columns.get(base)
+
+    @property
+    def losses(self) -> tuple[Sequence[int], list[float]]:
+        """Places and values of the finite losses, worked out once for all rules that judge them."""
+        if self._finite is None:
+            kept = [
+                (row, loss) for row, loss in enumerate(self.loss or ()) if loss is not None and isfinite(loss)
+            ]
+            self._finite = [row for row, _ in kept], [loss for _, loss in kept]
+        return self._finite
+
+    def newest(self, column: Values | None) -> float | None:
+        """The last value of ``column`` in this view."""
+        return next((value for value in reversed(column or ()) if value is not None), None)
 
     def groups(self, base: str) -> list[Values]:
         """The signal of all parameter groups, the first group's first."""

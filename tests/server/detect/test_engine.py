@@ -135,16 +135,17 @@ def test_statistics_do_not_cross_a_restart(watch: Any) -> None:
     """A new attempt begins with its own warm-up, at whatever level its loss is."""
     run = watch()
     run.records(loss=[1.0 + 0.01 * (step % 5) for step in range(200)])
-    run.records(loss=[5.0] * 200, attempt=2, start=100)
-    assert run.findings == []
+    run.records(loss=[5.0 + 0.05 * (step % 5) for step in range(200)], attempt=2, start=100)
+    assert run.alarms == []
 
 
 def test_statistics_do_not_cross_a_rewind(watch: Any) -> None:
     """Steps that go back within one process are a seam too."""
     run = watch()
     steps = [*range(200), *range(100, 300)]
-    run.records(steps=steps, loss=[1.0 + 0.01 * (step % 5) for step in range(200)] + [5.0] * 200)
-    assert run.findings == []
+    levels = [1.0] * 200 + [5.0] * 200
+    run.records(steps=steps, loss=[level + 0.01 * (row % 5) for row, level in enumerate(levels)])
+    assert run.alarms == []
 
 
 def test_ranks_join_into_one_alert(watch: Any) -> None:

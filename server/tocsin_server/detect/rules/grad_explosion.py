@@ -79,11 +79,13 @@ class GradExplosion(Rule[Settings, State]):
         if norms is None:
             return
         state, start = self.state, 0
-        level = state.level
+        level, near = state.level, self.settings.near
+        if not state.recent and not self.episode.state and level.quick(norms, near, self.settings.warm_up):
+            return
         while start < view.n:
             stop = min(view.n, start + level.room)
             part = norms if stop - start == view.n else norms[start:stop]
-            if not state.recent and not self.episode.state and level.calm(part, self.settings.near):
+            if not state.recent and not self.episode.state and level.calm(part, near):
                 level.extend(part)  # type: ignore[arg-type]
             else:
                 for row in range(start, stop):

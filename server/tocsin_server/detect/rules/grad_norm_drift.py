@@ -15,6 +15,7 @@ import msgspec
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import GRADIENT, Cause
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -75,6 +76,10 @@ class GradNormDrift(Rule[Settings, State]):
         if view.grad_norm is None:
             return
         state = self.state
+        if len(state.norms) + view.n < self.settings.window and positive(view.grad_norm):
+            state.start = state.start if state.norms else (view.step[0], view.time_ns[0])
+            state.norms += view.grad_norm  # type: ignore[arg-type]
+            return
         for row, norm in enumerate(view.grad_norm):
             if norm is None or not 0.0 < norm < math.inf:
                 continue

@@ -72,12 +72,16 @@ class GradPrecursor(Rule[Settings, State]):
         if norms is None:
             return
         state, start = self.state, 0
-        level = state.level
+        level, near = state.level, self.settings.ratio
+        if not (state.rising or state.outside or self.episode.state) and level.quick(
+            norms, near, self.settings.warm_up
+        ):
+            return
         while start < view.n:
             stop = min(view.n, start + level.room)
             part = norms if stop - start == view.n else norms[start:stop]
             quiet = not state.rising and not state.outside and not self.episode.state
-            if quiet and level.calm(part, self.settings.ratio):
+            if quiet and level.calm(part, near):
                 level.extend(part)  # type: ignore[arg-type]
             else:
                 for row in range(start, stop):

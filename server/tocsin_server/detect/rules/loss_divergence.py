@@ -81,6 +81,7 @@ class LossDivergence(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
+    paced = True
 
     def observe(self, view: View) -> None:
         if view.loss is None or not self.state.positive:

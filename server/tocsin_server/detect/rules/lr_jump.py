@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import RATE, Cause
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rule import (
     INFO,
     WARNING,
@@ -28,7 +29,7 @@ from tocsin_server.detect.rule import (
     setting,
 )  # fmt: skip
 from tocsin_server.detect.schedules import CYCLIC, STEPPED, scheduler_of
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import Values, View
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Remedy, Severity
 
@@ -80,9 +81,26 @@ class LrJump(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.lr is None:
             return
+        if self._steady(view, view.lr):
+            return
         for row, rate in enumerate(view.lr):
             if rate is not None and math.isfinite(rate) and rate >= 0:
                 self._one(view, row, rate)
+
+    def _steady(self, view: View, rates: Values) -> bool:
+        """The common case, told apart quickly: all rates are next to the last one."""
+        state, limits = self.state, self.settings
+        if state.last is None or self.episode.state or not positive(rates):
+            return False
+        known = [state.last, *cast(list[float], rates)]
+        low, high = min(known), max(known)
+        if high - low > limits.drift * low or (low < 0.9 * max(state.peak, high) and not state.fell):
+            return False
+        state.seen += view.n
+        state.steady += view.n
+        state.peak = max(state.peak, high)
+        state.last, state.last_step = rates[-1], view.step[-1]
+        return True
 
     def _one(self, view: View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings

@@ -41,6 +41,7 @@ class Settings(RuleSettings):
     resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
     adam: float = setting(5e-3, "", "rate above which one of Adam's family is out of range")
     warm_up: int = setting(200, "records", "before anything is said")
+    every: int = setting(100, "records", "after which the rate is looked at again")
     first: int = setting(20, "records", "whose median is the first loss")
     improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works here")
     siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs")
@@ -51,6 +52,8 @@ class State(RuleState):
 
     peak: float = 0.0
     since: tuple[int, int] | None = None
+    over: tuple[int, int] | None = None
+    """Where the rate first rose above the limit of Adam's family; None while it never was."""
     seen: int = 0
     early: list[float] = msgspec.field(default_factory=list)
     recent: list[float] = msgspec.field(default_factory=list)
@@ -73,27 +76,37 @@ class LrOutOfRange(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.lr is None:
             return
-        state, limits = self.state, self.settings
-        for row, rate in enumerate(view.lr):
-            if rate is None or not math.isfinite(rate):
-                continue
-            state.seen += 1
-            if state.since is None:
-                state.since = (view.step[row], view.time_ns[row])
-            state.peak = max(state.peak, rate)
-            loss = view.loss[row] if view.loss is not None else None
-            if loss is not None and math.isfinite(loss):
-                self._follow(loss)
-            if state.seen >= limits.warm_up and state.seen % 100 == 0:
-                self._judge(view, row, rate)
+        state = self.state
+        if state.since is None:
+            state.since = (view.step[0], view.time_ns[0])
+        start = 0
+        while start < view.n:
+            stop = min(view.n, start + self.settings.every - state.seen % self.settings.every)
+            self._stretch(view, start, stop)
+            start = stop
 
-    def _follow(self, loss: float) -> None:
+    def _stretch(self, view: View, start: int, stop: int) -> None:
+        """Records up to the next at which the rate is looked at."""
+        state, limits = self.state, self.settings
+        rates = [rate for rate in (view.lr or ())[start:stop] if rate is not None and math.isfinite(rate)]
+        state.seen += stop - start
+        if rates and max(rates) > state.peak:
+            state.peak = max(rates)
+            if state.over is None and state.peak > limits.adam:
+                at = next(row for row in range(start, stop) if ((view.lr or ())[row] or 0.0) > limits.adam)
+                state.over = (view.step[at], view.time_ns[at])
+        if view.loss is not None:
+            self._follow([loss for loss in view.loss[start:stop] if loss is not None and math.isfinite(loss)])
+        if rates and state.seen >= limits.warm_up and state.seen % limits.every == 0:
+            self._judge(view, stop - 1, rates[-1])
+
+    def _follow(self, losses: list[float]) -> None:
         state, first = self.state, self.settings.first
-        if len(state.early) < first:
-            state.early.append(loss)
-        else:
-            state.recent.append(loss)
-            del state.recent[:-first]
+        room = first - len(state.early)
+        if room > 0:
+            state.early += losses[:room]
+            losses = losses[room:]
+        state.recent = [*state.recent, *losses][-first:]
 
     def _judge(self, view: View, row: int, rate: float) -> None:
         high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
@@ -134,7 +147,8 @@ class LrOutOfRange(Rule[Settings, State]):
                 f"Learning rate {number(peak)} is {times} times {way} that of similar runs, {number(usual)}"
             )
             evidence.append(("peak of similar runs", usual, "median", None))
-        since = self.state.since or (view.step[row], view.time_ns[row])
+        began = self.state.over if kind == "adam" else self.state.since
+        since = began or (view.step[row], view.time_ns[row])
         self.ring(view, row, severity, since, summary, evidence, kind=kind)
 
 

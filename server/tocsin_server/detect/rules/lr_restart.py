@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import RATE, Cause
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rule import (
     WARNING,
     Fact,
@@ -24,7 +25,7 @@ from tocsin_server.detect.rule import (
     setting,
 )  # fmt: skip
 from tocsin_server.detect.schedules import CYCLIC, scheduler_of
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import Values, View
 from tocsin_server.detect.wording import count, number
 from tocsin_server.domain import Remedy, Severity
 
@@ -52,7 +53,6 @@ class State(RuleState):
     risen: int = 0
     highest: float = 0.0
     restarts: int = 0
-    last: float = 0.0
 
 
 class LrRestart(Rule[Settings, State]):
@@ -72,13 +72,33 @@ class LrRestart(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.lr is None:
             return
+        if self._nothing_new(view, view.lr):
+            return
         for row, rate in enumerate(view.lr):
             if rate is not None and math.isfinite(rate):
                 self._one(view, row, rate)
 
+    def _nothing_new(self, view: View, rates: Values) -> bool:
+        """The common cases, told apart quickly: near the peak, or low and not rising."""
+        state, limits = self.state, self.settings
+        if self.episode.state or state.risen or not positive(rates):
+            return False
+        low, high = cast(float, min(rates)), cast(float, max(rates))  # type: ignore[type-var]
+        if not state.fallen:
+            peak = max(state.peak, high)
+            state.peak = peak if low >= limits.fallen * peak else state.peak
+            return low >= limits.fallen * peak
+        lowest = min(low, state.low)
+        if high >= limits.fallen * state.peak or high > max(limits.rise * lowest, limits.least * state.peak):
+            return False
+        state.fallen += view.n
+        if low < state.low:
+            row = rates.index(low)
+            state.low, state.low_at = low, (view.step[row], view.time_ns[row])
+        return True
+
     def _one(self, view: View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
-        state.last = rate
         if rate > state.peak and not state.fallen:
             state.peak = rate
         elif rate < limits.fallen * state.peak and not state.risen:

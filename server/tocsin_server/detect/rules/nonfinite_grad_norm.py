@@ -61,6 +61,10 @@ class NonfiniteGradNorm(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not self.state.streak and not self.episode.state
 
     def observe(self, view: View) -> None:
         norms = view.grad_norm

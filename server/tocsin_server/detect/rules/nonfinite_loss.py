@@ -55,6 +55,10 @@ class NonfiniteLoss(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not self.state.recent and not self.episode.state
 
     def observe(self, view: View) -> None:
         loss = view.loss

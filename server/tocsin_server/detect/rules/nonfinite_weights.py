@@ -58,6 +58,10 @@ class NonfiniteWeights(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss", "nonfinite/weights")
+    idles = True
+
+    def asleep(self) -> bool:
+        return self.state.since is None and not self.episode.state
 
     def observe(self, view: View) -> None:
         told = view.column("nonfinite/weights")

@@ -67,6 +67,10 @@ class NormAfterZero(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not (self.state.streak or self.state.gap or self.episode.state)
 
     def observe(self, view: View) -> None:
         norms = view.grad_norm

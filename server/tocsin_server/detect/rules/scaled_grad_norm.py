@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import MEASUREMENT, Cause
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -26,7 +27,7 @@ from tocsin_server.detect.rule import (
     describe,
     setting,
 )  # fmt: skip
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import Values, View
 from tocsin_server.detect.wording import number, scale
 from tocsin_server.domain import Remedy, Severity
 
@@ -85,6 +86,8 @@ class ScaledGradNorm(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.grad_norm is None or view.scale is None:
             return
+        if self._nothing_new(view, view.grad_norm, view.scale):
+            return
         for row, norm in enumerate(view.grad_norm):
             loss_scale = view.scale[row]
             if loss_scale is None or not 0 < loss_scale < math.inf or loss_scale == 1.0:
@@ -93,6 +96,18 @@ class ScaledGradNorm(Rule[Settings, State]):
                 self._changed(view, row, loss_scale)
             if norm is not None and 0 < norm < math.inf:
                 self._one(view, row, norm)
+
+    def _nothing_new(self, view: View, norms: Values, scales: Values) -> bool:
+        """The common cases, told apart quickly: no scaler; or one scale that was compared before."""
+        state, limits = self.state, self.settings
+        if scales.count(1.0) == view.n:
+            return True
+        room = len(state.window) + view.n < limits.window
+        if not (room and state.judged and scales.count(state.scale) == view.n and positive(norms)):
+            return False
+        state.now = cast(list[float], [*state.now, *norms][-limits.beside :])
+        state.window += norms  # type: ignore[arg-type]
+        return True
 
     def _changed(self, view: View, row: int, loss_scale: float) -> None:
         state = self.state

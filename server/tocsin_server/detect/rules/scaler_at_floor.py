@@ -59,6 +59,10 @@ class ScalerAtFloor(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return self.state.positive and not self.state.stuck and not self.episode.state
 
     def observe(self, view: View) -> None:
         if view.scale is None or not view.has_scaler(view.n - 1) or self._nothing_new(view):

@@ -56,6 +56,8 @@ class State(RuleState):
     falls: list[tuple[int, int, int, float]] = msgspec.field(default_factory=list)
     """(step, ns, level before, scale before), the earliest first; none older than the window."""
     backed_off: bool = False
+    upto: int = 0
+    """Records of the stream that were counted or looked at."""
 
 
 class ScalerCollapse(Rule[Settings, State]):
@@ -70,8 +72,13 @@ class ScalerCollapse(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return bool(self.state.levels) and not self.episode.state
 
     def observe(self, view: View) -> None:
+        self._catch_up(view)
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
         if not view.moves and not self.episode.state and view.age(0) >= self.settings.start_up:
@@ -81,6 +88,14 @@ class ScalerCollapse(Rule[Settings, State]):
         for row, value in enumerate(view.scale):
             if value is not None and math.isfinite(value) and view.has_scaler(row):
                 self._one(view, row, value, moves.get(row))
+
+    def _catch_up(self, view: View) -> None:
+        """Counts the calm records of which nobody asked this rule: they were at the level of before."""
+        state = self.state
+        missed = view.first - state.upto
+        if state.upto and missed > 0 and state.level is not None and not self.episode.state:
+            self._count(state.level, missed)
+        state.upto = view.first + view.n
 
     def _hold(self, view: View) -> None:
         """The common case: the whole batch at one scale."""

@@ -65,6 +65,11 @@ class ScalerNotUpdating(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        state = self.state
+        return not (state.overflowed or state.streak or state.moved or self.episode.state)
 
     def observe(self, view: View) -> None:
         if view.scale is None or not view.has_scaler(view.n - 1):

@@ -62,6 +62,7 @@ class OverflowBurst(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("scale", "skipped", "found_inf")
+    idles = True
 
     def observe(self, view: View) -> None:
         if not view.overflows and not self.episode.state:

@@ -35,11 +35,9 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The furthest step, how often steps went back, and whether they just did. Outlives seams."""
+    """How often steps went back. Outlives seams."""
 
-    furthest: int = -1
     times: int = 0
-    back: bool = False
 
 
 class StepRewind(Rule[Settings, State]):
@@ -54,6 +52,7 @@ class StepRewind(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss", "grad_norm", "scale", "lr", "step_time")
+    idles = True
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
@@ -66,30 +65,26 @@ class StepRewind(Rule[Settings, State]):
         return ""
 
     def seam(self) -> None:
-        """Steps went back: the one thing that this rule waits for."""
-        self.state.times += 1
-        self.state.back = True
+        """Steps went back: the one thing that this rule waits for. It forgets nothing."""
 
     def observe(self, view: View) -> None:
-        state = self.state
-        if state.back:
-            state.back = False
-            self._ring(view)
+        if view.rewound_from is not None:
+            self._ring(view, view.rewound_from)
         elif self.episode.state:
             for row in range(view.n):
                 if self.episode.state:
                     self.settle(view, row)
-        state.furthest = max(state.furthest, view.step[-1])
 
-    def _ring(self, view: View) -> None:
+    def _ring(self, view: View, furthest: int) -> None:
         state, step = self.state, view.step[0]
-        lost = state.furthest - step
+        state.times += 1
+        lost = furthest - step
         evidence: list[Fact] = [
-            ("furthest step", float(state.furthest), "", None),
+            ("furthest step", float(furthest), "", None),
             ("went back to", float(step), "", step),
             ("times", float(state.times), "so far", None),
         ]
-        summary = f"Steps went back {count(lost, 'step')}, {state.furthest} → {step}"
+        summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
         self.ring(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
         for row in range(1, view.n):
             if self.episode.state:

@@ -10,6 +10,7 @@ import msgspec
 
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import SYSTEM, Cause
+from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -80,6 +81,11 @@ class ThroughputRegression(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         times = view.column("step_time")
         if times is None:
+            return
+        state = self.state
+        if state.usual and 0 < len(state.window) < self.settings.window - view.n and positive(times):
+            state.seen += view.n
+            state.window += times  # type: ignore[arg-type]
             return
         for row, seconds in enumerate(times):
             if seconds is not None and 0 < seconds < math.inf:

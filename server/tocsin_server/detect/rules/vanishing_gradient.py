@@ -15,6 +15,7 @@ import msgspec
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import GRADIENT, Cause
+from tocsin_server.detect.finite import all_finite, positive
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -28,7 +29,7 @@ from tocsin_server.detect.rule import (
     setting,
 )  # fmt: skip
 from tocsin_server.detect.steps import ladder
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import Values, View
 from tocsin_server.detect.wording import count, number
 from tocsin_server.domain import Remedy, Severity
 
@@ -75,11 +76,26 @@ class VanishingGradient(Rule[Settings, State]):
         if norms is None:
             return
         losses = view.loss
+        if self._nothing_new(norms, losses):
+            return
         for row, norm in enumerate(norms):
             if losses is not None:
                 self._follow(losses[row])
             if norm is not None and norm != 0.0 and math.isfinite(norm):
                 self._one(view, row, norm)
+
+    def _nothing_new(self, norms: Values, losses: Values | None) -> bool:
+        """The common case, told apart quickly: every norm is far from vanishing."""
+        state, limits = self.state, self.settings
+        if not state.usual or state.streak or self.episode.state or not positive(norms):
+            return False
+        if min(norms) <= max(limits.absolute, limits.relative * state.usual):  # type: ignore[type-var,operator]
+            return False
+        if losses is not None:
+            if not all_finite(losses) or losses[-1] is None or state.first_loss is None:
+                return False
+            state.loss = losses[-1]
+        return True
 
     def _follow(self, loss: float | None) -> None:
         state = self.state

@@ -65,6 +65,11 @@ class ZeroGradNorm(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        state = self.state
+        return not (state.streak or state.cycles or state.gap or self.episode.state)
 
     def observe(self, view: View) -> None:
         norms = view.grad_norm

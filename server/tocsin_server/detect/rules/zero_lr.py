@@ -76,6 +76,7 @@ class ZeroLr(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("lr",)
+    paced = True
 
     def observe(self, view: View) -> None:
         if view.lr is None or self._nothing_new(view, view.lr):

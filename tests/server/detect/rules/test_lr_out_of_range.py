@@ -30,6 +30,13 @@ def test_a_high_rate_that_works_is_only_told(watch: Any) -> None:
     assert run.severities(RULE) == ["info"]
 
 
+def test_the_onset_is_where_the_rate_passed_the_limit(watch: Any) -> None:
+    """A warm-up that goes too far was right at its first step: step 250 is 0.005, step 251 is above."""
+    run = watch(optimizers=ADAM)
+    run.records(loss=[2.3] * 400, lr=[2e-5 * step for step in range(400)])
+    assert {item.onset_step for item in run.firing(RULE)} == {251}
+
+
 def test_the_same_rate_is_usual_for_sgd(watch: Any) -> None:
     """The range belongs to the family."""
     run = watch(optimizers=SGD)
