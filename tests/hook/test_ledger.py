@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
 import torch
 
-from tests.hook.captured import watched
+from tests.hook.captured import KeptOutbox, watched
 from tests.hook.truth import LOOPS, Truth
 
 
@@ -18,12 +19,19 @@ def _same(told: dict[str, float], true: dict[str, float]) -> None:
         assert told[name] == pytest.approx(value, rel=2e-5, nan_ok=True), (name, true)
 
 
+@functools.cache
+def _watched(style: str) -> tuple[Truth, KeptOutbox, torch.nn.Module]:
+    """The loop under a watch, once for all claims about it: its truth, what was told, its weights."""
+    truth = Truth()
+    with watched() as (_, outbox):
+        net = LOOPS[style](truth)
+    return truth, outbox, net
+
+
 @pytest.mark.parametrize("style", LOOPS)
 def test_records_equal_what_the_loop_measured(style: str) -> None:
     """Every attempted step is a record with the values that the loop measured by hand."""
-    truth = Truth()
-    with watched() as (_, outbox):
-        LOOPS[style](truth)
+    truth, outbox, _ = _watched(style)
     assert len(outbox.records) == len(truth.rows)
     for told, true in zip(outbox.records, truth.rows, strict=True):
         _same(told, true)
@@ -32,9 +40,7 @@ def test_records_equal_what_the_loop_measured(style: str) -> None:
 @pytest.mark.parametrize("style", LOOPS)
 def test_scale_changes_are_events(style: str) -> None:
     """Every growth and backoff of a scaler is an event with its step, from and to."""
-    truth = Truth()
-    with watched() as (_, outbox):
-        LOOPS[style](truth)
+    truth, outbox, _ = _watched(style)
     told = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
     assert told == truth.changes
     for one in outbox.events("scaler"):
@@ -44,8 +50,7 @@ def test_scale_changes_are_events(style: str) -> None:
 @pytest.mark.parametrize("style", LOOPS)
 def test_weights_are_bit_identical(style: str) -> None:
     """A watched training ends with exactly the weights of an unwatched one."""
+    _, _, seen = _watched(style)
     unwatched = LOOPS[style](Truth())
-    with watched():
-        seen = LOOPS[style](Truth())
     for one, other in zip(unwatched.parameters(), seen.parameters(), strict=True):
         assert torch.equal(one, other) or (math.isnan(one.sum()) and math.isnan(other.sum()))
