@@ -28,6 +28,7 @@ test("powers of two read as powers, with the number beside them", () => {
   assert.deepEqual(scale(512), ["2⁹", "512"]);
   assert.deepEqual([pow2(500), pow2(0), pow2(NaN), pow2(Infinity)], ["500", "0", "NaN", "+Inf"]);
   assert.deepEqual(scale(0), ["0", ""]);
+  assert.deepEqual([scale(0.5), scale(2 ** -144)], [["2⁻¹", "0.5"], ["2⁻¹⁴⁴", "4.48e-44"]], "below 1 nothing is rounded to a whole number");
 });
 
 test("spans and ages are for people", () => {

@@ -40,7 +40,7 @@ test("pieces of code join to the code", () => {
 
 test("evidence reads in its unit, a scale as a power, the non-finite as a word", () => {
   const item = (name, value, unit = "") => evidenceText({ name, value, unit, step: null });
-  assert.deepEqual([item("scale before", 65536), item("grad norm", "Infinity"), item("skipped", 34.2, "%"), item("since", 90, "s"), item("at", 1790, "step"), item("why", "2^3 seen")], ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen"]);
+  assert.deepEqual([item("scale before", 65536), item("grad norm", "Infinity"), item("skipped", 34.2, "%"), item("since", 90, "s"), item("at", 1790, "step"), item("why", "2^3 seen"), item("scale", 2 ** -144)], ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen", "2⁻¹⁴⁴ 4.48e-44"]);
 });
 
 test("a diagnosis as text has its cause, evidence, remedies and address", () => {

@@ -9,7 +9,7 @@ export function evidenceText(item) {
   if (value === null) return powers(String(item.value));
   if (item.unit === "step") return `step ${int(value)}`;
   if (item.unit === "s") return span(value);
-  if (/scale/.test(item.name) && value >= 1 && Number.isInteger(Math.log2(value))) return scale(value).filter(Boolean).join(" ");
+  if (/scale/.test(item.name) && value > 0 && Number.isInteger(Math.log2(value))) return scale(value).filter(Boolean).join(" ");
   const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : short(value);
   return item.unit ? `${text} ${item.unit}` : text;
 }

@@ -55,7 +55,7 @@ export function pow2(v) {
 /** A loss scale in full: "2⁹ 512". @param {number | null | undefined} v @returns {[string, string]} power and number */
 export function scale(v) {
   const power = pow2(v);
-  const plain = v !== null && v !== undefined && Number.isFinite(v) && Math.abs(v) < 1e9 ? int(v) : num(v);
+  const plain = v !== null && v !== undefined && Number.isInteger(v) && Math.abs(v) < 1e9 ? int(v) : short(v);
   return power.startsWith("2") && power !== plain && power !== num(v) ? [power, plain] : [num(v), ""];
 }
 
