@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -16,7 +17,10 @@ from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import rows_of, tell_all_to
 from tocsin_server.cli import main
+from tocsin_server.roster import Roster
+from tocsin_server.settings import Settings
 from tocsin_server.store.database import migrate, open_database
+from tocsin_server.store.reader import StoreReader
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -155,6 +159,22 @@ def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: 
         connection.commit()
     done = tocsin("import", "out/r1")
     assert "4142 records" in done.stdout, done.stderr
+
+
+def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
+    """One that had not ended is lost here: the server shows it and judges nothing about it."""
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("UPDATE run SET state = 'running', ended_ns = NULL")
+        connection.commit()
+    tocsin("export", "r1", "--out", "out")
+    tocsin("delete", "r1", "--yes")
+    tocsin("import", "out")
+    database = open_database(f"sqlite:///{whole}")
+    roster = Roster(Settings(), StoreReader(database))
+    asyncio.run(roster.restore(2 * 10**18))
+    database.close()
+    assert roster.active == {}
+    assert [board.card.state for board in roster.newest_first()] == ["lost"]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,23 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
         load(config=file, environ={})
 
 
+def test_each_project_may_have_its_own_retention(tmp_path: Path) -> None:
+    """From a table of the file or from the environment; the others have that of all."""
+    file = tmp_path / "tocsin.toml"
+    file.write_text("retention_days = 9\n[retention_projects]\ndeblur = 30\nkept = 0\n")
+    told = load({}, config=file, environ={})
+    environ = {"TOCSIN_RETENTION_DAYS": "9", "TOCSIN_RETENTION_PROJECTS": "deblur=30,kept=0"}
+    for settings in (told, load({}, environ=environ)):
+        assert [settings.retention_of(name) for name in ("deblur", "kept", "x")] == [30.0, 0.0, 9.0]
+
+
+@pytest.mark.parametrize("text", ["deblur", "deblur=x", "=3", "deblur=-1", "deblur=nan"])
+def test_a_bad_retention_is_named(text: str) -> None:
+    """With the variable that it came from, or the setting."""
+    with pytest.raises(SettingError, match=r"retention_projects"):
+        load({}, environ={"TOCSIN_RETENTION_PROJECTS": text})
+
+
 def test_a_missing_file_that_was_named_is_refused(tmp_path: Path) -> None:
     """--config FILE means that file, not none."""
     with pytest.raises(SettingError, match="config"):

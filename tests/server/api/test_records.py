@@ -8,12 +8,14 @@ import json
 import math
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tocsin_server.api.records import file_name
+from tocsin_server.export import file_name
+from tocsin_server.parquet import read_parquet
 
 NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
 
@@ -129,3 +131,16 @@ def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
 def test_a_file_name_holds_no_tricks(run_id: str, name: str) -> None:
     """Neither header nor path can be broken out of."""
     assert file_name(run_id) == name
+
+
+def test_parquet_holds_every_record(server: Any, trainer: Callable[..., Any], tmp_path: Path) -> None:
+    """As a file that is one series wide where one is asked for; missing stays missing."""
+    run = trainer()
+    run.records({"loss": [1.0, math.nan, None], "lr": [0.1, 0.2, 0.3]})
+    url = f"{server.base}/api/v1/runs/{run.run}/records?format=parquet&names=loss"
+    answer = httpx.get(url, headers=server.headers)
+    (tmp_path / "records.parquet").write_bytes(answer.content)
+    (page,) = read_parquet(tmp_path / "records.parquet", 100)
+    assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+    assert list(page.columns) == ["loss"]
+    assert repr(page.columns["loss"].dense(page.n)) == "[1.0, nan, None]"

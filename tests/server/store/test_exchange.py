@@ -77,12 +77,8 @@ def records(database: Database, *, any_nan: bool) -> list[Any]:
         cells = [page.columns[name].dense(page.n) for name in names]
         coordinates = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns, page.arrival)
         for row, place in enumerate(zip(*(column.tolist() for column in coordinates), strict=True)):
-            values = {
-                n: bits(c[row], any_nan=any_nan)
-                for n, c in zip(names, cells, strict=True)
-                if c[row] is not None
-            }
-            found.append((place, values))
+            own = [(name, column[row]) for name, column in zip(names, cells, strict=True)]
+            found.append((place, [(n, bits(v, any_nan=any_nan)) for n, v in own if v is not None]))
     return found
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from tests.server.store.conftest import batch
 from tests.server.store.whole_run import rows_of, tell_all
+from tocsin_server.removal import mark_on, mark_runs
 from tocsin_server.store import life
 from tocsin_server.store.database import Database
 from tocsin_server.store.tables import RUN_TABLES, metadata, run
@@ -67,7 +68,7 @@ def test_what_comes_of_a_marked_run_is_let_go(
     """Records on their way are acked and not stored."""
     who = admit().writer
     put(batch(who, 0, [0], loss=[1.0]))
-    store.call(lambda connection: store.ledger.forget("r1") or life.mark(connection, "r1", 1)).result(30)
+    assert mark_on(store, partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")).result(30) == ["r1"]
     put(batch(who, 1, [1], loss=[2.0]))
     assert rows_of(database, "r1")["tail"] == 1
 
