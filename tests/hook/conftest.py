@@ -9,6 +9,7 @@ import pytest
 
 import tocsin
 from tests.hook.ingest_server import IngestServer
+from tests.hook.trainers import rings_of
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +17,14 @@ def _no_leftover_runs() -> Iterator[None]:
     yield
     for run in tuple(tocsin._live):
         run.finish()
+
+
+@pytest.fixture(autouse=True)
+def _no_leftover_rings(tmp_path: Path) -> Iterator[None]:
+    """Spools that a test leaves lie in its own place; their rings in shared memory go with it."""
+    yield
+    for ring in rings_of(tmp_path):
+        ring.unlink(missing_ok=True)
 
 
 @pytest.fixture
