@@ -126,7 +126,7 @@ class Spark:
         """:meth:`take` of a few values one by one, which beats numpy there."""
         for step, value in zip(steps, values, strict=True):
             if self.first is None or self.last is None or not self.first <= step <= self.last:
-                self._widen(step, step)
+                self._reach(step)
             key = step // self.width
             bucket = self.buckets.get(key)
             if bucket is None:
@@ -139,6 +139,14 @@ class Spark:
             self.buckets[key] = bucket
         else:
             found.merge(bucket)
+
+    def _reach(self, step: int) -> None:
+        """A step beyond the ends; nearly always the next one, for which there is room."""
+        first = self.first
+        if first is not None and step > first and step // self.width - first // self.width < MOST_BUCKETS:
+            self.last = step
+        else:
+            self._widen(step, step)
 
     def _widen(self, low: int, high: int) -> None:
         first = self.first = low if self.first is None or low < self.first else self.first

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
+from sqlalchemy.engine import URL
 
 from tocsin.protocol import Ack, Event, Finish, Refused
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
+
+
+@pytest.fixture
+def run_server(run_server: Start, url: URL) -> Start:
+    """Servers of this file run on either database."""
+    address = url.render_as_string(hide_password=False)
+    return lambda *place, **changes: run_server(*place, database_url=address, **changes)
+
+
+@pytest.fixture
+def start_server(start_server: Start, url: URL) -> Start:
+    """So do server processes."""
+    return partial(start_server, "--database-url", url.render_as_string(hide_password=False))
 
 
 def losses(server: Any, run: str) -> list[float]:
@@ -42,8 +60,10 @@ def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
 
 
 @pytest.fixture
-def full_disk() -> Callable[[Any, bool], None]:
+def full_disk(url: URL) -> Callable[[Any, bool], None]:
     """``full_disk(server, True)``: the database finds no room any more; False: it does again."""
+    if url.get_backend_name() != "sqlite":
+        pytest.skip("the limit on pages is SQLite's; test_durability.py takes Postgres away")
 
     def turn(server: Any, full: bool) -> None:
         pages = 1 if full else 1 << 30  # a limit below the present size means: not one page more
@@ -169,6 +189,23 @@ def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
     server.call(lambda: server.pipeline.forget("r1"))
     trainer.train([1], loss=[1.0])
     assert trainer.ended() == 4503
+
+
+def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
+    """What a page gets is what the trainer sent: NaN payloads, infinities, -0.0, the smallest number."""
+    words = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF0000000000000,
+             0xFFF0000000000000, 0x8000000000000000, 0x1]  # fmt: skip
+    sent = np.array(words, dtype="<u8")
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train(range(len(sent)), loss=sent.view("<f8").tolist()))
+    answer = httpx.get(
+        f"{server.base}/api/v1/runs/r1/series",
+        params={"names": "loss"},
+        headers={"authorization": f"Bearer {server.token}"},
+    ).json()
+    told = base64.b64decode(answer["series"]["loss"][0]["first"]["bdata"])
+    assert np.frombuffer(told, "<u8").tolist() == words
 
 
 def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
