@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +13,12 @@ import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, event, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from tests.server.store.conftest import hello
-from tocsin_server.domain import Column, RecordBatch, RuleSnapshot
+from tests.server.store.conftest import batch, hello, sealed
+from tocsin_server.domain import Column, Intake, RecordBatch, RuleSnapshot
 from tocsin_server.store import bodies
 from tocsin_server.store.database import Database, database_url, migrate, open_database
 from tocsin_server.store.reader import StoreReader
@@ -34,6 +36,7 @@ from tocsin_server.store.tables import (
     series,
     tail,
 )  # fmt: skip
+from tocsin_server.store.writer import StoreWriter
 
 
 def test_migrations_equal_the_schema(database: Database) -> None:
@@ -157,3 +160,53 @@ def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
 def test_heroku_style_urls_work() -> None:
     """postgres:// and postgresql:// mean the psycopg driver."""
     assert database_url("postgres://u@h/d").drivername == "postgresql+psycopg"
+
+
+def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
+    """Migrating works where only the wheel is installed: its own scripts are used, not the checkout's."""
+    root, site, file = Path(__file__).parents[3], tmp_path / "site", tmp_path / "new.db"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    install = ["install", "-q", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True, capture_output=True)
+    program = (
+        "import sys; from tocsin_server.store.database import migrate, migrations_folder;"
+        "migrate(sys.argv[1]); print(migrations_folder())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"sqlite:///{file}"],
+        env=os.environ | {"PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(done.stdout.strip()) == site / "tocsin_server" / "migrations"
+    opened = open_database(f"sqlite:///{file}")
+    with opened.reader.connect() as connection:
+        assert connection.execute(select(run)).all() == []
+    opened.close()
+
+
+def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> None:
+    """Storing, sealing, charting and recovering name the run in every statement on the data path."""
+    said: list[str] = []
+    for engine in (database.engine, database.reader):
+        event.listen(engine, "before_cursor_execute", lambda _c, _u, statement, *_: said.append(statement))
+    store, reader = StoreWriter(database), StoreReader(database)
+    store.start()
+    who = store.call(lambda connection: register(connection, hello(), 5)).result(30).writer
+    said.clear()  # a hello may look for ranks of its own launch in other runs
+    store.submit(Intake("r1", batch=batch(who, 0, list(range(5000)), loss=[1.0] * 5000)))
+    sealed(database, 1)
+    reader.series("r1", ["loss"])
+    reader.since("r1", ["loss"], -1)
+    reader.records("r1")
+    list(reader.recovery("r1").replay)
+    store.stop(30)
+    names = "|".join(table.name for table in RUN_TABLES)
+    on_path = [one for one in said if re.search(rf"(FROM|INTO|UPDATE) ({names})\b", one)]
+    assert len(on_path) > 15
+    crossing = [one for one in on_path if "run_id" not in re.split("WHERE|INTO", one, maxsplit=1)[-1]]
+    assert [one for one in crossing if "HAVING" not in one] == []  # but for the survey at the start

@@ -1,0 +1,138 @@
+"""From ``log`` of the real hook to durable, over a real server process, with 1, 8 and 64 trainers.
+
+On SQLite and Postgres, as ratios to a raw blob append by ``sqlite3`` and to the best other tool that
+installs, all in the same run. Trainers share this machine's cores with the server: the server's own
+CPU time is given beside the wall time. ``TOCSIN_BENCH_STEPS`` sets how many steps all trainers log
+together; ``TOCSIN_BENCH_PEERS=0`` leaves the other tools out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import psutil
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+
+from tests.benchmarks.peers import PACKAGES, Peer, measured
+from tests.benchmarks.raw_append import raw_points_per_s
+from tests.server.conftest import ServerProcess, server_process
+from tests.server.own_postgres import OwnPostgres
+
+TRAINERS = (1, 8, 64)
+PROCESSES = 8
+"""At most so many processes; each has its share of the trainers, each trainer a sender thread of its own."""
+SERIES = 4
+PROGRAM = Path(__file__).with_name("logging_process.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Points, wall seconds from the first log to the last ack, CPU seconds and MB of the server."""
+
+    points: int
+    wall_s: float
+    server_s: float
+    memory_mb: float
+
+
+def trained(server: ServerProcess, folder: Path, trainers: int, steps: int) -> Figures:
+    """``trainers`` runs of ``steps`` steps each, all durable."""
+    count = min(trainers, PROCESSES)
+    process = psutil.Process(server.process.pid)
+    with contextlib.ExitStack() as stack:
+        started = [
+            _trainer(stack, server, folder / f"p{no}", trainers // count, steps) for no in range(count)
+        ]
+        for one in started:
+            assert _said(one) == "ready"
+        before = sum(process.cpu_times()[:2])
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        told = [_said(one).split() for one in started]
+    points = trainers * steps * SERIES
+    assert sum(int(acked) for _, acked in told) * SERIES == points
+    wall = max(float(took) for took, _ in told)
+    return Figures(points, wall, sum(process.cpu_times()[:2]) - before, process.memory_info().rss / (1 << 20))
+
+
+def _trainer(
+    stack: contextlib.ExitStack, server: ServerProcess, folder: Path, runs: int, steps: int
+) -> subprocess.Popen[str]:
+    folder.mkdir(parents=True)
+    place = [server.base, server.trainer_token, str(runs), str(steps), str(folder)]
+    made = subprocess.Popen(
+        [sys.executable, str(PROGRAM), *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    return stack.enter_context(made)
+
+
+def _said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def measure(name: str, url: URL, folder: Path, raw: float, best: Peer | None, steps: int) -> None:
+    """One database, one server, all numbers of trainers."""
+    folder.mkdir()
+    options = ["--database-url", url.render_as_string(hide_password=False)]
+    with server_process(folder, *options, TOCSIN_LIMIT_RECORDS_PER_S="100000000") as server:
+        for trainers in TRAINERS:
+            told = trained(server, folder / f"t{trainers}", trainers, steps // trainers)
+            rate = told.points / told.wall_s
+            peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
+            print(
+                f"{name:>10} {trainers:>8} {rate:>12,.0f} {told.points / told.server_s:>14,.0f} "
+                f"{rate / raw:>7.2f} {peer} {told.memory_mb:>8.0f}",
+                flush=True,
+            )
+
+
+def peers(place: Path) -> Peer | None:
+    """The fastest other tool; says the figures of all."""
+    if os.environ.get("TOCSIN_BENCH_PEERS") == "0":
+        return None
+    found: list[Peer] = []
+    for name in PACKAGES:
+        told = measured(place, name)
+        if isinstance(told, Peer):
+            found.append(told)
+            print(
+                f"{name:>12}: {told.points_per_s:>10,.0f} points/s, {told.bytes_a_point:.1f} bytes a point",
+                flush=True,
+            )
+        else:
+            print(told, flush=True)
+    return max(found, key=lambda peer: peer.points_per_s, default=None)
+
+
+def main() -> None:
+    """The limit, the other tools, then both databases."""
+    steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "256000"))
+    with tempfile.TemporaryDirectory() as place:
+        best = peers(Path(place) / "peers")
+        raw = raw_points_per_s(Path(place), series=SERIES)
+        print(f"raw sqlite3, blobs of 50 records: {raw:,.0f} points/s")
+        heads = (f"{'trainers':>8}", f"{'points/s':>12}", f"{'per server CPU':>14}", f"{'of raw':>7}")
+        print(" " * 10, *heads, f"{'x peer':>8}", f"{'RSS MB':>8}")
+        file = Path(place) / "sqlite" / "tocsin.db"
+        measure("SQLite", make_url(f"sqlite:///{file}"), file.parent, raw, best, steps)
+        postgres = OwnPostgres(fsync=True)
+        try:
+            measure("Postgres", postgres.new_database(), Path(place) / "postgres", raw, best, steps)
+        finally:
+            postgres.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""A process with some runs of the real hook that log as fast as they are taken off its hands.
+
+``python logging_process.py URL TOKEN RUNS STEPS FOLDER``: says ``ready``, waits for a line, logs four
+floats a step to every run, ends them, and says ``SECONDS ACKNOWLEDGED`` (records, of all runs).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "client_hook"))
+
+import tocsin
+from tocsin.run import Run
+
+WAITING = 20_000
+"""Records that may wait in a run's outbox: far below where it would drop."""
+BLOCK = 500
+
+
+def log_all(runs: list[Run], steps: int) -> None:
+    """Every step of every run, a block of one after a block of the other."""
+    for first in range(0, steps, BLOCK):
+        for run in runs:
+            while run._watch.sender.stats.queued > WAITING:  # type: ignore[attr-defined]
+                time.sleep(0.002)
+            for step in range(first, min(first + BLOCK, steps)):
+                run.log(step=step, loss=step * 0.5, grad_norm=1.25, scale=65536.0, lr=1e-4)
+
+
+def main() -> None:
+    """The runs of one process."""
+    url, token, count, steps, folder = sys.argv[1:]
+    runs = [
+        tocsin.watch("bench", name=f"{Path(folder).name}-{no}", url=url, token=token, patch=False,
+                     spool_dir=Path(folder) / str(no), exit_timeout=600.0)
+        for no in range(int(count))
+    ]  # fmt: skip
+    print("ready", flush=True)
+    sys.stdin.readline()
+    begun = time.perf_counter()
+    log_all(runs, int(steps))  # type: ignore[arg-type]
+    for run in runs:
+        run.finish()
+    acked = sum(run._watch.sender.stats.acked_seq + 1 for run in runs)  # type: ignore[union-attr]
+    print(time.perf_counter() - begun, acked, flush=True)
+
+
+if __name__ == "__main__":
+    main()
