@@ -21,6 +21,14 @@ JOIN writer ON writer.run_id = series.run_id AND writer.writer_no = series.write
 JOIN run ON run.id = series.run_id
 """
 
+VACUUM_TAIL = """
+ALTER TABLE tail SET (
+    autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05,
+    toast.autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_scale_factor = 0.05
+)
+"""
+"""Every record passes through the tail: its room must come back as fast as it is left."""
+
 
 def upgrade() -> None:
     op.create_table(
@@ -48,6 +56,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "writer_no", "col_id", "seq", name=op.f("pk_fault")),
     )
     op.execute(LATEST_OF_SEALED)
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(VACUUM_TAIL)
 
 
 def downgrade() -> None:
