@@ -121,12 +121,19 @@ class ZeroGradNorm(Rule[Settings, State]):
         loss = view.loss[row] if view.loss is not None else None
         if loss is not None and math.isfinite(loss):
             state.low, state.high = min(state.low, loss), max(state.high, loss)
-        accumulating = state.cycles > 0 and state.streak <= 2 * state.gap
+        accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
         if state.streak >= self.settings.streak and not accumulating:
             self._ring(view, row)
+        elif self.episode.state and self._still():
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _still(self) -> bool:
+        """The loss stands still in the present streak (or none is told): single norms end nothing."""
+        state = self.state
+        return state.high - state.low <= self.settings.constant * max(abs(state.high), abs(state.low))
 
     def _ring(self, view: View, row: int) -> None:
-        state, limits = self.state, self.settings
+        state = self.state
         times = count(state.streak, "record")
         evidence: list[Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
@@ -134,7 +141,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         ]
         if state.high < state.low:
             severity, kind, summary = WARNING, "unknown", f"Gradient norm is exactly 0 in {times}"
-        elif state.high - state.low <= limits.constant * max(abs(state.high), abs(state.low)):
+        elif self._still():
             severity, kind = CRITICAL, "real"
             summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))

@@ -67,3 +67,14 @@ def test_ends_with_a_norm_above_zero(watch: Any) -> None:
     run = watch()
     run.records(loss=[1.0] * 30 + falling(70), grad_norm=[0.0] * 30 + [1.0] * 70)
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_single_norms_above_zero_do_not_resolve_it(watch: Any) -> None:
+    """A critic at its clamp: one sample in hundreds still has a gradient, and nothing has healed."""
+    norm = [6.4] * 40 + [0.0] * 900
+    for step in (70, 71, 75, 90, 108, 288, 460, 700, 760, 765):
+        norm[step] = 0.1
+    run = watch()
+    run.records(loss=[-25.0 * step for step in range(40)] + [-1000.0] * 900, grad_norm=norm)
+    assert "resolved" not in run.states(RULE)
+    assert {item.onset_step for item in run.firing(RULE)} == {40}
