@@ -54,9 +54,12 @@ class ScalerTrack(msgspec.Struct):
                     self.active, view.scaled = True, row
                 if self.last is not None and scale != self.last:
                     moves.append((row, self.last, scale))
+                    interval = self.interval
                     self._moved(view, row, scale, facts, overflows, flagged)
+                    if self.interval != interval and told is None:
+                        view.relearned = [*view.relearned, (row, self.facts(None))]
                 self.last, self.last_step = scale, view.step[row]
-            flag = int(flags[row] or 0) if flags is not None else 0
+            flag = _count(flags[row]) if flags is not None else 0
             if flag > 0:
                 overflows.append((row, flag, view.step[row]))
             self.last_flag = flag
@@ -75,10 +78,12 @@ class ScalerTrack(msgspec.Struct):
 
     def _flags_only(self, view: View) -> None:
         flags = _flags(view)
-        self.last_flag = int(flags[-1] or 0) if flags is not None else 0
+        self.last_flag = _count(flags[-1]) if flags is not None else 0
         view.steady = not self.active and (flags is None or not any(flags))
         if flags is not None and any(flags):
-            view.overflows = [(row, int(flag), view.step[row]) for row, flag in enumerate(flags) if flag]
+            view.overflows = [
+                (row, _count(flag), view.step[row]) for row, flag in enumerate(flags) if _count(flag)
+            ]
 
     def _moved(
         self,
@@ -109,6 +114,11 @@ def backoffs(before: float, after: float, factor: float) -> int:
     if after <= 0:
         return 1
     return max(1, round(math.log(before / after) / math.log(1.0 / factor)))
+
+
+def _count(flag: float | None) -> int:
+    """Overflows that a flag tells of; a value that cannot be a count tells of none."""
+    return int(flag) if flag is not None and 0 < flag < math.inf else 0
 
 
 def _flags(view: View) -> Values | None:

@@ -57,7 +57,8 @@ class View:
 
     __slots__ = (
         "_columns", "_finite", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
-        "overflows", "rewound_from", "rows", "scale", "scaled", "scaler", "skipped", "steady", "step",
+        "overflows", "relearned",
+        "rewound_from", "rows", "scale", "scaled", "scaler", "skipped", "steady", "step",
         "stepped", "time_ns",
     )  # fmt: skip
 
@@ -82,6 +83,7 @@ class View:
         self.first_step = first_step
         self.rewound_from: int | None = None
         self.steady = False
+        self.relearned: Sequence[tuple[int, ScalerFacts]] = ()
         self.loss = columns.get("loss")
         self.grad_norm = columns.get("grad_norm")
         self.scale = columns.get("scale")
@@ -128,6 +130,13 @@ class View:
     def has_scaler(self, row: int) -> bool:
         """Whether a loss scaler was seen at work at or before ``row`` (a constant 1.0 is none)."""
         return row >= self.scaled
+
+    def scaler_at(self, row: int) -> ScalerFacts:
+        """Settings of the scaler as known before ``row``: a growth interval may be learned within a view."""
+        known = self.scaler
+        for at, facts in self.relearned:
+            known = facts if at < row else known
+        return known
 
     @property
     def calm(self) -> bool:

@@ -116,7 +116,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         if value != state.scale or value == 0.0:
             state.streak, state.moved = 0, True
             return
-        if state.moved or apart > limits.spacing * view.scaler.growth_interval:
+        if state.moved or apart > limits.spacing * view.scaler_at(row).growth_interval:
             return
         if not state.streak:
             state.since = state.at

@@ -89,7 +89,7 @@ class OverflowBurst(Rule[Settings, State]):
         seen.append((step, view.time_ns[row], times))
         while seen[0][0] <= view.step[row] - self.settings.window:
             del seen[0]
-        facts = view.scaler
+        facts = view.scaler_at(row)
         judged = self._judge(view.step[row], facts.healthy_rate)
         if judged is None:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
