@@ -127,3 +127,10 @@ def test_sparse_gradients_have_a_norm() -> None:
         table(torch.tensor([1, 2])).sum().backward()
         optimizer.step()
     assert outbox.records[0]["grad_norm"] == pytest.approx(math.sqrt(6))
+
+
+def test_the_source_names_the_series(net: Any, optimizer: Any) -> None:
+    """The event says what the norm's series ends with: nothing for the primary, whatever its name."""
+    with watched(optimizers={"critic": optimizer}) as (_, outbox):
+        _step(net, optimizer)
+    assert [(one["optimizer"], one["series"]) for one in outbox.events("grad-norm-source")] == [("critic", "")]

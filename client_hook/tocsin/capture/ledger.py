@@ -361,7 +361,8 @@ class Ledger:
             if stepper.clips_told > CLIP_CHANGES:
                 return
         stepper.told = source
-        data = {"optimizer": stepper.name, "source": stepper.norm_from, "clip": clip}
+        series = stepper.suffix.removeprefix("/")
+        data = {"optimizer": stepper.name, "series": series, "source": stepper.norm_from, "clip": clip}
         if stepper.norm_scaled:
             data["scaled"] = True
         self.reporter.put_event("grad-norm-source", data, max(self.step, 0))

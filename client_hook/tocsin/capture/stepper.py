@@ -133,6 +133,7 @@ class Stepper:
         """Its names end so from now on: it is not, or no longer, the primary."""
         self.suffix = suffix
         self.names.clear()
+        self.told = None  # the source of its norm is told anew, under its new name
 
     def marks(self) -> tuple[list[Any], list[int]]:
         """The probes' gradients and their versions, to see whether a backward changed them."""

@@ -150,7 +150,7 @@ class RunContext:
 
     def _norm_told(self, data: Mapping[str, Any]) -> RunContext:
         """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
-        suffix = str(data.get("optimizer") or "")
+        suffix = str(data.get("series", data.get("optimizer")) or "")
         scaled = tuple(name for name in self.scaled_norms if name != suffix)
         limit = data.get("clip")
         known = isinstance(limit, (int, float)) and not isinstance(limit, bool)

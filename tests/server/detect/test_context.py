@@ -41,8 +41,10 @@ def test_disabled_scalers_are_none() -> None:
 def test_events_refine_it() -> None:
     """Sources of norms, declared changes and checkpoints; other events change nothing."""
     context = RunContext().learn("grad-norm-source", None, {"optimizer": "D", "source": "own"})
+    context = context.learn("grad-norm-source", 0, {"optimizer": "opt1", "series": "", "clip": 1.0})
+    assert context.clips == {"D": None, "": 1.0}
     context = context.learn("expect", None, {"what": "lr-restart", "steps": [500, 1000]})
-    assert context.norm_sources == {"D": "own"}
+    assert context.norm_sources == {"D": "own", "": ""}
     assert context.expected == {"lr-restart": (500, 1000)}
     assert context.learn("phase", 3, {"name": "eval"}) is context
 
