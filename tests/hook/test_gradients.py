@@ -133,4 +133,5 @@ def test_the_source_names_the_series(net: Any, optimizer: Any) -> None:
     """The event says what the norm's series ends with: nothing for the primary, whatever its name."""
     with watched(optimizers={"critic": optimizer}) as (_, outbox):
         _step(net, optimizer)
-    assert [(one["optimizer"], one["series"]) for one in outbox.events("grad-norm-source")] == [("critic", "")]
+    told = outbox.events("grad-norm-source")
+    assert [(one["optimizer"], one["series"]) for one in told] == [("critic", "")]

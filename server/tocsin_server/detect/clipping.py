@@ -40,6 +40,9 @@ class Stretch(msgspec.Struct):
 
 
 def clip_of(context: RunContext, suffix: str) -> float | None:
-    """The norm at which gradients of the optimizer are clipped; None where none, or only measured (inf)."""
-    clip = context.clips.get(suffix)
+    """The norm at which gradients of the optimizer are clipped; None where none, or only measured (inf).
+
+    None as well where scaled gradients are clipped: that limit is no limit of the norms reported.
+    """
+    clip = None if suffix in context.scaled_norms else context.clips.get(suffix)
     return clip if clip is not None and math.isfinite(clip) else None

@@ -162,13 +162,14 @@ class ScaledGradNorm(Rule[Settings, State]):
         evidence: list[Fact] = [
             ("norm", norm, "median", view.step[row]),
             ("scale", state.scale, "", view.step[row]),
-            ("norm / scale", norm / state.scale, "what it would be unscaled", None),
         ]
+        if kind != "seen":
+            evidence.append(("norm / scale", norm / state.scale, "what it would be unscaled", None))
         if kind == "follows":
             evidence.append(("changes of scale", float(state.followed), "that the norm followed", None))
         summary = {
             "follows": f"Gradient norm follows the loss scale over {state.followed} changes",
-            "seen": f"Gradient norm {number(norm)} is taken of scaled gradients",
+            "seen": f"The script takes its norm of scaled gradients; unscaled it is {number(norm)}",
             "high": f"Gradient norm {number(norm)} at a scale of {scale(state.scale)}: perhaps not unscaled",
         }[kind]
         self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
