@@ -33,8 +33,8 @@ class History(msgspec.Struct):
         """Notes the records of a view; forgets what no question about them can reach any more."""
         if len(self.waiting) >= UNFILED:
             self.file()
-            if len(self.steps) > 2 * KEPT:
-                self._drop(len(self.steps) - KEPT)
+        if len(self.steps) > 2 * KEPT:
+            self._drop(len(self.steps) - KEPT)
         self.waiting.append(view)
 
     def file(self) -> None:

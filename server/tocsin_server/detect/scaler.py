@@ -42,7 +42,7 @@ class ScalerTrack(msgspec.Struct):
             self._flags_only(view)
             return
         if self._nothing_new(view):
-            view.steady = True
+            view.steady = self.last != 0.0
             return
         flags = _flags(view)
         moves: list[tuple[int, float, float]] = []

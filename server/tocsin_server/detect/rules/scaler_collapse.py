@@ -81,7 +81,8 @@ class ScalerCollapse(Rule[Settings, State]):
         self._catch_up(view)
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
-        if not view.moves and not self.episode.state and view.age(0) >= self.settings.start_up:
+        quiet = not view.moves and not self.episode.state and 0.0 not in view.scale
+        if quiet and view.age(0) >= self.settings.start_up:
             self._hold(view)
             return
         moves = {row: (before, after) for row, before, after in view.moves}
