@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import mul
 
 import msgspec
 
 from tocsin_server.detect.rolling import middle
+from tocsin_server.detect.view import View
 
 PLAUSIBLE_K = (
     2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 18, 19, 20, 21, 24, 25, 32, 37, 40, 47, 50, 62, 64,
@@ -20,11 +22,12 @@ PLAUSIBLE_K = (
 
 
 def chance(loss: float, tolerance: float) -> int | None:
-    """The K of :data:`PLAUSIBLE_K` whose ln K is nearest to ``loss``, within ``tolerance`` (relative)."""
-    if loss <= 0:
-        return None
-    best = min(PLAUSIBLE_K, key=lambda k: abs(math.log(k) - loss))
-    return best if abs(math.log(best) - loss) <= tolerance * math.log(best) else None
+    """The K of :data:`PLAUSIBLE_K` with ln K within ``tolerance`` (relative) of ``loss``, else None.
+
+    Of several a power of ten, else the nearest.
+    """
+    near = [k for k in PLAUSIBLE_K if abs(math.log(k) - loss) <= tolerance * math.log(k)]
+    return min(near, key=lambda k: (k not in (10, 100, 1000, 10_000), abs(math.log(k) - loss)), default=None)
 
 
 class Bins(msgspec.Struct):
@@ -48,12 +51,32 @@ class Bins(msgspec.Struct):
         self.waiting.append(value)
         if len(self.waiting) < self.size:
             return False
+        self._complete()
+        return True
+
+    def extend(self, view: View) -> Iterator[int]:
+        """Takes the finite losses of ``view``; yields the place of each record that completed a bin, at once.
+
+        What is judged at that place sees no record after it, however the records came.
+        """
+        rows, values = view.losses
+        at, n = 0, len(values)
+        while at < n:
+            if not self.waiting:
+                self.since = view.step[rows[at]]
+            more = min(self.size - len(self.waiting), n - at)
+            self.waiting += values[at : at + more]
+            at += more
+            if len(self.waiting) >= self.size:
+                self._complete()
+                yield rows[at - 1]
+
+    def _complete(self) -> None:
         self.medians.append(middle(sorted(self.waiting)))
         self.steps.append(self.since)
         self.waiting = []
         if len(self.medians) > self.keep:
             self._shrink()
-        return True
 
     def _shrink(self) -> None:
         if not self.grow:
@@ -91,7 +114,7 @@ def autocorrelation(values: Sequence[float], lag: int) -> float:
     """Of ``values`` less their mean, at ``lag``; 0 where they do not vary."""
     mean = sum(values) / len(values)
     rest = [value - mean for value in values]
-    power = sum(value * value for value in rest)
+    power = sum(map(mul, rest, rest))
     if power <= 0 or not math.isfinite(power):
         return 0.0
-    return sum(rest[i] * rest[i + lag] for i in range(len(rest) - lag)) / power
+    return float(sum(map(mul, rest, rest[lag:])) / power)

@@ -10,6 +10,7 @@ import pytest
 
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.engine import Engine
+from tocsin_server.detect.facts import SERVER
 from tocsin_server.domain import AlertState, Column, Finding, RecordBatch, RunEvent, Severity, Writer
 
 SECOND = 10**9
@@ -55,6 +56,12 @@ class Watched:
         self.findings += self.engine.observe_event(
             RunEvent(Writer("r_1", 100, 1, 0), self.arrival, 0, kind, 0, step, data)
         )
+
+    def told_by_server(self, kind: str, **data: Any) -> None:
+        """An event that the server itself puts into the run's order."""
+        self.arrival += 1
+        event = RunEvent(Writer("r_1", SERVER, 1, 0), self.arrival, self.arrival, kind, 0, None, data)
+        self.findings += self.engine.observe_event(event)
 
     def firing(self, rule: str) -> list[Finding]:
         """Findings of ``rule`` in state firing."""

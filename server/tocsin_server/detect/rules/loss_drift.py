@@ -5,7 +5,6 @@ Mann-Kendall's test on medians of 100 records: rising over 1000 records is told,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -76,13 +75,11 @@ class LossDrift(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state, rates = self.state, view.lr
-        for row, loss in enumerate(view.loss):
-            if rates is not None:
-                state.rate = rates[row] or state.rate
-            if loss is not None and math.isfinite(loss) and state.bins.push(view.step[row], loss):
-                state.rates = [*state.rates, state.rate][-self.settings.long :]
-                self._judge(view, row)
+        state = self.state
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            state.rates = [*state.rates, state.rate][-self.settings.long :]
+            self._judge(view, row)
 
     def _judge(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
@@ -97,7 +94,9 @@ class LossDrift(Rule[Settings, State]):
             return
         span = limits.long if long else limits.short
         rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
-        self._ring(view, row, span, WARNING if long and not rose else INFO, "rate" if rose else "drift")
+        # A critic's loss, which may be negative, drifts by its trade.
+        sure = long and not rose and min(medians) > 0
+        self._ring(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
 
     def _rises(self, medians: list[float], z: float) -> bool:
         limits, fifth = self.settings, len(medians) // 5

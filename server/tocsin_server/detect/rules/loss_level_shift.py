@@ -43,6 +43,7 @@ class Settings(RuleSettings):
     recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
     bins: int = setting(13, "bins", "of 16 records each, before and after the jump")
     rise: float = setting(0.1, "relative", "of the new level above the old one")
+    crossing: float = setting(0.25, "of the largest size", "of a loss that was ever 0 or negative")
     floor: float = setting(0.02, "of the initial loss", "least height, for losses near 0")
     back: float = setting(0.03, "relative", "of the old level within which the loss is back")
     adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
@@ -61,6 +62,7 @@ class State(RuleState):
     rate: float = 0.0
     initial: float | None = None
     lowest: float = math.inf
+    largest: float = 0.0
     before: float | None = None
     stayed: int = 0
     brief: list[float] = msgspec.field(default_factory=list)
@@ -86,20 +88,19 @@ class LossLevelShift(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state, rates = self.state, view.lr
-        for row, loss in enumerate(view.loss):
-            if rates is not None:
-                state.rate = rates[row] or state.rate
-            if loss is None or not math.isfinite(loss):
-                continue
-            if view.first_step >= self.settings.brief_from and len(state.brief) < 2 * self.settings.bins:
+        state = self.state
+        if view.first_step >= self.settings.brief_from and len(state.brief) < 2 * self.settings.bins:
+            for row, loss in zip(*view.losses, strict=True):
                 self._excerpt(view, row, loss)
-            if state.bins.push(view.step[row], loss):
-                self._bin(view, row)
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            self._bin(view, row)
 
     def _excerpt(self, view: View, row: int, loss: float) -> None:
         """A log that begins in the middle of a run has no time for bins: its first records are the level."""
         state, limits = self.state, self.settings
+        if len(state.brief) >= 2 * limits.bins:
+            return
         state.brief.append(loss)
         n, first = len(state.brief), state.brief[: limits.brief_records]
         level = middle(sorted(first))
@@ -127,7 +128,7 @@ class LossLevelShift(Rule[Settings, State]):
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
-        state.lowest = min(state.lowest, medians[-1])
+        state.lowest, state.largest = min(state.lowest, medians[-1]), max(state.largest, abs(medians[-1]))
         if state.before is not None:
             self._within(view, row, state.before, medians[-1])
         elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
@@ -138,7 +139,9 @@ class LossLevelShift(Rule[Settings, State]):
         if min(after) <= max(before):
             return
         old, new = middle(sorted(before)), middle(sorted(after))
-        if new - old <= self._least(old):
+        if new - old <= self._least(old) or not _sudden(before, after, new - old):
+            return
+        if not (_level(before, new - old) and _level(after, new - old)):
             return
         state.before, state.stayed = old, 0
         rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
@@ -155,14 +158,14 @@ class LossLevelShift(Rule[Settings, State]):
         )
 
     def _least(self, old: float) -> float:
-        """The least height of a shift: relative to the level, or to how far the loss has come, if it
+        """The least height of a shift: relative to the level, or to the largest size if it
         is not positive.
         """
         state, limits = self.state, self.settings
         initial = state.initial or 0.0
         if state.lowest > 0:
             return max(limits.rise * old, limits.floor * initial)
-        return limits.rise * max(abs(old), initial - state.lowest)
+        return limits.crossing * state.largest
 
     def _within(self, view: View, row: int, before: float, median: float) -> None:
         state, limits = self.state, self.settings
@@ -174,6 +177,18 @@ class LossLevelShift(Rule[Settings, State]):
         if not self.episode.state:
             state.before = None
             state.bins.medians, state.bins.steps, state.rates = [], [], []
+
+
+def _level(medians: list[float], height: float) -> bool:
+    """Whether the loss did not climb already, or still: a jump, not a slope."""
+    third = len(medians) // 3
+    climb = middle(sorted(medians[-third:])) - middle(sorted(medians[:third]))
+    return climb < 0.4 * height
+
+
+def _sudden(before: list[float], after: list[float], height: float) -> bool:
+    """Whether most of the height lies between the four bins on either side."""
+    return middle(sorted(after[:4])) - middle(sorted(before[-4:])) > 0.7 * height
 
 
 def _rate(case: Case) -> Cause | None:

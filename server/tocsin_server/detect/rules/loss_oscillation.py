@@ -7,7 +7,6 @@ where the swings grow and the level does not fall.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,7 +28,7 @@ from tocsin_server.detect.rule import (
     describe,
     setting,
 )  # fmt: skip
-from tocsin_server.detect.trend import Bins, autocorrelation
+from tocsin_server.detect.trend import autocorrelation
 from tocsin_server.detect.view import View
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Remedy, Severity
@@ -54,7 +53,7 @@ class State(RuleState):
     """The last losses, their medians, and height and level of the last windows."""
 
     last: list[float] = msgspec.field(default_factory=list)
-    bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 64))
+    medians: list[float] = msgspec.field(default_factory=list)
     rates: list[float] = msgspec.field(default_factory=list)
     heights: list[float] = msgspec.field(default_factory=list)
     levels: list[float] = msgspec.field(default_factory=list)
@@ -80,42 +79,52 @@ class LossOscillation(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state, limits = self.state, self.settings
-        for row, loss in enumerate(view.loss):
-            if loss is None or not math.isfinite(loss):
-                continue
+        state = self.state
+        rows, values = view.losses
+        at, n = 0, len(values)
+        while at < n:
             if not state.last:
-                state.since = view.step[row]
-            state.last.append(loss)
-            state.bins.push(view.step[row], loss)
-            if len(state.last) >= limits.window:
-                rate = view.lr[row] if view.lr is not None else None
-                state.rates = [*state.rates, rate or 0.0][-5:]
-                self._judge(view, row)
-                state.last = []
+                state.since = view.step[rows[at]]
+            more = min(self.settings.window - len(state.last), n - at)
+            state.last += values[at : at + more]
+            at += more
+            if len(state.last) >= self.settings.window:
+                self._window(view, rows[at - 1])
+
+    def _window(self, view: View, row: int) -> None:
+        state = self.state
+        rate = view.lr[row] if view.lr is not None else None
+        state.rates = [*state.rates, rate or 0.0][-5:]
+        medians = [middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
+        state.medians = [*state.medians, *medians][-self.settings.bins :]
+        self._judge(view, row)
+        state.last = []
 
     def _judge(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         level = middle(sorted(state.last))
         height = _spread(state.last)
         state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
-        period = self._period(state.last, range(1, 5), 1)
-        if period is None and len(state.bins.medians) >= limits.bins:
-            period = self._period(state.bins.medians, range(2, 17), 16)
-            height = _spread(state.bins.medians)
-        if period is None or height < limits.height * abs(level):
+        least = limits.height * abs(level)
+        period = self._period(state.last, height, range(1, 5), 1) if height >= least else None
+        if period is None and len(state.medians) >= limits.bins:
+            height = _spread(state.medians)
+            period = self._period(state.medians, height, range(2, 17), 16) if height >= least else None
+        if period is None:
             if self.episode.state:
                 self.settle(view, row)
             return
         self._ring(view, row, period, height, level)
 
-    def _period(self, values: Sequence[float], halves: range, size: int) -> int | None:
+    def _period(self, values: Sequence[float], spread: float, halves: range, size: int) -> int | None:
         """Records of a swing, where half a period is one of ``halves`` (in units of ``size`` records)."""
-        centre, spread = middle(sorted(values)), 4 * _spread(values)
-        clipped = [min(max(value, centre - spread), centre + spread) for value in values]
+        centre, width = middle(sorted(values)), 4 * spread
+        low, high = centre - width, centre + width
+        clipped = [low if value < low else high if value > high else value for value in values]
         half = min(halves, key=lambda lag: autocorrelation(clipped, lag))
-        against, along = autocorrelation(clipped, half), autocorrelation(clipped, 2 * half)
-        return 2 * half * size if against <= self.settings.against and along >= self.settings.along else None
+        if autocorrelation(clipped, half) > self.settings.against:
+            return None
+        return 2 * half * size if autocorrelation(clipped, 2 * half) >= self.settings.along else None
 
     def _ring(self, view: View, row: int, period: int, height: float, level: float) -> None:
         state, limits = self.state, self.settings

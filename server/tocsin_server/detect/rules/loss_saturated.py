@@ -77,9 +77,30 @@ class LossSaturated(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        for row, loss in enumerate(view.loss):
-            if loss is not None and math.isfinite(loss):
-                self._one(view, row, loss)
+        rows, values = view.losses
+        if not values or self._all_differ(view, rows[-1], values):
+            return
+        for row, loss in zip(rows, values, strict=True):
+            self._one(view, row, loss)
+
+    def _all_differ(self, view: View, row: int, values: list[float]) -> bool:
+        """The common case, told apart quickly: no loss is near the one before it."""
+        state = self.state
+        if self.episode.state or not state.streak:
+            return False
+        sizes = max(max(values), -min(values))
+        if not all(
+            abs(later - earlier) > self.settings.constant * sizes
+            for earlier, later in zip([state.last, *values], values, strict=False)
+        ):
+            return False
+        before = values[:-1]
+        state.largest = max(
+            state.largest, abs(state.last), max(before, default=0.0), -min(before, default=0.0)
+        )
+        state.streak, state.falling, state.since = 1, True, (view.step[row], view.time_ns[row])
+        state.low = state.high = state.last = values[-1]
+        return True
 
     def _one(self, view: View, row: int, loss: float) -> None:
         state = self.state

@@ -38,9 +38,9 @@ class Settings(RuleSettings):
     resolve_updates: int = setting(50, "updates", "with sound values before it is resolved")
     zeros: int = setting(3, "records", "with a loss of exactly 0 and a norm that is not finite, in a row")
     alone: int = setting(20, "records", "with a loss of exactly 0, in a row, where no norm is known")
-    flat: int = setting(5, "records", "with a loss that stands still and a norm that is not finite, in a row")
+    flat: int = setting(5, "records", "with a loss that stands still and a norm of NaN, in a row")
     constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
-    height: float = setting(0.01, "loss", "least size of the losses before a fall to exactly 0")
+    height: float = setting(0.2, "of the first loss", "least size of the loss before a fall to exactly 0")
 
 
 class State(RuleState):
@@ -53,6 +53,7 @@ class State(RuleState):
     flat: int = 0
     anchor: float = 0.0
     last: float = 0.0
+    first: float = 0.0
     norms: bool = False
     since: tuple[int, int] = (0, 0)
 
@@ -70,6 +71,7 @@ class MaskedNan(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
+    paced = True
 
     def observe(self, view: View) -> None:
         losses, norms, state = view.loss, view.grad_norm, self.state
@@ -80,7 +82,8 @@ class MaskedNan(Rule[Settings, State]):
                 continue
             norm = norms[row] if norms is not None else None
             state.norms = state.norms or norm is not None
-            self._one(view, row, loss, bad=norm is not None and not math.isfinite(norm))
+            bad = norm is not None and not math.isfinite(norm)
+            self._one(view, row, loss, bad=bad, over=norm is not None and math.isinf(norm))
             if loss:
                 state.last = abs(loss)
 
@@ -92,19 +95,23 @@ class MaskedNan(Rule[Settings, State]):
             state.norms = True
             if not _finite(norms):
                 return False
-        newest = view.loss[-1] if view.loss else None
+        losses = view.loss or []
+        state.first = state.first or next((abs(loss) for loss in losses if loss and math.isfinite(loss)), 0.0)
+        newest = losses[-1] if losses else None
         state.last = abs(newest) if newest and math.isfinite(newest) else state.last
         return True
 
-    def _one(self, view: View, row: int, loss: float, *, bad: bool) -> None:
+    def _one(self, view: View, row: int, loss: float, *, bad: bool, over: bool) -> None:
+        """One record; ``bad``: its norm is not finite, ``over``: infinite, as on an overflow step."""
         state, limits = self.state, self.settings
         if not (state.zeros or state.alone or state.flat):
             state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
         still = abs(loss - state.anchor) <= limits.constant * abs(state.anchor)
-        fell = state.last >= limits.height
+        state.first = state.first or abs(loss)
+        fell = state.last >= limits.height * state.first > 0
         state.zeros = state.zeros + 1 if bad and loss == 0.0 else 0
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
-        state.flat = state.flat + 1 if bad and still else 0
+        state.flat = state.flat + 1 if bad and still and not over else 0
         if state.zeros >= limits.zeros:
             self._ring(view, row, CRITICAL, "zero", state.zeros)
         elif state.flat >= limits.flat:

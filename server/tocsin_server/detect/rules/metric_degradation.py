@@ -18,6 +18,7 @@ from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import OPTIMISATION, Cause
 from tocsin_server.detect.metric import MAX, goal_of, is_decibel, is_loss
+from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     CRITICAL,
     WARNING,
@@ -36,7 +37,9 @@ from tocsin_server.domain import Remedy, Severity
 METRICS = 32
 """Metrics that are judged; later ones are not."""
 CHANGES = 16
-"""Differences of evaluations whose upper quartile is the usual change."""
+"""Bends of the last evaluations whose median is taken for noise: a trend has none."""
+BEND = 1.65
+"""Median size of the bend (second difference) of noise, in its sigma: 0.6745 x sqrt(6)."""
 CHANCE = 0.02
 """A share that begins below this and never triples is one that was guessed."""
 
@@ -53,8 +56,10 @@ class Settings(RuleSettings):
     far: float = setting(0.25, "relative", "worse than the best: critical")
     decibel: float = setting(0.3, "dB", "worse than the best, for metrics in dB")
     decibel_far: float = setting(2.0, "dB", "worse than the best, for metrics in dB: critical")
-    noise: float = setting(3.0, "x", "usual change between evaluations that it must exceed")
-    learned: float = setting(2.0, "x", "usual change by which the best must be better than the first value")
+    noise: float = setting(3.0, "sigma", "of the noise between evaluations that it must exceed")
+    learned: float = setting(
+        4.0, "sigma", "of the noise by which the best must be better than the first value"
+    )
     early: float = setting(0.05, "of the run", "within which a best is told to be early")
 
 
@@ -63,10 +68,13 @@ class Track(msgspec.Struct):
 
     first: float
     first_step: int
+    prior: float
     last: float
     best: float
     best_step: int
     best_ns: int
+    level: float
+    """The best median of three evaluations: the best of many noisy ones is luck."""
     changes: list[float] = []
     worse: int = 0
     far: int = 0
@@ -119,29 +127,34 @@ class MetricDegradation(Rule[Settings, State]):
         track = tracks.get(name)
         if track is None:
             if len(tracks) < METRICS:
-                tracks[name] = Track(value, view.step[row], value, value, view.step[row], view.time_ns[row])
+                here = view.step[row], view.time_ns[row]
+                tracks[name] = Track(value, here[0], value, value, value, *here, value)
             return
         track.n += 1
-        track.changes = [*track.changes, abs(value - track.last)][-CHANGES:]
-        track.last = value
+        bend = abs(value - 2 * track.last + track.prior)
+        level = middle(sorted((track.prior, track.last, value)))
+        track.level = max(track.level, level) if up else min(track.level, level)
+        track.prior, track.last = track.last, value
         if value > track.best if up else value < track.best:
             track.best, track.best_step, track.best_ns = value, view.step[row], view.time_ns[row]
         self._compare(track, decibel=is_decibel(name, unit), up=up)
+        if not track.worse:
+            track.changes = [*track.changes, bend / BEND][-CHANGES:]
 
     def _compare(self, track: Track, *, decibel: bool, up: bool) -> None:
         """Counts evaluations in a row that are worse, and far worse, than the best."""
         limits, sign = self.settings, 1.0 if up else -1.0
-        loss, gain = sign * (track.best - track.last), sign * (track.best - track.first)
-        noise = sorted(track.changes)[3 * len(track.changes) // 4]
+        loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
+        noise = middle(sorted(track.changes)) if track.changes else 0.0
         # A metric that never left its first height has no best: what it does is noise.
         sound = loss > limits.noise * noise or track.n <= 5
         sound = sound and (gain > limits.learned * noise or track.best_step == track.first_step)
         sound = sound and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
-        relative = loss / abs(track.best) if track.best else math.inf * (loss > 0)
+        relative = loss / abs(track.level) if track.level else math.inf * (loss > 0)
         worse = loss >= limits.decibel if decibel else relative >= limits.worse
         far = loss >= limits.decibel_far if decibel else relative >= limits.far
-        track.worse = track.worse + 1 if worse and (sound or track.worse) else 0
-        track.far = track.far + 1 if far and (sound or track.far) else 0
+        track.worse = track.worse + 1 if worse and sound else 0
+        track.far = track.far + 1 if far and sound else 0
 
     def _judge(self, view: View, row: int) -> None:
         limits, tracks = self.settings, self.state.tracks

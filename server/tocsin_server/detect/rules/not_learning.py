@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.detect import remedies as r
+from tocsin_server.detect.block import PACE
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import GRADIENT, OPTIMISATION, RATE, SCALER, Cause
 from tocsin_server.detect.rolling import MAD_TO_SIGMA, middle
@@ -43,6 +44,7 @@ class Settings(RuleSettings):
     long: int = setting(5000, "updates", "from which on a slight fall must be significant")
     slight: float = setting(0.01, "relative", "below the initial loss: a slight fall, which may be enough")
     significant: float = setting(3.0, "z", "of Mann-Whitney's test between the first and the last third")
+    few: int = setting(100, "classes", "below which chance counts only where the loss did not fall at all")
     chance: float = setting(0.005, "relative", "around ln K within which the loss is that of guessing")
 
 
@@ -80,14 +82,21 @@ class NotLearning(Rule[Settings, State]):
         state = self.state
         if view.loss is None or state.learned:
             return
-        row = -1
-        for at, loss in enumerate(view.loss):
+        for start in range(0, view.n, PACE):
+            if not state.learned:
+                self._block(view, range(start, min(start + PACE, view.n)))
+
+    def _block(self, view: View, block: range) -> None:
+        """Judged after every block, so that it does not matter how many came at once."""
+        state, last = self.state, -1
+        for row in block:
+            loss = view.loss[row] if view.loss is not None else None
             if loss is not None and math.isfinite(loss):
-                self._take(view, at, loss)
-                row = at
-        self._signals(view)
-        if row >= 0 and state.n >= self.settings.records and view.age(row) >= self.settings.updates:
-            self._judge(view, row)
+                self._take(view, row, loss)
+                last = row
+        self._signals(view, block)
+        if last >= 0 and state.n >= self.settings.records and view.age(last) >= self.settings.updates:
+            self._judge(view, last)
 
     def _take(self, view: View, row: int, loss: float) -> None:
         state = self.state
@@ -100,14 +109,14 @@ class NotLearning(Rule[Settings, State]):
         del state.last[: -self.settings.recent]
         state.bins.push(view.step[row], loss)
 
-    def _signals(self, view: View) -> None:
+    def _signals(self, view: View, block: range) -> None:
         state = self.state
         for column, kept in (
             (view.lr, state.rates),
             (view.grad_norm, state.norms),
             (view.skipped, state.skips),
         ):
-            kept += [value for value in column or () if value is not None]
+            kept += [value for value in (column or ())[block.start : block.stop] if value is not None]
             del kept[: -self.settings.recent * 2]
 
     def _judge(self, view: View, row: int) -> None:
@@ -124,11 +133,11 @@ class NotLearning(Rule[Settings, State]):
                 self.settle(view, row)
             return
         guess = chance(now, limits.chance)
-        if (
-            self._warming_up()
-            or not self._certain(size)
-            or (guess is None and (self._slowly(fall, view.age(row)) or state.start[0] > limits.updates))
-        ):
+        if guess is not None and guess < limits.few and fall >= limits.slight:
+            guess = None  # Among few classes many losses are near some ln K.
+        if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
+            return
+        if guess is None and self._slowly(fall, view.age(row)):
             return
         self._ring(view, row, first, now, guess)
 

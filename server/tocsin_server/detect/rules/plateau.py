@@ -67,15 +67,12 @@ class Plateau(Rule[Settings, State]):
         state = self.state
         if view.loss is None:
             return
-        for rate in view.lr or ():
+        for row in state.bins.extend(view):
+            rate = view.lr[row] if view.lr is not None else None
             if rate is not None and math.isfinite(rate):
                 state.peak, state.rate = max(state.peak, rate), rate
-        for row, loss in enumerate(view.loss):
-            if loss is None or not math.isfinite(loss):
-                continue
-            state.n += 1
-            if state.bins.push(view.step[row], loss):
-                self._judge(view, row, state.bins.medians[-1])
+            state.n += state.bins.size
+            self._judge(view, row, state.bins.medians[-1])
 
     def _judge(self, view: View, row: int, level: float) -> None:
         state, limits = self.state, self.settings

@@ -64,15 +64,16 @@ class SlowConvergence(Rule[Settings, State]):
         if view.loss is None or self.suffix:
             return
         state = self.state
-        for rate in view.lr or ():
+        for row in state.bins.extend(view):
+            rate = view.lr[row] if view.lr is not None else None
             if rate is not None and state.peak < rate < math.inf:
                 state.peak = rate
-        for row, loss in enumerate(view.loss):
-            if loss is not None and math.isfinite(loss) and state.bins.push(view.step[row], loss):
-                self._judge(view, row, state.bins.medians[-1])
+            self._judge(view, row, state.bins.medians[-1])
 
     def _judge(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
+        if not self.context.siblings.runs and not self.episode.state:
+            return
         step = (state.bins.steps[-1] + view.step[row]) // 2
         known = [
             (value, run) for run in self.context.siblings.runs if (value := loss_at(run, step)) is not None

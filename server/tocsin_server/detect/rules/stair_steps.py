@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -66,17 +65,13 @@ class StairSteps(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state, rates = self.state, view.lr
-        for row, loss in enumerate(view.loss):
-            if rates is not None:
-                state.rate = rates[row] or state.rate
-            if loss is None or loss <= 0 or not math.isfinite(loss):
-                continue
-            if state.bins.push(view.step[row], loss):
-                state.rates = [*state.rates, state.rate][-2 * self.settings.bins :]
-                self._judge(view, row)
-        if self.episode.state:
-            self.settle(view, view.n - 1)
+        state = self.state
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            state.rates = [*state.rates, state.rate][-2 * self.settings.bins :]
+            self._judge(view, row)
+            if self.episode.state:
+                self.settle(view, row)
 
     def _judge(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
@@ -85,7 +80,7 @@ class StairSteps(Rule[Settings, State]):
             return
         before, after = medians[:n], medians[n:]
         old, new = middle(sorted(before)), middle(sorted(after))
-        if max(after) >= min(before) or new > (1 - limits.fall) * old:
+        if max(after) >= min(before) or min(after) <= 0 or new > (1 - limits.fall) * old:
             return
         height = old - new
         sudden = before[-1] - after[1] > 0.7 * height and _level(before, height) and _level(after[1:], height)

@@ -49,6 +49,7 @@ class State(RuleState):
     first: list[float] = msgspec.field(default_factory=list)
     initial: float | None = None
     last: list[float] = msgspec.field(default_factory=list)
+    lowest: float = math.inf
     jump: tuple[int, int] | None = None
     level: float = 0.0
     after: list[float] = msgspec.field(default_factory=list)
@@ -68,31 +69,33 @@ class WeightsReset(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
+    paced = True
 
     def seam(self) -> None:
         """After a rewind the initial loss and the level are still those that a loss may fall back from."""
         kept = self.state
-        self.state = State(initial=kept.initial, last=kept.last)
+        self.state = State(initial=kept.initial, last=kept.last, lowest=kept.lowest)
 
     def observe(self, view: View) -> None:
-        if view.loss is None or self._nothing_new(view.loss):
+        if view.loss is None:
             return
-        for row, loss in enumerate(view.loss):
-            if loss is not None and math.isfinite(loss):
+        rows, losses = view.losses
+        if losses and not self._nothing_new(losses):
+            for row, loss in zip(rows, losses, strict=True):
                 self._one(view, row, loss)
 
-    def _nothing_new(self, losses: list[float | None]) -> bool:
-        """The common case told apart quickly: every loss is far below the initial one, or nowhere
-        near a jump.
-        """
+    def _nothing_new(self, losses: list[float]) -> bool:
+        """The common case told apart quickly: every loss is below where a jump could lead."""
         state = self.state
-        if state.initial is None or state.jump is not None or self.episode.state or None in losses:
+        if state.initial is None or state.jump is not None or self.episode.state:
             return False
-        if not max(losses) < state.initial - 0.3 * abs(state.initial):  # type: ignore[type-var, operator]
+        state.lowest = min(state.lowest, *losses)
+        if max(losses) >= state.initial - self.settings.near * (state.initial - state.lowest):
             return False
-        keep = self.settings.before
-        state.last = [*state.last, *(loss for loss in losses if loss is not None)][-keep:]
-        return all(map(math.isfinite, state.last))
+        state.last += losses
+        if len(state.last) > 16 * self.settings.before:
+            del state.last[: -self.settings.before]
+        return True
 
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
@@ -104,6 +107,7 @@ class WeightsReset(Rule[Settings, State]):
         if state.jump is not None:
             self._confirm(view, row, loss, state.initial)
             return
+        del state.last[: -limits.before]
         if len(state.last) == limits.before and self._jumps(loss, state.initial):
             state.jump, state.after = (view.step[row], view.time_ns[row]), [loss]
             state.level = middle(sorted(state.last))

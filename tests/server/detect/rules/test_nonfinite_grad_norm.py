@@ -15,7 +15,7 @@ def test_isolated_infinite_norm_of_a_skipped_step_is_healthy(watch: Any, torch_s
         grad_norm=[math.inf if bad else 1.0 for bad in overflows],
         scale=scale,
         skipped=skipped,
-        loss=[1.0] * 6000,
+        loss=[2.0 / (1 + step / 1000) + 0.01 * (step % 5) for step in range(6000)],
     )
     assert run.alarms == []
 

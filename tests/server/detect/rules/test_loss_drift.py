@@ -1,0 +1,61 @@
+"""Tests of the rule loss-drift."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "loss-drift"
+
+
+def drifting(count: int, share: float, sigma: float = 0.02, start: float = 2.0) -> list[float]:
+    draw = random.Random(1)
+    return [start * (1 + share * step / count) * (1 + draw.gauss(0, sigma)) for step in range(count)]
+
+
+def test_a_slow_rise_is_told_then_warned_of(watch: Any) -> None:
+    """Five per cent in 3000 records, which no rule about spikes sees."""
+    run = watch()
+    run.records(loss=drifting(3000, 0.05))
+    assert run.severities(RULE) == ["info", "warning"]
+    assert run.firing("loss-spike") == []
+
+
+def test_less_than_one_per_cent_is_nothing(watch: Any) -> None:
+    """Significant or not, it does not matter."""
+    run = watch()
+    run.records(loss=drifting(3000, 0.005, sigma=0.001))
+    assert run.firing(RULE) == []
+
+
+def test_a_rate_that_rises_explains_it(watch: Any) -> None:
+    """Info only, and named as the cause."""
+    run = watch()
+    run.records(loss=drifting(3000, 0.05), lr=[1e-4 * (1 + step / 1000) for step in range(3000)])
+    assert run.severities(RULE) == ["info"]
+    assert "learning rate rises" in run.firing(RULE)[0].diagnosis.cause
+
+
+def test_a_negative_loss_never_warns(watch: Any) -> None:
+    """A critic's loss climbs by its trade."""
+    run = watch()
+    run.records(loss=[-30 + 20 * step / 4000 for step in range(4000)])
+    assert "warning" not in run.severities(RULE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_around_a_level_never_warns(watch: Any, seed: int) -> None:
+    """20 000 records without a trend."""
+    draw = random.Random(seed)
+    run = watch()
+    run.records(loss=[draw.lognormvariate(0, 0.5) for _ in range(20_000)])
+    assert "warning" not in run.severities(RULE)
+
+
+def test_resolved_when_it_falls_again(watch: Any) -> None:
+    """Five bins without a rise."""
+    run = watch()
+    run.records(loss=drifting(2500, 0.05) + drifting(2500, -0.2, start=2.1))
+    assert run.states(RULE)[-1] == "resolved"

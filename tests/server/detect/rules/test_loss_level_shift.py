@@ -1,0 +1,71 @@
+"""Tests of the rule loss-level-shift."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "loss-level-shift"
+
+
+def noisy(count: int, level: float, sigma: float = 0.1, seed: int = 1) -> list[float]:
+    draw = random.Random(seed)
+    return [level + sigma * draw.gauss(0, 1) for _ in range(count)]
+
+
+def test_a_jump_that_stays(watch: Any) -> None:
+    """A fifth higher for more than 200 records: warning, dated to the jump."""
+    run = watch()
+    run.records(loss=noisy(400, 2.0) + noisy(500, 2.5, seed=2))
+    finding = run.firing(RULE)[0]
+    assert finding.severity == "warning"
+    assert 384 <= finding.onset_step <= 400
+
+
+def test_a_spike_that_recovers_is_none(watch: Any) -> None:
+    """100 records above are no level."""
+    run = watch()
+    run.records(loss=noisy(400, 2.0) + noisy(100, 3.0) + noisy(400, 2.0))
+    assert run.firing(RULE) == []
+
+
+def test_with_the_learning_rate_it_is_info(watch: Any) -> None:
+    """A rate that rises tenfold there explains it."""
+    run = watch()
+    run.records(loss=noisy(400, 2.0) + noisy(500, 2.5, seed=2), lr=[1e-4] * 400 + [1e-3] * 500)
+    assert run.severities(RULE) == ["info"]
+    assert "rate rose" in run.firing(RULE)[0].diagnosis.cause
+
+
+def test_a_loss_that_crosses_zero(watch: Any) -> None:
+    """Judged by how far the loss has come: 4 to -1, back to 0.5."""
+    run = watch()
+    falling = [4.0 - 5.0 * step / 400 for step in range(400)]
+    run.records(loss=falling + noisy(400, -1.0) + noisy(500, 0.5, seed=2))
+    assert run.severities(RULE) == ["warning"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_raises_nothing(watch: Any, seed: int) -> None:
+    """Heavy-tailed noise of small batches on a falling loss, 20 000 records."""
+    draw = random.Random(seed)
+    run = watch()
+    run.records(loss=[2.0 / (1 + step / 3000) * draw.lognormvariate(0, 0.8) for step in range(20_000)])
+    assert run.firing(RULE) == []
+
+
+def test_an_excerpt_is_judged_by_its_first_records(watch: Any) -> None:
+    """A few iteration lines out of a long run: 6.4 to 10.2 within five records."""
+    run = watch()
+    run.records(start=6900, every=10, loss=[6.37, 6.6, 6.5, 9.1, 10.2])
+    run.event("finish")
+    assert run.severities(RULE) == ["warning"]
+
+
+def test_back_at_the_old_level_it_ends(watch: Any) -> None:
+    """Three bins within 3 %."""
+    run = watch()
+    run.records(loss=noisy(400, 2.0) + noisy(500, 2.5, seed=2) + noisy(400, 2.0, seed=3))
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

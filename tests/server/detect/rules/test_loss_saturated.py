@@ -1,0 +1,62 @@
+"""Tests of the rule loss-saturated."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "loss-saturated"
+
+
+def moving(count: int, height: float = 3.0) -> list[float]:
+    draw = random.Random(1)
+    return [height * (1 + draw.gauss(0, 0.1)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "severity", "cause"),
+    [
+        (-1000.0002, "critical", "clamp"),
+        (0.0, "critical", "from the start"),
+        (1.3862944, "warning", "guessing"),
+        (0.7312, "warning", "no longer depends on the batch"),
+    ],
+)
+def test_a_constant_loss_is_told_apart(watch: Any, loss: float, severity: str, cause: str) -> None:
+    """At a round number a clamp, at 0 the targets, at ln 4 guessing, elsewhere a dead graph."""
+    run = watch()
+    run.records(loss=[loss] * 64)
+    finding = run.firing(RULE)[0]
+    assert (finding.severity, finding.onset_step) == (severity, 0)
+    assert cause in finding.diagnosis.cause
+
+
+def test_two_losses_at_mirror_values_are_one_clamp(watch: Any) -> None:
+    """Critic and generator at minus and plus 1000: each names the other."""
+    run = watch()
+    run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0002] * 64})
+    assert any("with the other sign" in finding.diagnosis.cause for finding in run.firing(RULE))
+
+
+def test_a_loss_that_came_down_to_zero_is_info(watch: Any) -> None:
+    """Hinge losses end at exactly 0."""
+    run = watch()
+    run.records(loss=moving(200) + [0.0] * 100, grad_norm=[1.0] * 300)
+    assert run.severities(RULE) == ["info"]
+
+
+@pytest.mark.parametrize("loss", [[0.0012] * 200, [1.0 - 1e-7 * step for step in range(200)]])
+def test_rounding_and_creeping_raise_nothing(watch: Any, loss: list[float]) -> None:
+    """Four decimals of a small loss; a full batch that falls a little at each step."""
+    run = watch()
+    run.records(loss=loss)
+    assert run.firing(RULE) == []
+
+
+def test_resolved_when_it_moves(watch: Any) -> None:
+    """A hundred updates that differ."""
+    run = watch()
+    run.records(loss=[5.0] * 64 + moving(160))
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

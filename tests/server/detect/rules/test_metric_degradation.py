@@ -1,0 +1,85 @@
+"""Tests of the rule metric-degradation."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "metric-degradation"
+
+
+def evaluated(watch: Any, unit: str = "", goal: str = "max", **metrics: list[float]) -> Any:
+    """Evaluations every 500 steps."""
+    run = watch()
+    for name in metrics:
+        run.event("metric", name=f"val/{name}", goal=goal, unit=unit)
+    run.records(every=500, more={f"val/{name}": values for name, values in metrics.items()})
+    return run
+
+
+RISE = [0.1, 0.2, 0.3, 0.38, 0.44, 0.49, 0.52, 0.54]
+
+
+def test_three_evaluations_ten_per_cent_worse(watch: Any) -> None:
+    """Warning, dated to the best; critical beyond 25 %."""
+    run = evaluated(watch, accuracy=[*RISE, 0.5, 0.45, 0.44, 0.43, 0.3, 0.2, 0.1])
+    assert run.severities(RULE) == ["warning", "critical"]
+    assert run.firing(RULE)[0].onset_step == 3500
+
+
+def test_two_metrics_are_one_alert_and_an_early_best_is_told(watch: Any) -> None:
+    """PSNR and SSIM fall from their best at the second of forty evaluations."""
+    psnr = [11.2, 11.51, *[11.4 - 0.011 * index for index in range(38)]]
+    ssim = [0.46, 0.4685, *[0.46 - 0.003 * index for index in range(38)]]
+    run = evaluated(watch, psnr=psnr, ssim=ssim)
+    finding = run.firing(RULE)[-1]
+    assert len({item.subject for item in run.firing(RULE)}) == 1
+    assert "already at step 500" in finding.summary
+
+
+def test_decibels_are_differences(watch: Any) -> None:
+    """30.0 to 29.6 dB is 1 % and a warning."""
+    run = evaluated(watch, unit="dB", quality=[25.0, 27.0, 29.0, *[29.95, 30.0] * 5, 29.5, 29.5, 29.4])
+    assert run.severities(RULE) == ["warning"]
+
+
+def test_for_a_goal_of_min_up_is_worse(watch: Any) -> None:
+    """A word error rate that rises."""
+    run = evaluated(watch, goal="min", wer=[0.9, 0.5, 0.4, 0.35, 0.34, 0.33, 0.45, 0.46, 0.47, 0.48])
+    assert run.severities(RULE) == ["critical"]
+
+
+@pytest.mark.parametrize("name", ["thing", "loss"])
+def test_without_a_direction_nothing_is_said(watch: Any, name: str) -> None:
+    """Neither told nor known by its name; held-out losses are overfitting's matter."""
+    run = watch()
+    run.records(every=500, more={f"val/{name}": [0.9, 0.5, 0.3, 0.2, 0.2, 0.9, 0.9, 0.9]})
+    assert run.firing(RULE) == []
+
+
+def test_a_name_tells_the_direction(watch: Any) -> None:
+    """Accuracy goes up."""
+    run = watch()
+    run.records(every=500, more={"val/top1_accuracy": [*RISE, 0.2, 0.1, 0.1, 0.1]})
+    assert "critical" in run.severities(RULE)
+
+
+def test_a_noisy_validation_set_raises_nothing(watch: Any) -> None:
+    """A sigma of 5 %, 200 times."""
+    draw = random.Random(1)
+    run = evaluated(watch, f1=[min(0.5, 0.1 * step) * (1 + draw.gauss(0, 0.05)) for step in range(200)])
+    assert run.firing(RULE) == []
+
+
+def test_guessing_has_no_best(watch: Any) -> None:
+    """0.001, once 0.0018, then 0.001 for ever."""
+    run = evaluated(watch, accuracy=[0.001, 0.0018, 0.0012, *[0.001] * 20])
+    assert run.firing(RULE) == []
+
+
+def test_resolved_near_the_best(watch: Any) -> None:
+    """Two evaluations."""
+    run = evaluated(watch, accuracy=[*RISE, 0.4, 0.4, 0.4, 0.53, 0.54, 0.55])
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

@@ -1,0 +1,77 @@
+"""Tests of the rule not-learning."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+RULE = "not-learning"
+
+
+def stuck(count: int, level: float = 6.9078, sigma: float = 0.01) -> list[float]:
+    draw = random.Random(1)
+    return [level * (1 + draw.gauss(0, sigma)) for _ in range(count)]
+
+
+def test_a_loss_at_chance_is_named(watch: Any) -> None:
+    """ln 1000 for 200 records of a hundred steps: guessing among 1000."""
+    run = watch()
+    run.records(every=100, loss=stuck(240), lr=[1e-3] * 240)
+    finding = run.firing(RULE)[0]
+    assert finding.severity == "warning"
+    assert "guessing among 1000" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("series", "cause"),
+    [
+        ({"lr": [0.0] * 1200}, "learning rate is 0"),
+        ({"skipped": [1.0] * 1200}, "Every update is skipped"),
+        ({"grad_norm": [0.0] * 1200}, "no gradient reaches"),
+        ({"lr": [0.6] * 1200}, "learning rate (0.6) far off"),
+    ],
+)
+def test_the_cause_follows_the_records(watch: Any, series: Any, cause: str) -> None:
+    """The same flat loss: rate 0, all skipped, norm 0, and only then a rate that is far off."""
+    run = watch()
+    run.records(loss=stuck(1200, 3.91), **series)
+    assert cause in run.firing(RULE)[0].diagnosis.cause
+
+
+def test_a_loss_that_falls_raises_nothing(watch: Any) -> None:
+    """A tenth in a thousand noisy steps is learning."""
+    draw = random.Random(2)
+    run = watch()
+    run.records(loss=[2.0 * (1 - step / 10_000) * (1 + draw.gauss(0, 0.1)) for step in range(2000)])
+    assert run.firing(RULE) == []
+
+
+def test_warm_up_of_the_rate_is_waited_for(watch: Any) -> None:
+    """While the rate rises nothing is said."""
+    run = watch()
+    run.records(loss=stuck(1500, 2.0), lr=[1e-6 * step for step in range(1500)])
+    assert run.firing(RULE) == []
+
+
+def test_a_run_that_goes_on_is_not_judged_from_its_first_record(watch: Any) -> None:
+    """Resumed at step 50 000 and flat: it may have learned before."""
+    run = watch()
+    run.records(start=50_000, loss=stuck(1500, 2.2))
+    assert run.firing(RULE) == []
+
+
+def test_single_samples_are_waited_for(watch: Any) -> None:
+    """Where noise hides a fall of 5 % the rule waits for more records."""
+    draw = random.Random(3)
+    run = watch()
+    run.records(loss=[draw.gauss(0, 1) ** 2 for _ in range(1500)])
+    assert run.firing(RULE) == []
+
+
+def test_resolved_when_it_learns_after_all(watch: Any) -> None:
+    """A fall of 5 % ends it."""
+    run = watch()
+    run.records(loss=stuck(1200, 2.0) + stuck(200, 1.5))
+    assert run.states(RULE)[-1] == "resolved"

@@ -1,0 +1,54 @@
+"""Tests of the rule overfitting."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+RULE = "overfitting"
+
+
+def trained(watch: Any, held: list[float], falls: float = 1.0, **more: list[float]) -> Any:
+    """An evaluation every 50 steps, and a training loss that falls by ``falls`` over the run."""
+    run = watch()
+    steps = 50 * len(held)
+    columns: dict[str, list[float | None]] = {
+        f"val/{name}": [values[step // 50] if step % 50 == 49 else None for step in range(steps)]
+        for name, values in {"loss": held, **more}.items()
+    }
+    run.records(loss=[2.0 - falls * step / steps + 0.01 * (step % 3) for step in range(steps)], more=columns)
+    return run
+
+
+TURNED = [1.5, 1.3, 1.2, 1.15, 1.2, 1.25, 1.3, 1.36, 1.42, 1.48, 1.54]
+
+
+def test_held_out_loss_turns(watch: Any) -> None:
+    """Six evaluations after the best, training falling on: warning, dated to the best."""
+    run = trained(watch, TURNED)
+    finding = run.firing(RULE)[0]
+    assert (finding.severity, finding.onset_step) == ("warning", 199)
+
+
+def test_training_that_does_not_fall_is_none(watch: Any) -> None:
+    """Both rise or stand: another rule's matter."""
+    assert trained(watch, TURNED, falls=0.0).firing(RULE) == []
+
+
+def test_a_task_metric_that_improves_makes_it_info(watch: Any) -> None:
+    """Loss up, word error rate down: both are shown."""
+    run = trained(watch, TURNED, wer=[0.9 - 0.01 * index for index in range(len(TURNED))])
+    assert run.severities(RULE) == ["info"]
+    assert "wer still improves" in run.firing(RULE)[0].summary
+
+
+def test_a_noisy_validation_set_raises_nothing(watch: Any) -> None:
+    """Up and down by 3 % around a level."""
+    draw = random.Random(1)
+    run = trained(watch, [1.0 + 0.03 * draw.gauss(0, 1) for _ in range(100)])
+    assert run.firing(RULE) == []
+
+
+def test_a_new_best_resolves_it(watch: Any) -> None:
+    """It was no overfitting."""
+    assert trained(watch, [*TURNED, 1.0, 0.9]).states(RULE) == ["firing", "recovering", "resolved"]

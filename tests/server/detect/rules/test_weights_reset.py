@@ -1,0 +1,59 @@
+"""Tests of the rule weights-reset."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+RULE = "weights-reset"
+
+
+def learned(count: int = 300) -> list[float]:
+    draw = random.Random(1)
+    return [30.0 * (0.03 + 0.97 * math.exp(-step / 40)) * (1 + draw.gauss(0, 0.02)) for step in range(count)]
+
+
+def test_back_at_the_initial_loss_in_one_record(watch: Any) -> None:
+    """1.07 to its initial value, and learning anew from there."""
+    run = watch()
+    run.records(loss=learned() + learned(50))
+    finding = run.firing(RULE)[0]
+    assert (finding.severity, finding.onset_step) == ("critical", 300)
+    assert "made anew" in finding.diagnosis.cause
+
+
+def test_a_spike_that_falls_back_is_none(watch: Any) -> None:
+    """Two records at the height of the start."""
+    run = watch()
+    run.records(loss=[*learned(), 29.5, 29.0, *learned()[250:]])
+    assert run.firing(RULE) == []
+
+
+def test_beyond_the_initial_loss_is_divergence(watch: Any) -> None:
+    """A hundred is not where an untrained model has it."""
+    run = watch()
+    run.records(loss=learned() + [100.0] * 50)
+    assert run.firing(RULE) == []
+
+
+def test_a_rewind_does_not_hide_it(watch: Any) -> None:
+    """Steps go back to a checkpoint, whose weights were not loaded."""
+    run = watch()
+    run.records(steps=[*range(300), *range(200, 264)], loss=learned() + learned(64))
+    assert len(run.firing(RULE)) == 1
+
+
+def test_noise_that_reaches_the_start_is_none(watch: Any) -> None:
+    """Losses of single samples are anywhere."""
+    draw = random.Random(2)
+    run = watch()
+    run.records(loss=[draw.lognormvariate(0, 1.0) / (1 + step / 500) for step in range(10_000)])
+    assert run.firing(RULE) == []
+
+
+def test_resolved_when_it_has_learned_again(watch: Any) -> None:
+    """Far below the start for a hundred updates."""
+    run = watch()
+    run.records(loss=learned() + learned(400))
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]
