@@ -161,7 +161,7 @@ class Engine:
         findings: list[Finding] = []
         place, no = 0, batch.writer.writer_no
         if primary is not None and batch.writer.attempt_no > self._roll.attempt:
-            self._resumed(batch.writer.attempt_no, primary, findings)
+            self._resumed(batch.writer, primary, findings)
         alone = self._roll.alone(no)
         for item in spoken:
             if primary is not None:
@@ -174,13 +174,13 @@ class Engine:
                 self._roll.note(no, primary)
         return findings
 
-    def _resumed(self, attempt: int, primary: View, findings: list[Finding]) -> None:
+    def _resumed(self, writer: Writer, primary: View, findings: list[Finding]) -> None:
         """A new attempt has begun to report."""
-        self._roll.attempt = attempt
+        self._roll.attempt = writer.attempt_no
         at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
         for rule in self._run_rules:
-            rule.resumed(at, attempt, self._roll.furthest)
-            findings += self._hear_run(rule)
+            rule.resumed(at, writer.attempt_no, self._roll.furthest)
+            findings += self._hear_run(rule, self._place(writer, primary, 0))
 
     def _rest(
         self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
@@ -192,11 +192,16 @@ class Engine:
             for rule in self._run_rules:
                 if rule.episode.state:
                     rule.rest(primary, place)
-                    findings += self._hear_run(rule)
+                    findings += self._hear_run(rule, self._place(writer, primary, place))
             if not alone:
                 self._compared(writer, primary, place, findings)
             place += 1
         return place
+
+    def _place(self, writer: Writer, primary: View, place: int) -> tuple[Stream, int]:
+        """The stream of ``primary``, all of which was taken, and the number of its record at ``place``."""
+        stream = self._writers[writer.writer_no].streams[""]
+        return stream, stream.count - primary.n + place
 
     def _compared(self, writer: Writer, primary: View, place: int, findings: list[Finding]) -> None:
         """Steps of which all processes have now said their part."""
@@ -205,7 +210,7 @@ class Engine:
             at = moment(primary.rows[place], facts.step, facts.time_ns)
             for rule in self._run_rules:
                 rule.reported(at, facts)
-                findings += self._hear_run(rule)
+                findings += self._hear_run(rule, self._place(writer, primary, place))
 
     # Writers
 
@@ -278,17 +283,25 @@ class Engine:
             at = moment(verdict.row, verdict.step, verdict.time_ns)
             for run_rule in self._run_rules:
                 run_rule.began(at, subject.rule, subject.name, joined)
-                yield from self._hear_run(run_rule)
+                yield from self._hear_run(run_rule, (stream, number))
 
-    def _hear_run(self, rule: RunRule[Any, Any]) -> Iterator[Finding]:
-        """What a rule of scope ``run`` has to say, explained by the records of the first writer."""
+    def _hear_run(
+        self, rule: RunRule[Any, Any], place: tuple[Stream, int] | None = None
+    ) -> Iterator[Finding]:
+        """What a rule of scope ``run`` has to say, explained by the records up to ``place``,
+        a stream and a number of its records; else by all of the first writer's."""
         for verdict in rule.take():
             key = (rule.info.id, rule.subject)
             subject = self._subjects.setdefault(key, Subject(*key))
             joined = subject.hear(RUN, verdict)
             if joined is not None:
-                stream = self._primary()
-                yield from self._told(stream, stream.count - 1, subject, joined)
+                stream, number = place or self._latest()
+                yield from self._told(stream, number, subject, joined)
+
+    def _latest(self) -> tuple[Stream, int]:
+        """The stream of a primary optimizer and the number of its newest record."""
+        stream = self._primary()
+        return stream, stream.count - 1
 
     def _primary(self) -> Stream:
         """The stream of a primary optimizer, for the story of a finding about the whole run."""
