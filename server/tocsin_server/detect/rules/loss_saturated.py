@@ -173,9 +173,10 @@ _TARGETS = Remedy("Look at the targets of one batch: one class only, all padding
 
 
 def _clamp(case: Case) -> Cause | None:
-    if case.rule != "loss-saturated" or case.verdict.kind != "clamp":
+    clamped = _clamped(case)
+    if clamped is None:
         return None
-    value = _height(case.verdict)
+    value = _height(clamped)
     mirror = [
         subject
         for rule, subject, verdict in case.others
@@ -190,6 +191,23 @@ def _clamp(case: Case) -> Cause | None:
         "a clamp that cuts the loss off",
         (_CLAMP, _CRITIC, r.lower_lr(case)),
         "The loss before the clamp moves within its bounds.",
+    )
+
+
+def _clamped(case: Case) -> Verdict | None:
+    """The loss at a clamp that this alert is about: its own, or that behind a gradient of exactly 0."""
+    if case.rule == "loss-saturated":
+        return case.verdict if case.verdict.kind == "clamp" else None
+    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+        return None
+    series = case.subject.partition("/")[2]
+    return next(
+        (
+            verdict
+            for rule, subject, verdict in case.others
+            if rule == "loss-saturated" and verdict.kind == "clamp" and subject.partition("/")[2] == series
+        ),
+        None,
     )
 
 
