@@ -37,6 +37,8 @@ class Run:
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
         self._phases = watch.phases
+        self._ahead: dict[tuple[Any, ...], int] = {}
+        """Names first logged ahead of the first backward -> the step they were put on last."""
         watch.handle = self._handle
         ending.begin(self)
 
@@ -85,7 +87,8 @@ class Run:
         """Adds named numbers to a step: floats, or tensors of one element on any device.
 
         Without ``step`` they belong to the coming step while a backward waits for it, else to
-        the newest. A name that capture reports too is sent as ``logged/<name>``.
+        the newest. Names that a script logs once a step in its forward pass, from its first step
+        on, belong to the coming step too. A name that capture reports is sent as ``logged/<name>``.
         """
         self.take(mapping, step, values)
 
@@ -103,6 +106,8 @@ class Run:
             if step is None:
                 ledger = self._ledger
                 step = self.current_step if ledger is None or ledger.quiet else ledger.coming
+                if self._ahead and names in self._ahead:
+                    step = self._in_forward(names, step)
             for value in row:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
@@ -111,10 +116,22 @@ class Run:
         except Exception as error:
             watch.trouble("log", error)
 
+    def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
+        """The step of names that came ahead of the first backward: a step that has them already is not it."""
+        if step == self._ahead[names]:
+            if self._ledger.untouched:
+                del self._ahead[names]  # twice before any step: not once a step
+                return step
+            step += 1
+        self._ahead[names] = step
+        return step
+
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
         """The names as they are sent: as text, those of capture moved aside, interned."""
-        watch = self._watch
-        captured = () if self._ledger is None or self._ledger.quiet else watch.captured
+        watch, ledger = self._watch, self._ledger
+        captured = () if ledger is None or ledger.quiet else watch.captured
+        if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
+            self._ahead[names] = -1
         known = tuple(f"logged/{name}" if name in captured else str(name) for name in names)
         if len(watch.names) < NAMES:
             known = watch.names.setdefault(names, known)
@@ -167,6 +184,7 @@ class Run:
         self._step = max(self._step, ledger.step - 1 if same else ledger.step)
         ledger.quiet = True
         self._watch.names.clear()
+        self._ahead.clear()
         return {name: value for name, value in values.items() if name not in captured} if same else values
 
     def evaluate(

@@ -46,6 +46,24 @@ def test_log_belongs_to_the_coming_step_or_to_the_newest(
     assert outbox.series("chosen") == [(77, 1.0)]
 
 
+def test_what_is_logged_in_the_forward_pass_belongs_to_the_step_it_leads_to(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """What is logged once a step ahead of the backward is not put on the step before its own."""
+    with watched() as (run, outbox):
+        run.evaluate(psnr=1.0)
+        for k in range(3):
+            tocsin.log(forward=float(k))
+            run.check(losses={"l1": torch.tensor(float(k))})
+            _one_step(net, optimizer, middle=lambda k=k: tocsin.log(between=float(k)))
+            tocsin.log(after=float(k))
+        run.evaluate(psnr=2.0)
+    expected = [(0, 0.0), (1, 1.0), (2, 2.0)]
+    for name in ("forward", "loss/l1", "between", "after"):
+        assert outbox.series(name) == expected, name
+    assert outbox.series("val/psnr") == [(0, 1.0), (2, 2.0)]
+
+
 def test_log_takes_numbers_of_every_kind() -> None:
     """Floats, ints, flags, NumPy and tensors are read at once; non-finite values are values."""
     with watched() as (run, outbox):

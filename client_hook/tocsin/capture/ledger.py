@@ -169,6 +169,11 @@ class Ledger:
         """The newest step was ``step``: a checkpoint was loaded."""
         self.step, self.coming, self.start_known = step, max(step, 0), True
 
+    @property
+    def untouched(self) -> bool:
+        """No backward and no step was seen yet."""
+        return not self.orphans and not any(one.number or one.losses for one in self.steppers.values())
+
     # -- losses
 
     def before_backward(self) -> Seen:
