@@ -85,6 +85,8 @@ class NormAfterZero(Rule[Settings, State]):
                 state.streak, state.low, state.high, state.first = 0, math.inf, -math.inf, None
                 if self.episode.state:
                     self.settle(view, row)
+            elif self.state.streak:
+                self._loss(view, row)
 
     def _nothing_new(self, norms: list[float | None]) -> bool:
         state = self.state
@@ -95,13 +97,18 @@ class NormAfterZero(Rule[Settings, State]):
         if not state.streak:
             state.since = (view.step[row], view.time_ns[row])
         state.streak += 1
+        self._loss(view, row)
+        if state.streak >= max(limits.streak, 2 * state.gap + 1) and self._moves():
+            self._ring(view, row)
+
+    def _loss(self, view: View, row: int) -> None:
+        """A loss within the streak: of the same record, or beside it where the script logs its norm."""
+        state = self.state
         loss = view.loss[row] if view.loss is not None else None
         if loss is not None and math.isfinite(loss):
             state.low, state.high = min(state.low, loss), max(state.high, loss)
             state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
             state.first = loss if state.first is None else state.first
-        if state.streak >= max(limits.streak, 2 * state.gap + 1) and self._moves():
-            self._ring(view, row)
 
     def _moves(self) -> bool:
         state = self.state

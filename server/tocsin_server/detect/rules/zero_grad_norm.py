@@ -80,6 +80,8 @@ class ZeroGradNorm(Rule[Settings, State]):
                 self._zero(view, row)
             elif norm is not None:
                 self._above(view, row)
+            elif self.state.streak:
+                self._loss(view, row)
 
     def _nothing_new(self, norms: list[float | None]) -> bool:
         state = self.state
@@ -118,14 +120,18 @@ class ZeroGradNorm(Rule[Settings, State]):
         if not state.streak:
             state.since = (view.step[row], view.time_ns[row])
         state.streak += 1
-        loss = view.loss[row] if view.loss is not None else None
-        if loss is not None and math.isfinite(loss):
-            state.low, state.high = min(state.low, loss), max(state.high, loss)
+        self._loss(view, row)
         accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
         if state.streak >= self.settings.streak and not accumulating:
             self._ring(view, row)
         elif self.episode.state and self._still():
             self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _loss(self, view: View, row: int) -> None:
+        """A loss within the streak: of the same record, or beside it where the script logs its norm."""
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None and math.isfinite(loss):
+            self.state.low, self.state.high = min(self.state.low, loss), max(self.state.high, loss)
 
     def _still(self) -> bool:
         """The loss stands still in the present streak (or none is told): single norms end nothing."""
