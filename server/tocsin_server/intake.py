@@ -155,7 +155,7 @@ def _read_columns(
             columns[name] = read
     refused = _few(faults, message.seq)
     if left_out:
-        got = f"{left_out} new series beyond the {len(known)} known"
+        got = f"{left_out} more, which are left out"
         refused.append(
             _refused("series", "too-many-series", f"at most {limits.series} series a run", got, message.seq)
         )
@@ -277,7 +277,7 @@ class StepOrder:
 
 def _out_of_order(name: str, steps: I64, before: int, seq: int) -> Refused | None:
     line = np.concatenate(([before], steps))
-    back = np.flatnonzero(np.diff(line) <= 0)
+    back = np.flatnonzero(line[1:] <= line[:-1])  # a difference of steps can leave int64
     if not back.size:
         return None
     was, came = int(line[back[0]]), int(line[back[0] + 1])

@@ -107,6 +107,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     sound = taken(message, known={"known", "other"})
     assert codes(sound) == ["too-many-series"]
     assert "at most 4" in sound.refused[0].expected
+    assert sound.refused[0].got == "3 more, which are left out"
     assert set(sound.columns) == {"known", "new0", "new1"}
 
 
@@ -189,6 +190,13 @@ def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
     assert (notice.scope, notice.code) == ("notice", "step-order")
     assert "step 4" in notice.got
     assert "after step 5" in notice.got
+
+
+def test_the_largest_step_is_before_no_other(make_records: Make) -> None:
+    """Its distance to others leaves int64: the sentence still names the step that went back."""
+    notice = StepOrder().notice(taken(make_records(0, [2**63 - 1, 0], loss=[1.0, 2.0])))
+    assert notice is not None
+    assert "step 0 of 'loss' after step 9223372036854775807" in notice.got
 
 
 def refused_hello(hello: Hello) -> Refused:
