@@ -7,7 +7,6 @@ import io
 import json
 import math
 import struct
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
