@@ -93,6 +93,7 @@ class Sender:
         exit_timeout: float = 3.0,
         on_message: Callable[[Told], None] | None = None,
         phase: Callable[[], str] = str,
+        sampler: Callable[[float], None] | None = None,
     ) -> None:
         self._outbox = outbox
         self._ask_hello = hello
@@ -101,6 +102,7 @@ class Sender:
         self._exit_timeout = exit_timeout
         self._on_message = on_message
         self._phase = phase
+        self._sampler = sampler
         self._ring: RingFile | None = None
         self._ring_error: str | None = None
         self._marks: deque[Mark] = deque()
@@ -227,11 +229,17 @@ class Sender:
                 if not self._over:
                     bell = self._bell[0] if self._bell is not None else None
                     self._heard(wait([link.connection for link in self._links()], timeout, bell))
+                    self._sample()
             except Exception as error:
                 self._fail(error)
         self._close_bell()
         if self._killed:
             terminating.die()
+
+    def _sample(self) -> None:
+        """Looks at the machine now and then. Without the lock: a driver may hang, ``close`` may not."""
+        if self._sampler is not None and self._ending is None:
+            self._sampler(time.monotonic())
 
     def _heard(self, rung: bytes) -> None:
         """SIGTERM came: the main thread ends the run, or this thread does when it hangs."""
@@ -392,8 +400,8 @@ class Sender:
     def _report(self) -> None:
         """One warning for each kind of trouble, not one for each time."""
         session = self._session
-        for code in session.refused:
-            self._say(code, "tocsin: %s", session.refusal)
+        for code, sentence in session.said.items():
+            self._say(code, "tocsin: %s", sentence)
         if session.stopped:
             self._say("stopped", "tocsin: nothing more is sent: %s", session.refusal or session.last_error)
         elif session.last_error is not None:

@@ -72,7 +72,9 @@ class Session:
         self.last_error: str | None = None
         """Why there is no connection, or None."""
         self.refusal: str | None = None
-        """The newest refusal, as a sentence."""
+        """Why the server last turned this connection away, as a sentence; None once it is welcome."""
+        self.said: dict[str, str] = {}
+        """The newest sentence of each code of refusal or notice."""
         self.refused: Counter[str] = Counter()
         """How often the server refused something, by code."""
         self.set_aside = 0
@@ -118,7 +120,7 @@ class Session:
             message = protocol.decode_server(frame)
         except protocol.ProtocolError as error:
             self.refused["malformed-from-server"] += 1
-            self.refusal = f"message of the server: {error}"
+            self.said["malformed-from-server"] = f"message of the server: {error}"
             return None
         if isinstance(message, protocol.Ack):
             self._acked(message)
@@ -189,7 +191,7 @@ class Session:
         self.phase = Phase.STREAMING
         self._steady_at = now + STEADY_S
         self._alive_at = now
-        self.last_error = None
+        self.last_error = self.refusal = None
         self.run = message.run
         self._flush(message.flush_ms)
         self._backlog.resume(message.seq, message.events)
@@ -209,9 +211,10 @@ class Session:
 
     def _refused(self, message: protocol.Refused) -> None:
         self.refused[message.code] += 1
-        self.refusal = (
-            f"{message.scope} refused ({message.code}): expected {message.expected}, got {message.got}"
-        )
+        what = "the server notes" if message.scope == "notice" else f"{message.scope} refused"
+        self.said[message.code] = f"{what} ({message.code}): expected {message.expected}, got {message.got}"
+        if message.scope == "connection":
+            self.refusal = self.said[message.code]
         if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:
             self.phase = Phase.STOPPED
 

@@ -170,6 +170,15 @@ def test_a_refusal_in_mid_stream_stops_nothing() -> None:
     assert talk.said() == [b"0"]
 
 
+def test_a_notice_is_no_reason_for_a_lost_connection() -> None:
+    """What the server took all the same is not called refused, and explains no trouble later."""
+    talk = Talk(waiting=1)
+    talk.connect()
+    talk.hear(protocol.Refused("notice", "step-order", "ascending steps", "step 0 after step 0"))
+    assert talk.session.refusal is None
+    assert "refused" not in talk.session.said["step-order"]
+
+
 def test_a_frame_that_breaks_every_connection_is_set_aside() -> None:
     """After five closes by the server in front of the same frame, what is good behind it goes on."""
     talk = Talk(waiting=3)
