@@ -41,6 +41,7 @@ from tocsin_server.plotlyjs import PlotlyJS
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
+from tocsin_server.siblings import watch_siblings
 from tocsin_server.store import tokens as token_store
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
@@ -123,6 +124,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         services.live.start()
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
+            asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_compress(plotly), name="plotly"),

@@ -20,6 +20,7 @@ from tocsin_server import intake
 from tocsin_server.active import ActiveRun, Done, WriterState
 from tocsin_server.admission import Admission
 from tocsin_server.commits import Commit, Commits, Pressure
+from tocsin_server.detect.facts import SERVER
 from tocsin_server.domain import (
     Finding,
     Intake,
@@ -280,6 +281,16 @@ class Pipeline:
             run.board.card.state = RunState(changes["state"])
         if transitions or changes:
             self._submit(run, None, transitions=transitions, changes=changes)
+
+    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
+        """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
+        run = self.roster.active.get(run_id)
+        if run is None:
+            return
+        arrival, now_ns = run.next_arrival(), self.clock()
+        event = RunEvent(Writer(run_id, SERVER, 0, 0), arrival, arrival, kind, now_ns, None, data)
+        transitions = run.take_event(event, now_ns)
+        self._submit(run, None, event=event, transitions=transitions)
 
     def tidy(self, now_ns: int) -> None:
         """Lets ended runs go from memory, their rows stay in the fleet; and writers that are gone."""

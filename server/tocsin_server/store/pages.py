@@ -129,11 +129,12 @@ def events_after(
     """Events that arrived after ``arrival``, in order of arrival."""
     query = (
         select(event, writer.c.attempt_no, writer.c.rank)
-        .join(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
+        .outerjoin(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
         .where(event.c.run_id == run_id, event.c.arrival > arrival)
         .order_by(event.c.arrival, event.c.writer_no, event.c.no)
         .limit(limit)
     )
     for row in connection.execute(query):
-        who = Writer(run_id, row.writer_no, row.attempt_no, row.rank)
+        # Events of the server itself have no writer's row.
+        who = Writer(run_id, row.writer_no, row.attempt_no or 0, row.rank or 0)
         yield RunEvent(who, row.arrival, row.no, row.kind, row.time_ns, row.step, row.data)
