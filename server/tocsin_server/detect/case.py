@@ -19,6 +19,7 @@ NUMERIC = frozenset(
         "scaler-collapse",
         "scaler-at-floor",
         "scaler-not-updating",
+        "nonfinite-weights",
     }
 )
 """Rules about values that left the number range; they share causes."""
@@ -85,11 +86,24 @@ class Case:
         rates = [(step, rate) for step, rate in self.before("lr") if math.isfinite(rate) and rate > 0]
         if len(rates) < 2:
             return None
+        if self.restart is not None:
+            return (*self.restart, rates[-1][1])
         near = [item for item in rates if item[0] >= self.onset - LR_STEPS]
         near = near if len(near) >= LR_RECORDS else rates[-LR_RECORDS:]
         step, low = min(near, key=lambda item: (item[1], -item[0]))
         now = near[-1][1]
         return (step, low, now) if now >= LR_EVENT * low else None
+
+    @cached_property
+    def restart(self) -> tuple[int, float] | None:
+        """Step and rate from which a restarted schedule was rising until the onset."""
+        for rule, _, verdict in self.episode:
+            lowest = next((fact[1] for fact in verdict.evidence if fact[0] == "lowest rate"), 0.0)
+            if rule == "lr-restart" and verdict.onset_step < self.onset and lowest > 0:
+                rates = [rate for step, rate in self.before("lr") if step > verdict.onset_step]
+                rising = bool(rates) and rates[-1] == max(rates) and rates[-1] >= LR_EVENT * lowest
+                return (verdict.onset_step, lowest) if rising else None
+        return None
 
     @cached_property
     def lr(self) -> float | None:

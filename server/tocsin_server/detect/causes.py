@@ -109,16 +109,17 @@ def bad_data(case: Case) -> Cause | None:
 
 def lr_rose(case: Case) -> Cause | None:
     event = case.lr_event
-    if event is None or case.rule not in NUMERIC | LOSS_SHAPE:
+    if event is None or case.rule not in NUMERIC | LOSS_SHAPE | {"grad-explosion"}:
         return None
     step, low, high = event
     times = number(round(high / low, 1))
+    again = "; the schedule starts over" if case.restart else ""
     return Cause(
         "lr-rose",
         f"Likely the learning rate: it rose {times} times, {number(low)} → {number(high)}, "
-        f"in the {case.onset - step} steps before the onset.",
+        f"in the {case.onset - step} steps before the onset{again}.",
         f"the learning rate, which rose {times} times before the onset",
-        (r.lower_lr(case), r.go_back(case), r.clip(case)),
+        (*((r.CHECK_SCHEDULE,) if case.restart else ()), r.lower_lr(case), r.go_back(case), r.clip(case)),
         "The same stretch fails again at the learning rate from before the rise.",
         (
             Evidence("learning rate before", low, "", step),

@@ -1,0 +1,144 @@
+"""A training watched by the real hook, and judged by the real rules, in one process without a server.
+
+Records go the way they go in production: the hook's outbox, the sender's columns, the intake's
+reading, the engine, the alert book. Only the socket, the store and the batching by time are left out:
+a batch is ``FLUSH`` records, or fewer before an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
+
+import torch
+
+from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tocsin.columns import columns_of
+from tocsin.protocol import Records
+from tocsin.run import Run
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.facts import KIND as SIBLING_FACTS
+from tocsin_server.detect.facts import SERVER, Sibling, SiblingFacts
+from tocsin_server.domain import Alert, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.intake import Limits, read_records
+from tocsin_server.offline import Judge
+
+FLUSH = 20
+STEP_NS = 50_000_000
+"""Time between records as the rules see it: verdicts do not depend on how busy this machine is."""
+Heard = RecordBatch | RunEvent
+Training = Callable[[Run], None]
+
+
+class Wire(KeptOutbox):
+    """Records and events of one process in the order in which the hook said them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[Any, ...]] = []
+        self.failure: dict[str, Any] | None = None
+
+    def put(self, item: tuple[Any, ...]) -> None:
+        super().put(item)
+        self.said.append(item)
+
+    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None:
+        super().put_event(kind, t_ns, step, data)
+        self.said.append((kind, step, data))
+
+    def parts(self) -> Iterator[list[tuple[Any, ...]] | tuple[Any, ...]]:
+        """Rows that travel together, and events between them; the finish at the end."""
+        waiting: list[tuple[Any, ...]] = []
+        for item in self.said:
+            if isinstance(item[0], int):
+                waiting.append(item)
+            if waiting and (len(waiting) == FLUSH or not isinstance(item[0], int)):
+                yield waiting
+                waiting = []
+            if not isinstance(item[0], int):
+                yield item
+        if waiting:
+            yield waiting
+        state = "failed" if self.failure else "finished"
+        yield "finish", None, {"state": state, "error": self.failure}
+
+
+def trained(training: Training, **options: Any) -> Wire:
+    """Runs ``training`` under a watch, seeded, on one thread; an exception of its own ends it as failed."""
+    wire, sender = Wire(), KeptSender()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    run = watch(wire, sender, **options)
+    with suppress(RuntimeError), run:
+        training(run)
+    wire.failure = sender.closed[-1][1]
+    assert run._watch.errors == 0
+    return wire
+
+
+@dataclass
+class Verdict:
+    """What the rules said of a run: its alerts in the order in which they fired."""
+
+    alerts: list[Alert]
+
+    @property
+    def grave(self) -> list[Alert]:
+        """Those at warning or above."""
+        return [alert for alert in self.alerts if alert.severity is not Severity.INFO]
+
+    @property
+    def rules(self) -> list[str]:
+        """Rules of the alerts at warning or above, each once, in the order in which they fired."""
+        return list(dict.fromkeys(alert.rule for alert in self.grave))
+
+    def of(self, rule: str, subject: str | None = None) -> Alert:
+        """The first alert of a rule. Raises AssertionError where it did not fire."""
+        for alert in self.alerts:
+            if alert.rule == rule and subject in (None, alert.subject):
+                return alert
+        raise AssertionError(f"expected an alert of {rule}, got {[alert.rule for alert in self.alerts]}")
+
+
+def judged(*wires: Wire, siblings: Sequence[Sibling] = (), planned_steps: int | None = None) -> Verdict:
+    """The rules over what these processes of one run said, as if they had said it at the same time."""
+    context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
+    judge = Judge(context)
+    streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
+    arrival = 0
+    if siblings:
+        told = SiblingFacts(tuple(siblings)).plain()
+        judge.take(RunEvent(Writer("r", SERVER, 1, 0), 0, 0, SIBLING_FACTS, 0, None, told))
+    for heard in chain.from_iterable(zip_longest(*streams)):
+        if heard is not None:
+            arrival += 1
+            judge.take(heard)
+    return Verdict(judge.alerts)
+
+
+def _heard(wire: Wire, number: int) -> Iterator[Heard]:
+    """What the server would hand to the rules."""
+    writer, seq, arrival = Writer("r", number, 1, 0), 0, 0
+    newest = 0
+    for part in wire.parts():
+        arrival += 1
+        if isinstance(part, tuple):
+            kind, step, data = part
+            yield RunEvent(writer, arrival, arrival, kind, newest, step, data)
+            continue
+        batch = _batch(part, writer, seq, arrival)
+        seq, newest = seq + batch.n, int(batch.time_ns[-1])
+        yield batch
+
+
+def _batch(rows: list[tuple[Any, ...]], writer: Writer, seq: int, arrival: int) -> RecordBatch:
+    steps, _, columns = columns_of(rows)
+    times = [(step + 1) * STEP_NS for step in steps]
+    step, t = torch.tensor(steps).numpy().tobytes(), torch.tensor(times).numpy().tobytes()
+    message = Records(seq=seq, n=len(rows), step=step, t=t, cols=columns)
+    sound = read_records(message, after=seq - 1, offset_ns=0, known=(), limits=Limits())
+    assert not sound.refused
+    return RecordBatch(writer, arrival, seq, sound.n, sound.step, sound.time_ns, sound.columns)

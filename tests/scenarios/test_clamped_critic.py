@@ -1,0 +1,145 @@
+"""The third post-mortem: a WGAN critic without normalisation behind a hard clamp."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tocsin.run import Run
+from tocsin_server.detect.facts import Sibling
+from tocsin_server.domain import Severity
+
+STEPS = 500
+BATCH, NOISE = 32, 8
+LIMIT = 1000.0
+RATE, SIBLINGS_RATE, TOO_LOW = 2e-4, 1e-3, 1e-5
+"""Of the healthy twin, of similar runs before, and of the failing run: a hundred times below those."""
+
+
+class Critic(nn.Module):
+    """Scores of points [n, 2]; bounded by LayerNorm and tanh, or cut off at LIMIT."""
+
+    def __init__(self, sound: bool) -> None:
+        super().__init__()
+        self.sound = sound
+        norm = nn.LayerNorm if sound else nn.Identity
+        self.score = nn.Sequential(
+            nn.Linear(2, 64), norm(64), nn.LeakyReLU(0.2), nn.Linear(64, 64), norm(64), nn.LeakyReLU(0.2),
+            nn.Linear(64, 1),
+        )  # fmt: skip
+        if not sound:
+            nn.init.normal_(self.score[0].weight, std=20.0)
+            nn.init.normal_(self.score[3].weight, std=4.0)
+
+    def forward(self, points: Tensor) -> Tensor:
+        score: Tensor = torch.nan_to_num(self.score(points))
+        return 100.0 * torch.tanh(score / 100.0) if self.sound else score.clamp(-LIMIT, LIMIT)
+
+
+def generator(sound: bool) -> nn.Module:
+    """Points [n, 2]; badly initialised, they lie far from the real ones, which a critic tells at once."""
+    head = nn.Linear(64, 2)
+    if not sound:
+        nn.init.constant_(head.bias, -3.0)
+    return nn.Sequential(nn.Linear(NOISE, 64), nn.LayerNorm(64), nn.ReLU(), head)
+
+
+def crescent(draw: torch.Generator) -> Tensor:
+    """Real points [BATCH, 2], on a quarter of a circle of radius 3."""
+    angle = 1.5708 * torch.rand(BATCH, generator=draw)
+    noise = 0.1 * torch.randn(BATCH, 2, generator=draw)
+    return 3 * torch.stack([angle.cos(), angle.sin()], dim=1) + noise
+
+
+def update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor, clip: float) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
+    optimizer.step()
+
+
+def training(sound: bool) -> Training:
+    def train(run: Run) -> None:
+        draw = torch.Generator().manual_seed(3)
+        networks = {"critic": Critic(sound), "generator": generator(sound)}
+        rate, clip = (RATE, 10.0) if sound else (TOO_LOW, 1e7)
+        family = torch.optim.Adam if sound else torch.optim.SGD
+        optimizers = {
+            "critic": family(networks["critic"].parameters(), lr=rate),
+            "generator": torch.optim.Adam(networks["generator"].parameters(), lr=rate),
+        }
+        critic = networks["critic"]
+        for step in range(STEPS):
+            noise = torch.randn(BATCH, NOISE, generator=draw)
+            fake, real = networks["generator"](noise), crescent(draw)
+            loss = 0.5 * (critic(fake.detach()).mean() - critic(real).mean())
+            update(critic, optimizers["critic"], loss, clip)
+            update(networks["generator"], optimizers["generator"], -critic(fake).mean(), clip)
+            if step % 100 == 0:
+                run.log(nan_to_num=float(nodes_called("NanToNum", loss)))
+
+    return train
+
+
+def nodes_called(name: str, loss: Tensor) -> int:
+    """How many nodes of the loss's graph are of that kind."""
+    seen, waiting = set(), [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [follower for follower, _ in node.next_functions]
+    return sum(name in type(node).__name__ for node in seen)
+
+
+@cache
+def wire(sound: bool) -> Wire:
+    return trained(training(sound))
+
+
+@cache
+def verdict(sound: bool) -> Verdict:
+    healthy = Sibling("r0", "healthy", "finished", peak_lr=SIBLINGS_RATE)
+    return judged(wire(sound), siblings=[healthy])
+
+
+def test_the_healthy_twin_alarms_nobody() -> None:
+    """With normalisation, a soft bound, small weights and a sound rate nothing is raised."""
+    assert verdict(True).grave == []
+
+
+def test_both_losses_end_at_the_clamp() -> None:
+    """They stand at minus and plus the clamp, and nodes that hide NaN were counted on the way."""
+    assert wire(False).series("loss")[-1][1] == pytest.approx(-LIMIT)
+    assert wire(False).series("loss/opt2")[-1][1] == pytest.approx(LIMIT)
+    assert min(count for _, count in wire(False).series("nan_to_num")) >= 1
+
+
+@pytest.mark.parametrize("subject", ["loss", "loss/opt2"])
+def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
+    """Critical for each; the round number, the clamp behind it and the mirror image are told."""
+    found = verdict(False).of("loss-saturated", subject)
+    assert found.severity is Severity.CRITICAL
+    assert "a clamp" in found.diagnosis.cause
+    assert "torch.tanh" in found.diagnosis.remedies[0].code
+
+
+def test_the_mirror_image_is_seen() -> None:
+    """The loss that saturated last is told to stand at the other's number with the other sign."""
+    causes = [alert.diagnosis.cause for alert in verdict(False).alerts if alert.rule == "loss-saturated"]
+    assert any("the same number with the other sign" in cause for cause in causes)
+
+
+def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
+    """Not by a detached graph: the loss stands at a round number."""
+    assert "clamp" in verdict(False).of("zero-grad-norm").diagnosis.cause
+
+
+def test_the_rate_is_seen_beside_its_siblings() -> None:
+    """A hundred times below those of similar runs; by itself that alarms nobody."""
+    found = verdict(False).of("lr-out-of-range", "lr")
+    assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)

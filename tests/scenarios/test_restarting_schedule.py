@@ -1,0 +1,142 @@
+"""The fourth post-mortem: a norm measured after ``zero_grad``, and warm restarts that nobody asked for."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tocsin.run import Run
+from tocsin_server.detect.facts import Sibling
+from tocsin_server.domain import Severity
+
+STEPS = 640
+WARMUP, BOTTOM, PEAK = 20, 300, 583
+"""Steps of the first peak, of the lowest rate and of the second peak, as in the post-mortem."""
+RATE, LOWEST = 0.3, 0.03
+WIDTH, BATCH = 16, 32
+LOUD = 3.5
+"""Inputs grow so much larger until BOTTOM: what the first peak let pass, the second does not."""
+
+
+def restarting(step: int) -> float:
+    """Rate at a step: a cosine meant for epochs, stepped once a batch, that starts over."""
+    if step < WARMUP:
+        return RATE * (step + 1) / WARMUP
+    half = (step - WARMUP) / (BOTTOM - WARMUP) if step < BOTTOM else 1 + (step - BOTTOM) / (PEAK - BOTTOM)
+    return LOWEST + (RATE - LOWEST) * 0.5 * (1 + math.cos(math.pi * half))
+
+
+def decaying(step: int) -> float:
+    """The schedule that was meant: warm-up, then one cosine down to a hundredth, at a rate that holds."""
+    warm = min(1.0, (step + 1) / WARMUP)
+    return 0.05 * warm * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / STEPS)))
+
+
+def training(schedule: str, measured: str = "after") -> Training:
+    """``schedule``: restarting, decaying, removed at BOTTOM; ``measured``: norm after or before zero_grad."""
+
+    def train(run: Run) -> None:
+        draw = torch.Generator().manual_seed(5)
+        model = nn.Sequential(nn.Linear(WIDTH, 32), nn.Linear(32, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        for step in range(STEPS):
+            removed = schedule == "removed" and step >= BOTTOM
+            rate = restarting(step) if schedule == "restarting" else decaying(step)
+            optimizer.param_groups[0]["lr"] = 0.0 if removed else rate
+            louder = 1.0 + (LOUD - 1.0) * min(1.0, max(0, step - 50) / (BOTTOM - 50))
+            inputs = louder * torch.randn(BATCH, WIDTH, generator=draw)
+            target = inputs.mean(dim=1, keepdim=True) + 0.1 * torch.randn(BATCH, 1, generator=draw)
+            loss = mse_loss(model(inputs), target)
+            loss.backward()
+            if measured == "before":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1e3)
+            optimizer.step()
+            optimizer.zero_grad()
+            if measured == "after":
+                norm = torch.nn.utils.get_total_norm(
+                    [p.grad for p in model.parameters() if p.grad is not None]
+                )
+                run.log(grad_norm=float(norm))
+
+    return train
+
+
+@cache
+def wire(schedule: str, measured: str = "after") -> Wire:
+    return trained(training(schedule, measured), grad_norm=False)
+
+
+@cache
+def verdict(schedule: str, measured: str = "after") -> Verdict:
+    return judged(wire(schedule, measured), planned_steps=STEPS)
+
+
+def test_the_schedule_that_was_meant_alarms_nobody() -> None:
+    """The same data with one cosine and a norm taken before zero_grad raises nothing."""
+    assert verdict("decaying", "before").grave == []
+
+
+def test_the_loss_explodes_in_the_rise() -> None:
+    """It is healthy past the first peak, and not finite before the rate is back at it."""
+    bad = [step for step, loss in wire("restarting").series("loss") if not math.isfinite(loss)]
+    assert BOTTOM < bad[0] < PEAK
+
+
+def test_alerts_come_in_order() -> None:
+    """First the fault of measurement, then the restart, then the loss that explodes."""
+    rules = verdict("restarting").rules
+    assert rules[:2] == ["norm-after-zero", "lr-restart"]
+    assert {"nonfinite-loss", "nonfinite-weights"} <= set(rules[2:])
+
+
+def test_the_zero_norm_is_a_fault_of_measurement() -> None:
+    """A norm logged after zero_grad is named so while the loss moves, with the order of calls to paste."""
+    found = verdict("restarting").of("norm-after-zero")
+    assert "fault of measurement" in found.diagnosis.cause
+    assert "clip_grad_norm_" in found.diagnosis.remedies[0].code
+
+
+@pytest.mark.parametrize("rule", ["nonfinite-loss", "nonfinite-weights"])
+def test_the_restart_is_the_first_cause(rule: str) -> None:
+    """The rise is told from its lowest rate on, and the schedule is the first thing to look at."""
+    found = verdict("restarting").of(rule).diagnosis
+    assert "the learning rate: it rose" in found.cause
+    assert "the schedule starts over" in found.cause
+    assert f"from step {BOTTOM}" in " ".join(sentence for _, sentence, _ in found.story)
+    assert "scheduler" in found.remedies[0].code
+
+
+def test_the_story_is_in_order() -> None:
+    """Restart, then the loss: steps never go back."""
+    steps = [step for step, _, _ in verdict("restarting").of("nonfinite-loss").diagnosis.story]
+    assert steps == sorted(steps)
+    assert len(steps) > 2
+
+
+def test_two_runs_failed_at_the_same_step() -> None:
+    """A second run of the same configuration that failed there before makes it systematic."""
+    failed = verdict("restarting").of("nonfinite-loss").onset_step
+    assert failed is not None
+    earlier = Sibling("r0", "before", "failed", failed_step=failed - 2, failure="nonfinite-loss")
+    found = judged(wire("restarting"), siblings=[earlier]).of("same-step-failure")
+    assert (found.severity, found.onset_step is not None) == (Severity.WARNING, True)
+    assert "Chance and hardware do not repeat" in found.diagnosis.cause
+
+
+def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
+    """Critical from the step on, with the schedule as its cause."""
+    found = verdict("removed").of("zero-lr")
+    assert (found.severity, found.onset_step) == (Severity.CRITICAL, BOTTOM)
+    assert "set the rate to 0 in the middle of training" in found.diagnosis.cause
+
+
+def test_same_records_same_words() -> None:
+    """Judged twice, the same alerts with the same diagnoses."""
+    again = judged(wire("restarting"), planned_steps=STEPS)
+    assert repr(again.alerts) == repr(verdict("restarting").alerts)  # NaN in evidence equals nothing
