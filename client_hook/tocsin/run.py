@@ -34,6 +34,8 @@ class Run:
         self._last_paused = 0
         self._ended = False
         self._batch: Any = None
+        self._terms: set[str] = set()
+        """Terms of the loss that were told of."""
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
         self._phases = watch.phases
@@ -253,20 +255,37 @@ class Run:
             self._watch.look_at(self._suspect)
 
     def check(
-        self, batch: Any = None, losses: Mapping[str, Any] | None = None, *, step: int | None = None
+        self,
+        batch: Any = None,
+        losses: Mapping[str, Any] | None = None,
+        *,
+        weights: Any = None,
+        step: int | None = None,
     ) -> None:
         """Non-finite inputs and loss components, before they reach the backward.
 
         ``batch``: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
         ``losses``: the named terms of the loss, reported as ``loss/<name>``.
+        ``weights``: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). Reads all of them.
         """
         try:
             values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
+            if losses:
+                self._tell_terms(tuple(map(str, losses)))
             if batch is not None:
                 values["nonfinite/batch"] = nonfinite(batch)
+            if weights is not None:
+                read = getattr(weights, "parameters", None)
+                values["nonfinite/weights"] = nonfinite(list(read()) if callable(read) else weights)
             self.log(values, step=step)
         except Exception as error:
             self._watch.trouble("check", error)
+
+    def _tell_terms(self, names: tuple[str, ...]) -> None:
+        """Told ahead of the first values: ``loss/<name>`` could be an optimizer's."""
+        if not self._terms.issuperset(names) and len(self._terms) < NAMES:
+            self._terms.update(names)
+            self.event("loss-components", names=list(names))
 
     def _suspect(self, item: tuple[Any, ...]) -> None:
         """Tells which batch it was where a record says that something went wrong."""

@@ -185,6 +185,18 @@ def test_events_carry_plain_data_and_their_step() -> None:
     assert outbox.events("checkpoint")[0]["size"] == 3
 
 
+def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Module) -> None:
+    """The server hears which loss/<name> are terms; a module with a NaN parameter is told."""
+    with watched() as (run, outbox):
+        run.check(losses={"l1": 1.0, "fft": 2.0}, weights=net)
+        run.check(losses={"l1": 1.0})
+        with torch.no_grad():
+            net.weight[0, 0] = math.nan
+        run.check(weights=net)
+    assert [told["names"] for told in outbox.events("loss-components")] == [["l1", "fft"]]
+    assert [value for _, value in outbox.series("nonfinite/weights")] == [0.0, 1.0]
+
+
 def test_check_names_what_is_not_finite() -> None:
     """A NaN in a nested batch is 1 under ``nonfinite/batch``, a component's value is its own series."""
     good, bad = torch.ones(3), torch.tensor([1.0, math.nan])
