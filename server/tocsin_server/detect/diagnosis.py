@@ -7,6 +7,7 @@ for which something speaks.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from tocsin_server.detect.case import Case
@@ -36,6 +37,22 @@ def explain(case: Case) -> Diagnosis:
         remedies=cause.remedies,
         disproof=cause.disproof,
         story=_story(case, cause),
+    )
+
+
+def kept(told: Diagnosis, case: Case) -> Diagnosis:
+    """What was told while the records before the onset were at hand, with the alert's newest numbers.
+
+    Later there is only the aftermath to look at, and it would tell another cause.
+    """
+    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+    names = {item.name for item in own}
+    unruled = {row for row in told.story if not row[2]}
+    rows = unruled | {(verdict.onset_step, verdict.summary, rule) for rule, _, verdict in case.episode}
+    return replace(
+        told,
+        evidence=own + tuple(item for item in told.evidence if item.name not in names),
+        story=tuple(sorted(rows, key=lambda item: (item[0], item[2], item[1]))),
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tocsin_server.detect.case import Case
+from tocsin_server.detect.case import BASELINE, Case
 from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.diagnosis import explain
+from tocsin_server.detect.diagnosis import explain, kept
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SERVER
 from tocsin_server.detect.ranks import RollCall
@@ -344,7 +344,9 @@ class Engine:
             context=self.context,
         )
         diagnosis = explain(case)
-        subject.cause = "" if verdict.state == RESOLVED else diagnosis.cause
+        if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
+            diagnosis = kept(subject.told, case)
+        subject.told = None if verdict.state == RESOLVED else diagnosis
         return Finding(
             rule=subject.rule,
             severity=severity_of(verdict),
@@ -372,7 +374,7 @@ class Engine:
         for subject in list(self._subjects.values()):
             if subject is besides or subject.said is None or subject.said.state == PENDING:
                 continue
-            before = subject.cause
+            before = subject.told.cause if subject.told is not None else ""
             said = msgspec.structs.replace(
                 subject.said, row=latest.row, step=latest.step, time_ns=latest.time_ns
             )

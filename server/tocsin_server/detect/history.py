@@ -90,6 +90,14 @@ class History(msgspec.Struct):
         pairs = zip(self.steps[begin:end], column[begin:end], strict=True)
         return [(step, value) for step, value in pairs if value is not None and start <= step < stop]
 
+    def forgot(self, step: int, margin: int, *, upto: int) -> bool:
+        """Whether fewer than ``margin`` records before ``step`` can still be asked for, of more that were."""
+        self.file()
+        end = min(upto - self.first + 1, len(self.steps))
+        begin = max(0, end - KEPT)
+        seam = max((seam for seam in self.seams if seam <= upto), default=0)
+        return end > begin and self.first + begin > seam and self.steps[min(begin + margin, end - 1)] > step
+
 
 def median(values: list[float]) -> float | None:
     """The median of the finite ones, None where there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tocsin_server.detect.rule import FIRING, PENDING, RECOVERING, RESOLVED, Verdict
-from tocsin_server.domain import Severity
+from tocsin_server.domain import Diagnosis, Severity
 
 _ORDER = {FIRING: 0, RECOVERING: 1, PENDING: 2}
 
@@ -19,8 +19,8 @@ class Subject(msgspec.Struct):
     """The newest verdict of each writer that has an open episode."""
     said: Verdict | None = None
     """The joined verdict as last reported; None outside an episode."""
-    cause: str = ""
-    """The diagnosis as last reported, to say it again when it changes."""
+    told: Diagnosis | None = None
+    """The diagnosis as last reported, to say it again when its cause changes; None outside an episode."""
 
     def hear(self, writer: int, verdict: Verdict) -> Verdict | None:
         """Takes one writer's verdict; the joined one where it says something new, else None."""

@@ -146,3 +146,19 @@ def test_a_gradient_that_never_was_is_a_detached_graph(watch: Any) -> None:
     run = watch()
     run.records(loss=[0.7] * 30, grad_norm=[0.0] * 30)
     assert "detached graph" in run.firing("zero-grad-norm")[-1].diagnosis.cause
+
+
+def test_the_cause_outlives_the_records_that_show_it(watch: Any, torch_scale: Any) -> None:
+    """A thousand steps into a collapse its beginning is forgotten: the cause told at first stays."""
+    count = ONSET + 1600
+    scale, skipped = torch_scale([step >= ONSET for step in range(count)])
+    norm = [
+        value if step < ONSET else math.inf for step, value in enumerate(ramp(flat(count, 1.0), 380, 1.2))
+    ]
+    loss = [value if step < ONSET else math.inf for step, value in enumerate(flat(count, 2.0))]
+    run = watch()
+    run.records(loss=loss, grad_norm=norm, lr=[RATE] * count, scale=scale, skipped=skipped)
+    for rule in ("scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm", "scaler-collapse"):
+        last = run.firing(rule)[-1]
+        assert "learning rate that is too high" in last.diagnosis.cause, rule
+    assert run.firing("nonfinite-loss")[-1].step >= ONSET + 999
