@@ -24,7 +24,7 @@ PEAK_LR = 2e-3
 FLOOR_LR = 2e-4
 WARMUP_STEPS = 100
 DECAY_STEPS = 20_000
-MAX_GRAD_NORM = 1.0
+MAX_GRAD_NORM = 2.0
 
 
 def sentences(count: int, generator: torch.Generator) -> Tensor:
