@@ -123,7 +123,7 @@ def regression(steps: int, *, schedule: str, batch: int = 1, heavy: bool = False
         x = torch.randn(batch, 8)
         noise = torch.randn(batch, 1) * 0.3
         if heavy:
-            noise = noise / torch.rand(batch, 1).sqrt().clamp_min(0.05)
+            noise = noise / torch.rand(batch, 1).sqrt().clamp_min(0.2)
         return mse_loss(model(x), torch.sin(x.sum(1, keepdim=True)) + noise)
 
     return train(Plan(steps, 1e-3, schedule), model, loss_of)
@@ -290,7 +290,9 @@ TRAININGS: dict[str, Training] = {
     "wgan": functools.partial(gan, critic=True),
 }
 NAMES = tuple(TRAININGS)
-DECLARED: dict[str, list[dict[str, str]]] = {"mlp-restarts": [{"class": "CosineAnnealingWarmRestarts"}]}
+DECLARED: dict[str, list[dict[str, str]]] = {
+    "mlp-restarts": [{"optimizer": "", "scheduler": "CosineAnnealingWarmRestarts"}]
+}
 """By training: its schedulers, as a hello tells them."""
 
 

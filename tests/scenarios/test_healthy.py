@@ -1,0 +1,57 @@
+"""Healthy real trainings, shortened: each trains, and raises no alarm."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
+from tocsin_server.domain import AlertState, Column, RecordBatch, Severity, Writer
+
+STEPS = 400
+
+
+def _trainings() -> Any:
+    path = Path(__file__).parent / "healthy" / "trainings.py"
+    spec = importlib.util.spec_from_file_location("healthy_trainings", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["healthy_trainings"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+TRAININGS = _trainings()
+
+
+def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
+    """Records as a batch; names that only some have are sparse."""
+    columns = {}
+    for name in sorted({name for record in records for name in record} - {"step"}):
+        rows = [row for row, record in enumerate(records) if name in record]
+        values = np.array([records[row][name] for row in rows])
+        columns[name] = Column(values, None if len(rows) == len(records) else np.array(rows, dtype=np.uint32))
+    steps = np.array([int(record["step"]) for record in records], dtype=np.int64)
+    return RecordBatch(Writer("r_1", 1, 1, 0), seq, seq, len(records), steps, steps * 10**9, columns)
+
+
+@pytest.mark.parametrize("name", TRAININGS.NAMES)
+def test_a_healthy_training_raises_no_alarm(name: str) -> None:
+    """Every rule looks at every record; nothing at warning or above."""
+    records = list(TRAININGS.healthy(name, seed=3, steps=STEPS))
+    assert len(records) == STEPS
+    assert all(math.isfinite(record["loss"]) for record in records)
+    engine = Engine(RunContext(planned_steps=STEPS, schedulers=TRAININGS.DECLARED.get(name, ())))
+    found = [
+        item for at in range(0, STEPS, 50) for item in engine.observe(batch_of(records[at : at + 50], at))
+    ]
+    loud = [item for item in found if item.severity is not Severity.INFO and item.state is AlertState.FIRING]
+    assert [f"{item.rule}: {item.summary}" for item in loud] == []
