@@ -1,0 +1,114 @@
+"""The fifth post-mortem: a scale of 2^21 beside metrics that fall from a best at 2.5 % of the run."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import l1_loss, mse_loss
+
+from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tocsin.run import Run
+from tocsin_server.domain import Severity
+
+STEPS = 1600
+EVALUATE_EVERY = 40
+"""The best of the failing run comes with the first evaluation: at 2.5 % of its length."""
+SIZE, BATCH, SEEN, NOISE = 8, 16, 2000, 0.5
+GROWTH_INTERVAL = 300
+"""Five doublings in 1500 updates, as 10 000 updates do it at torch's default of 2000."""
+
+
+def pictures(count: int, draw: torch.Generator) -> Tensor:
+    """Smooth pictures [count, SIZE * SIZE] in 0..1."""
+    axis = torch.linspace(0, 1, SIZE)
+    phase, across, down = torch.rand(3, count, 1, 1, generator=draw)
+    waves = torch.sin(6.28 * (across * axis[None, None, :] + down * axis[None, :, None] + phase))
+    return (0.5 + 0.4 * waves).flatten(1)
+
+
+def psnr(restored: Tensor, clean: Tensor) -> float:
+    return -10 * math.log10(float(mse_loss(restored, clean)))
+
+
+def ssim(restored: Tensor, clean: Tensor) -> float:
+    """Structural similarity over whole pictures, mean of the batch (Wang et al. 2004, one window)."""
+    ours, theirs = restored - restored.mean(1, keepdim=True), clean - clean.mean(1, keepdim=True)
+    brightness = 2 * restored.mean(1) * clean.mean(1) + 1e-4
+    structure = 2 * (ours * theirs).mean(1) + 9e-4
+    over = (restored.mean(1) ** 2 + clean.mean(1) ** 2 + 1e-4) * (ours.var(1) + theirs.var(1) + 9e-4)
+    return float((brightness * structure / over).mean())
+
+
+def training(sound: bool) -> Training:
+    """Restoring pictures in fp16; the failing run is given the noisy pictures as what it is to reach.
+
+    It learns the pictures first and their noise later, so it is at its best early.
+    """
+
+    def train(run: Run) -> None:
+        draw = torch.Generator().manual_seed(7)
+        width = 64
+        model = nn.Sequential(nn.Linear(SIZE**2, width), nn.ReLU(), nn.Linear(width, SIZE**2))
+        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+        scaler = torch.amp.GradScaler("cpu", growth_interval=GROWTH_INTERVAL)
+        seen, unseen = pictures(SEEN, draw), pictures(64, draw)
+        spoilt = unseen + NOISE * torch.randn(unseen.shape, generator=draw)
+        fixed = seen + NOISE * torch.randn(seen.shape, generator=draw)
+        wanted = seen if sound else fixed
+        for step in range(STEPS):
+            chosen = torch.randint(len(seen), (BATCH,), generator=draw)
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = l1_loss(model(fixed[chosen]).float(), wanted[chosen])
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            if (step + 1) % EVALUATE_EVERY == 0:
+                with torch.no_grad():
+                    restored = model(spoilt)
+                run.evaluate(
+                    psnr=psnr(restored, unseen), ssim=ssim(restored, unseen), goal="max", unit={"psnr": "dB"}
+                )
+
+    return train
+
+
+@cache
+def wire(sound: bool) -> Wire:
+    return trained(training(sound))
+
+
+@cache
+def verdict(sound: bool) -> Verdict:
+    return judged(wire(sound), planned_steps=STEPS)
+
+
+def test_training_on_clean_pictures_alarms_nobody() -> None:
+    """Its scale grows as high, its metrics stay near their best."""
+    assert max(scale for _, scale in wire(True).series("scale")) == 2**21
+    assert verdict(True).grave == []
+
+
+def test_the_scale_alone_is_no_alarm() -> None:
+    """A scale of 2^21 with gradients above 0 says that nothing overflowed: no rule warns of it."""
+    assert max(scale for _, scale in wire(False).series("scale")) == 2**21
+    assert min(norm for _, norm in wire(False).series("grad_norm")) > 0
+    assert verdict(False).rules == ["metric-degradation"]
+
+
+def test_the_decline_is_told_from_its_best() -> None:
+    """Critical, from the best evaluation on: at 2.5 % of the run, after which training did harm."""
+    found = verdict(False).of("metric-degradation")
+    assert (found.severity, found.onset_step) == (Severity.CRITICAL, EVALUATE_EVERY - 1)
+    assert "The best came so early" in found.diagnosis.cause
+
+
+def test_the_training_loss_falls_all_the_while() -> None:
+    """A monitor of the loss alone would see a healthy run."""
+    losses = [loss for _, loss in wire(False).series("loss")]
+    assert sum(losses[-100:]) < 0.3 * sum(losses[:100])
