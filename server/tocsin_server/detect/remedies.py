@@ -65,12 +65,17 @@ RERUN = Remedy("Run the same step again on another device: an error that does no
 
 
 def lower_lr(case: Case, factor: float = 5.0) -> Remedy:
-    """A lower learning rate, in the run's own numbers."""
+    """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
+    by = number(factor)
     if not case.lr:
-        return Remedy(f"Lower the learning rate {number(factor)} times.", f"lr: /{number(factor)}")
+        return Remedy(f"Lower the learning rate {by} times.", f"lr: /{by}")
+    text = f"Lower the learning rate {by} times, {number(case.lr)} → {number(case.lr / factor)}"
+    if not case.context.schedulers:
+        code = f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}"
+        return Remedy(f"{text}.", code)
     return Remedy(
-        f"Lower the learning rate {number(factor)} times, {number(case.lr)} → {number(case.lr / factor)}.",
-        f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}",
+        f"{text}: the scheduler sets it anew at every step, so lower what it starts from.",
+        f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]  # or lr: /{by} in the configuration",
     )
 
 

@@ -54,6 +54,20 @@ def test_rising_loss_and_norm_is_the_learning_rate(watch: Any, torch_scale: Any)
     assert any("not finite at any scale" in text for text in diagnosis.alternatives)
 
 
+def test_a_schedule_is_lowered_at_its_base(watch: Any) -> None:
+    """What a scheduler would overwrite at its next step is no remedy: its base rates are lowered."""
+    spike = [*flat(COUNT, 2.0), 30.0, 30.0, 30.0]
+    plain, scheduled = watch(), watch(schedulers=({"scheduler": "LambdaLR"},))
+    for run in (plain, scheduled):
+        run.records(loss=spike, lr=[RATE] * len(spike))
+    code = [
+        [remedy.code for remedy in run.firing("loss-spike")[0].diagnosis.remedies]
+        for run in (plain, scheduled)
+    ]
+    assert any("group['lr'] = " in text for text in code[0])
+    assert any("scheduler.base_lrs" in text for text in code[1])
+
+
 def test_nonfinite_at_every_scale_is_the_forward_pass(watch: Any, torch_scale: Any) -> None:
     """Infinite down to a scale of 1 and below, out of a flat loss: not the scaling's doing."""
     diagnosis = collapse(watch, torch_scale, loss=flat(COUNT, 2.0))
