@@ -252,7 +252,7 @@ class Pipeline:
         """One connection of this writer ended, which had been silent for ``silent_s``."""
         run = self.roster.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
-        if run is None or state is None:
+        if run is None or state is None or state.writer is not writer:
             return
         state.connections -= 1
         if not state.connections:
@@ -315,7 +315,8 @@ class Pipeline:
     def _known(self, writer: Writer) -> tuple[ActiveRun, WriterState]:
         run = self.roster.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
-        if run is None or state is None:
+        # By identity: a deleted run may have begun anew, and its numbers then are other processes'.
+        if run is None or state is None or state.writer is not writer:
             raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
         return run, state
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import URL
 
-from tocsin.protocol import Ack, Event, Finish, Refused
+from tests.server.conftest import hello_of
+from tocsin.protocol import Ack, Event, Finish, Refused, Welcome
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
@@ -189,6 +190,35 @@ def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
     server.call(lambda: server.pipeline.forget("r1"))
     trainer.train([1], loss=[1.0])
     assert trainer.ended() == 4503
+
+
+def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, dial: Dial) -> None:
+    """A run that begins anew numbers its processes anew: who said hello to the old one is turned away."""
+    server = run_server()
+    first = dial(server.base, "r1", server.token, rank=0)
+    first.acked(first.train(range(100), loss=[1.0] * 100))
+    assert httpx.delete(f"{server.base}/api/v1/runs/r1", headers=bearer(server)).status_code == 204
+    second = again(dial, server, rank=1)
+    first.train([100], loss=[2.0])
+    assert first.ended() == 4503
+    second.acked(second.train([0, 1], loss=[3.0, 4.0]))
+    assert losses(server, "r1") == [3.0, 4.0]
+    assert server.pipeline.roster.active["r1"].connected
+
+
+def bearer(server: Any) -> dict[str, str]:
+    return {"authorization": f"Bearer {server.token}"}
+
+
+def again(dial: Dial, server: Any, **hello: Any) -> Any:
+    """A trainer that asks until the rows of the deleted run have gone."""
+    ends = time.monotonic() + 30.0
+    while time.monotonic() < ends:
+        trainer = dial(server.base)
+        trainer.send(hello_of("r1", server.token, **hello))
+        if isinstance(trainer.hear(object), Welcome):
+            return trainer
+    raise AssertionError("the rows of the deleted run did not go")
 
 
 def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
