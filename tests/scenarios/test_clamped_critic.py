@@ -32,8 +32,9 @@ class Critic(nn.Module):
             nn.Linear(64, 1),
         )  # fmt: skip
         if not sound:
-            nn.init.normal_(self.score[0].weight, std=20.0)
-            nn.init.normal_(self.score[3].weight, std=4.0)
+            linear = [module for module in self.score if isinstance(module, nn.Linear)]
+            nn.init.normal_(linear[0].weight, std=20.0)
+            nn.init.normal_(linear[1].weight, std=4.0)
 
     def forward(self, points: Tensor) -> Tensor:
         score: Tensor = torch.nan_to_num(self.score(points))

@@ -98,7 +98,7 @@ class Case:
     def restart(self) -> tuple[int, float] | None:
         """Step and rate from which a restarted schedule was rising until the onset."""
         for rule, _, verdict in self.episode:
-            lowest = next((fact[1] for fact in verdict.evidence if fact[0] == "lowest rate"), 0.0)
+            lowest = next((float(fact[1]) for fact in verdict.evidence if fact[0] == "lowest rate"), 0.0)
             if rule == "lr-restart" and verdict.onset_step < self.onset and lowest > 0:
                 rates = [rate for step, rate in self.before("lr") if step > verdict.onset_step]
                 rising = bool(rates) and rates[-1] == max(rates) and rates[-1] >= LR_EVENT * lowest
@@ -123,6 +123,12 @@ class Case:
         """As :meth:`rise` of the gradient norm where it was rising before the onset."""
         rise = self.rise("grad_norm")
         return rise if rise is not None and rise[2] >= NORM_RISE else None
+
+    @cached_property
+    def steady(self) -> bool:
+        """Whether loss and gradient norm are known to have been at their usual level until the onset."""
+        rises = [rise for base in ("loss", "grad_norm") if (rise := self.rise(base)) is not None]
+        return bool(rises) and self.loss_rose is None and self.norm_rose is None
 
     @cached_property
     def runaway_step(self) -> int:

@@ -200,6 +200,18 @@ def every_scale(case: Case) -> Cause | None:
         return None
     at = f" (still at {scale(lowest)})" if lowest is not None else ""
     evidence = () if lowest is None else (Evidence("lowest scale that overflowed", lowest, "", None),)
+    if case.steady and case.kind("nonfinite-weights") is None and lowest is not None:
+        return Cause(
+            "forward-operation",
+            f"Loss or gradients are not finite at every scale{at}, so it is not the scaling: the forward "
+            "pass is not finite. Both were at their usual level until then: likely one operation that "
+            "leaves the range of fp16 (65 504) or is undefined; FFT, attention logits, norms, exp and "
+            "division are the usual ones.",
+            "one operation that is not finite at any scale",
+            (r.FIND_MODULE, r.FP32_ISLAND, r.BF16, r.go_back(case), r.CHECK_BATCH),
+            "The overflows go on with the whole forward pass in float32.",
+            evidence,
+        )
     return Cause(
         "forward-nonfinite",
         f"Loss or gradients are not finite at every scale{at}, so it is not the scaling: the forward pass is "

@@ -116,14 +116,18 @@ class NonfiniteWeights(Rule[Settings, State]):
 
 
 def _spoils(view: View, row: int) -> bool:
-    """Whether an update was taken here with a gradient or loss that is not finite."""
+    """Whether an update was taken here with a gradient that is not finite, by its norm, else by the loss.
+
+    A loss may overflow where its gradient does not: a finite norm spoils nothing.
+    """
     stepped = view.stepped[row] if view.stepped is not None else None
     skipped = view.skipped[row] if view.skipped is not None else None
     if stepped == 0.0 or (skipped or 0.0) > 0 or (stepped is None and view.has_scaler(row)):
         return False
     norm = view.grad_norm[row] if view.grad_norm is not None else None
     loss = view.loss[row] if view.loss is not None else None
-    return any(value is not None and not math.isfinite(value) for value in (norm, loss))
+    known = loss if norm is None else norm
+    return known is not None and not math.isfinite(known)
 
 
 def _why(case: Case) -> Cause | None:

@@ -1,0 +1,93 @@
+"""One training, one symptom, other causes: the first cause of the diagnosis changes with the cause."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from tests.scenarios.judging import Training, Verdict, judged, trained
+from tocsin.run import Run
+
+STEPS, TROUBLE = 260, 200
+WIDTH, CLASSES, BATCH = 32, 16, 32
+FIRST = {
+    "rate": "Likely the learning rate",
+    "data": "The batch itself holds values that are not finite",
+    "operation": "one operation that leaves the range of fp16",
+    "scaler": "The scaler never hears of the overflows",
+}
+"""Words of the first cause by what was done to the training."""
+
+
+def inputs_of(target: Tensor, draw: torch.Generator, *, poisoned: bool) -> Tensor:
+    """Inputs [BATCH, WIDTH], standardised; a poisoned batch holds a sample that is constant."""
+    centres = torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(1))
+    inputs = centres[target] + torch.randn(BATCH, WIDTH, generator=draw)
+    if poisoned:
+        inputs[0] = inputs[0, 0]
+    return (inputs - inputs[:, :1]) / (inputs - inputs[:, :1]).std(dim=1, keepdim=True)
+
+
+def partition(outputs: Tensor) -> Tensor:
+    """Log of the sum of exponentials, in half precision and without taking the maximum out."""
+    return (8 * outputs.half()).exp().sum(dim=1).log().mean()
+
+
+def training(cause: str) -> Training:
+    def train(run: Run) -> None:
+        draw = torch.Generator().manual_seed(2)
+        model = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, CLASSES))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10 if cause != "scaler" else 2.0**20)
+        for step in range(STEPS):
+            trouble = step >= TROUBLE
+            if trouble and cause == "rate":
+                optimizer.param_groups[0]["lr"] = 0.05 * 1.6 ** (step - TROUBLE)
+            target = torch.randint(CLASSES, (BATCH,), generator=draw)
+            inputs = inputs_of(target, draw, poisoned=trouble and cause == "data")
+            run.check(batch=inputs)
+            with torch.autocast("cpu", dtype=torch.float16):
+                outputs = model(inputs)
+                loss = cross_entropy(outputs.float(), target)
+                if trouble and cause == "operation":
+                    loss = loss + 1e-3 * partition(outputs).float()
+            scaler.scale(loss).backward()
+            if cause != "scaler":
+                scaler.unscale_(optimizer)
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e4)
+            if cause == "scaler" and not torch.isfinite(norm):
+                optimizer.zero_grad()
+                continue
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+    return train
+
+
+@cache
+def verdict(cause: str) -> Verdict:
+    return judged(trained(training(cause)))
+
+
+def test_the_training_itself_alarms_nobody() -> None:
+    """Without trouble nothing is raised."""
+    assert verdict("none").grave == []
+
+
+@pytest.mark.parametrize("cause", FIRST)
+def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
+    """The gradient norm stops being finite each time; why is told of what was done, and of nothing else."""
+    said = verdict(cause).of("nonfinite-grad-norm").diagnosis.cause
+    assert [name for name, words in FIRST.items() if words in said] == [cause]
+
+
+@pytest.mark.parametrize("cause", ["rate", "data", "operation"])
+def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
+    """Collapse and non-finite loss are explained as the norm is."""
+    for rule in ("scaler-collapse", "nonfinite-loss"):
+        assert FIRST[cause] in verdict(cause).of(rule).diagnosis.cause
