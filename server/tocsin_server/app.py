@@ -161,4 +161,7 @@ async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
         except Exception as error:  # noqa: BLE001 - the other parts must still be stopped
             log.warning("%s did not stop in order: %r", name, error)
     await anyio.to_thread.run_sync(services.writer.stop, limit_s)
+    # A cancelled task leaves its query running in a thread, and a connection in use cannot be closed.
+    await asyncio.get_running_loop().shutdown_default_executor()
+    services.database.fold_log()
     services.database.close()

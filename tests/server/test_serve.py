@@ -105,11 +105,13 @@ def test_the_address_can_be_typed(tmp_path: Path, settings: dict[str, Any], base
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_in_order(start_server: Callable[..., Any], number: signal.Signals) -> None:
-    """Exit status 0, nothing on the way out that looks like a fault."""
+def test_it_stops_in_order(start_server: Callable[..., Any], number: signal.Signals, tmp_path: Path) -> None:
+    """Exit status 0, nothing on the way out that looks like a fault, the database in one file."""
     server = start_server()
+    assert httpx.get(f"{server.base}/api/v1/runs", headers=server.headers).status_code == 200
     assert server.stop(number) == 0
     assert "Traceback" not in server.text
+    assert [file.name for file in tmp_path.glob("tocsin.db*")] == ["tocsin.db"]
 
 
 def test_the_link_works_over_restarts(start_server: Callable[..., Any]) -> None:

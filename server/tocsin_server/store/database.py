@@ -8,6 +8,7 @@ that write and checkpoint at once can corrupt the file through the WAL-reset bug
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
@@ -40,8 +42,16 @@ class Database:
         """``sqlite`` or ``postgresql``."""
         return self.engine.dialect.name
 
+    def fold_log(self) -> None:
+        """Sees to it that ``close`` leaves one file: connections that only read cannot fold SQLite's log.
+
+        A database that fails is left as it is; its log belongs to it and is read at the next start.
+        """
+        with suppress(SQLAlchemyError), self.engine.connect():
+            pass
+
     def close(self) -> None:
-        """Closes every pooled connection; the last one of SQLite folds the WAL into the file."""
+        """Closes every pooled connection; the last one that may write folds SQLite's log into the file."""
         self.reader.dispose()
         self.engine.dispose()
 
