@@ -42,7 +42,7 @@ class Settings(RuleSettings):
     records: int = setting(50, "records", "in a row within the range")
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     digits: float = setting(0.01, "loss", "below it, constant in four decimals may be rounding")
-    moved: float = setting(0.01, "relative", "least change before, for a loss that came to stand still")
+    moved: float = setting(0.001, "relative", "from where it stood, for a loss to count as one that moves")
 
 
 class State(RuleState):
@@ -57,6 +57,8 @@ class State(RuleState):
     falling: bool = True
     """Whether each loss of the stretch was below the one before: it creeps, and does not stand."""
     last: float = 0.0
+    height: float = 0.0
+    """Where the loss of the present episode stood."""
 
 
 class LossSaturated(Rule[Settings, State]):
@@ -116,9 +118,16 @@ class LossSaturated(Rule[Settings, State]):
         state.low, state.high, state.last = low, high, loss
         if state.streak < self.settings.records:
             if self.episode.state:
-                self.settle(view, row)
+                self._excursion(view, row, loss)
         elif not state.falling:
             self._ring(view, row, loss)
+
+    def _excursion(self, view: View, row: int, loss: float) -> None:
+        """Single samples leave a clamp for a record: who is back at it, or nearly, has not moved."""
+        if abs(loss - self.state.height) > self.settings.moved * abs(self.state.height):
+            self.settle(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
 
     def _ring(self, view: View, row: int, loss: float) -> None:
         state = self.state
@@ -133,6 +142,7 @@ class LossSaturated(Rule[Settings, State]):
         ]
         summary = f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}"
         level = ladder(state.streak // self.settings.records)
+        state.height = loss
         self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _kind(self, loss: float) -> str:

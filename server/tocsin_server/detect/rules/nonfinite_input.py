@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.detect.rule import (
-    CRITICAL,
     INFO,
     WARNING,
     Fact,
@@ -28,13 +27,11 @@ NAME = "nonfinite/batch"
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """1 % of batches as in catalogue A3."""
+    """Where nearly all batches hold NaN, it is a mask value."""
 
     recover_updates: int = setting(50, "updates", "with finite batches before it is recovering")
     resolve_updates: int = setting(500, "updates", "with finite batches before it is resolved")
-    share: float = setting(0.01, "of batches", "that are not finite: critical")
     batches: int = setting(100, "batches", "that must have been looked at for a share")
-    times: int = setting(3, "batches", "that are not finite, at least, for a share")
     mask: float = setting(0.9, "of batches", "from which on it is a mask value and no fault: info")
 
 
@@ -46,12 +43,16 @@ class State(RuleState):
 
 
 class NonfiniteInput(Rule[Settings, State]):
-    """Warning at the first; critical above 1 % of batches; info where nearly all hold NaN as a mask."""
+    """Warning; info where nearly all hold NaN as a mask.
+
+    Never critical: its rate of false alarms was not measured. What it does to the loss or the gradient
+    is critical there.
+    """
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-input",
         title="Batch holds NaN or infinity",
-        severity=Severity.CRITICAL,
+        severity=Severity.WARNING,
         scope="wide",
         settings=describe(Settings),
     )
@@ -85,7 +86,6 @@ class NonfiniteInput(Rule[Settings, State]):
         state.bad += 1
         share = state.bad / state.seen
         usual = state.seen >= limits.batches and share >= limits.mask
-        often = state.seen >= limits.batches and state.bad >= limits.times and share > limits.share
         step = view.step[row]
         evidence: list[Fact] = [
             ("batches that are not finite", float(state.bad), "batches", step),
@@ -96,7 +96,7 @@ class NonfiniteInput(Rule[Settings, State]):
         else:
             times = count(state.bad, "batch").replace("batchs", "batches")
             summary = f"{times} of {state.seen} hold values that are not finite ({number(100 * share)} %)"
-        severity = INFO if usual else CRITICAL if often else WARNING
+        severity = INFO if usual else WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
         self.ring(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)

@@ -13,7 +13,6 @@ from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import DATA, Cause
 from tocsin_server.detect.rule import (
-    CRITICAL,
     WARNING,
     Fact,
     Rule,
@@ -31,11 +30,10 @@ from tocsin_server.domain import Severity
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """As nonfinite-loss: repeated is critical."""
+    """Recovering and resolved as in nonfinite-loss."""
 
     recover_updates: int = setting(5, "updates", "with finite terms before it is recovering")
     resolve_updates: int = setting(50, "updates", "with finite terms before it is resolved")
-    repeats: int = setting(5, "records", "with the same term not finite in a row: critical")
 
 
 class State(RuleState):
@@ -47,12 +45,12 @@ class State(RuleState):
 
 
 class NonfiniteLossComponent(Rule[Settings, State]):
-    """Warning at the first, critical if it goes on."""
+    """Warning: its rate of false alarms was not measured. A total that is bad is nonfinite-loss's."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-loss-component",
         title="A term of the loss is NaN or infinite",
-        severity=Severity.CRITICAL,
+        severity=Severity.WARNING,
         scope="wide",
         settings=describe(Settings),
     )
@@ -103,9 +101,8 @@ class NonfiniteLossComponent(Rule[Settings, State]):
         )
         others = others.replace("terms finite", "terms are finite").replace("term finite", "term is finite")
         summary = f"Loss term {names} is {value} at step {step}{others}"
-        severity = CRITICAL if times >= self.settings.repeats else WARNING
         kind = "one" if len(bad) < len(values) else "all"
-        self.ring(view, row, severity, state.since, summary, evidence, level=ladder(times), kind=kind)
+        self.ring(view, row, WARNING, state.since, summary, evidence, level=ladder(times), kind=kind)
 
 
 def _why(case: Case) -> Cause | None:

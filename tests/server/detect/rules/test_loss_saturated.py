@@ -60,3 +60,20 @@ def test_resolved_when_it_moves(watch: Any) -> None:
     run = watch()
     run.records(loss=[5.0] * 64 + moving(160))
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_rare_excursions_from_a_clamp_end_nothing(watch: Any) -> None:
+    """A critic at -1000: a record in hundreds is a little above, or far off, and the alert stays firing."""
+    loss = [-25.0 * step for step in range(40)] + [-1000.0002] * 1200
+    for step, value in ((100, -999.67), (101, -999.94), (140, -990.0), (145, -999.4), (500, -640.0)):
+        loss[step] = value
+    run = watch()
+    run.records(loss=loss)
+    assert run.states(RULE) == ["firing"]
+
+
+def test_a_loss_that_leaves_for_good_resolves_it(watch: Any) -> None:
+    """Back at the clamp now and then delays the end, by no more than the updates since."""
+    run = watch()
+    run.records(loss=[-1000.0] * 80 + moving(5, -500.0) + [-1000.0] * 2 + moving(160, -500.0))
+    assert run.states(RULE) == ["firing", "recovering", "resolved"]

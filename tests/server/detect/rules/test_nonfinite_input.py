@@ -16,11 +16,11 @@ def test_a_bad_batch_is_a_warning(watch: Any) -> None:
     assert (finding.severity, finding.onset_step, finding.subject) == ("warning", 30, "nonfinite/batch")
 
 
-def test_more_than_one_per_cent_is_critical(watch: Any) -> None:
-    """Five of two hundred."""
+def test_many_bad_batches_stay_a_warning(watch: Any) -> None:
+    """Five of two hundred: how often that is harmless was never measured."""
     run = watch()
     run.records(more={"nonfinite/batch": ([0.0] * 39 + [1.0]) * 5})
-    assert run.severities(RULE) == ["warning", "critical"]
+    assert run.severities(RULE) == ["warning"]
 
 
 def test_nan_as_a_mask_ends_as_no_more_than_it_was(watch: Any) -> None:
