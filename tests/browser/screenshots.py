@@ -10,12 +10,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 PATIENCE_MS = 600_000
 SETTLE_MS = 4_000
 SIZE = {"width": 1440, "height": 1180}
+
+
+def close_toasts(page: Page) -> None:
+    """As its user does: what has been read is closed."""
+    while (close := page.locator(".toast button").first).count():
+        close.click()
 
 
 def picture(browser: Browser, login: str, theme: str) -> None:
@@ -29,10 +35,12 @@ def picture(browser: Browser, login: str, theme: str) -> None:
     page.locator('[data-series="scale"] .faults', has_text="zero").first.wait_for()
     page.reload()  # without the toasts of the last minute
     page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
     page.screenshot(path=IMAGES / f"run-{theme}.png")
     page.goto(login.split("/login")[0])
     page.get_by_text("restorer-fp16").first.wait_for()
     page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
     page.screenshot(path=IMAGES / f"fleet-{theme}.png")
     context.close()
 
