@@ -5,6 +5,7 @@ Mann-Kendall's test on medians of 100 records: rising over 1000 records is told,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,6 +45,7 @@ class Settings(RuleSettings):
     long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long stretch")
     rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
     floor: float = setting(0.005, "of the initial loss", "least rise, for losses near 0")
+    own: float = setting(2.0, "x spread", "least rise of a loss that was ever 0 or negative")
     rate: float = setting(1.2, "x", "rise of the learning rate that explains it: info only")
 
 
@@ -54,6 +56,9 @@ class State(RuleState):
     rates: list[float] = msgspec.field(default_factory=list)
     rate: float = 0.0
     initial: float | None = None
+    lowest: float = math.inf
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
 
 
 class LossDrift(Rule[Settings, State]):
@@ -79,7 +84,14 @@ class LossDrift(Rule[Settings, State]):
         for row in state.bins.extend(view):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
             state.rates = [*state.rates, state.rate][-self.settings.long :]
+            self._note(view.loss[row], state.bins.medians[-1])
             self._judge(view, row)
+
+    def _note(self, loss: float | None, median: float) -> None:
+        state = self.state
+        single = median if loss is None else loss
+        state.lowest = min(state.lowest, median, single)
+        state.rests = [*state.rests, abs(single - median)][-64:]
 
     def _judge(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
@@ -95,13 +107,16 @@ class LossDrift(Rule[Settings, State]):
         span = limits.long if long else limits.short
         rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
         # A critic's loss, which may be negative, drifts by its trade.
-        sure = long and not rose and min(medians) > 0
+        sure = long and not rose and state.lowest > 0
         self._ring(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
 
     def _rises(self, medians: list[float], z: float) -> bool:
         limits, fifth = self.settings, len(medians) // 5
         low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
-        least = max(limits.rise * abs(low), limits.floor * abs(self.state.initial or 0.0))
+        if self.state.lowest > 0:
+            least = max(limits.rise * low, limits.floor * abs(self.state.initial or 0.0))
+        else:
+            least = limits.own * 1.4826 * middle(sorted(self.state.rests))
         return high - low > least and kendall(medians) >= z
 
     def _ring(self, view: View, row: int, span: int, severity: int, kind: str) -> None:

@@ -44,6 +44,9 @@ class Settings(RuleSettings):
     bins: int = setting(13, "bins", "of 16 records each, before and after the jump")
     rise: float = setting(0.1, "relative", "of the new level above the old one")
     crossing: float = setting(0.25, "of the largest size", "of a loss that was ever 0 or negative")
+    own: float = setting(2.0, "x spread", "least height, of a loss that was ever 0 or negative")
+    swing: float = setting(1.5, "x", "the largest rise before, least height of such a loss")
+    history: int = setting(52, "bins", "of such a loss that show what it does by itself")
     floor: float = setting(0.02, "of the initial loss", "least height, for losses near 0")
     back: float = setting(0.03, "relative", "of the old level within which the loss is back")
     adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
@@ -63,6 +66,11 @@ class State(RuleState):
     initial: float | None = None
     lowest: float = math.inf
     largest: float = 0.0
+    seen: int = 0
+    risen: float = 0.0
+    """Largest rise between a median and that of 13 bins later, before those that are judged now."""
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
     before: float | None = None
     stayed: int = 0
     brief: list[float] = msgspec.field(default_factory=list)
@@ -128,11 +136,22 @@ class LossLevelShift(Rule[Settings, State]):
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
-        state.lowest, state.largest = min(state.lowest, medians[-1]), max(state.largest, abs(medians[-1]))
+        self._note(view, row, medians)
         if state.before is not None:
             self._within(view, row, state.before, medians[-1])
         elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
             self._judge(view, row, medians[: limits.bins], medians[limits.bins :])
+
+    def _note(self, view: View, row: int, medians: list[float]) -> None:
+        """What the loss does by itself: its bounds, its spread, how far it swung up before."""
+        state, median, bins = self.state, medians[-1], self.settings.bins
+        loss = view.loss[row] if view.loss is not None else None
+        single = median if loss is None else loss
+        state.seen += 1
+        state.lowest, state.largest = min(state.lowest, median, single), max(state.largest, abs(median))
+        state.rests = [*state.rests, abs(single - median)][-64:]
+        if len(medians) > bins:
+            state.risen = max(state.risen, medians[-bins - 1] - medians[0])
 
     def _judge(self, view: View, row: int, before: list[float], after: list[float]) -> None:
         state, limits = self.state, self.settings
@@ -158,14 +177,17 @@ class LossLevelShift(Rule[Settings, State]):
         )
 
     def _least(self, old: float) -> float:
-        """The least height of a shift: relative to the level, or to the largest size if it
-        is not positive.
+        """The least height of a shift: relative to the level; of a loss that was ever 0 or negative,
+        above its own spread (1.4826 MAD) and what it rose by itself before.
         """
         state, limits = self.state, self.settings
         initial = state.initial or 0.0
         if state.lowest > 0:
             return max(limits.rise * old, limits.floor * initial)
-        return limits.crossing * state.largest
+        if state.seen < limits.history:
+            return math.inf
+        spread = 1.4826 * middle(sorted(state.rests))
+        return max(limits.crossing * state.largest, limits.own * spread, limits.swing * state.risen)
 
     def _within(self, view: View, row: int, before: float, median: float) -> None:
         state, limits = self.state, self.settings

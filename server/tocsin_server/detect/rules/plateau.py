@@ -1,4 +1,8 @@
-"""plateau: the loss has stopped falling well before the end, though the rate is still high (catalogue C6)."""
+"""plateau: the loss has stopped falling well before the end, though the rate is still high (catalogue C6).
+
+The best of a noisy loss is partly luck, and no new best says little. So the newest quarter of the
+run is compared with the quarter before too: only where it is no lower by Mann-Whitney's test has it stopped.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ import msgspec
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import OPTIMISATION, Cause
+from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import INFO, Fact, Rule, RuleInfo, RuleSettings, RuleState, describe, setting
-from tocsin_server.detect.trend import Bins
+from tocsin_server.detect.trend import Bins, falls
 from tocsin_server.detect.view import View
 from tocsin_server.detect.wording import count, number
 from tocsin_server.domain import Remedy, Severity
@@ -28,6 +33,11 @@ class Settings(RuleSettings):
     patience: int = setting(1000, "records", "without a new best, at least")
     share: float = setting(0.25, "of the run so far", "without a new best, at least")
     better: float = setting(0.005, "relative", "below the best that makes a new one")
+    spread: float = setting(0.5, "x spread", "below the best, instead, of a loss that was ever 0 or negative")
+    falling: float = setting(1.0, "z", "of Mann-Whitney's test above which the loss is still falling")
+    rising: float = setting(3.0, "z", "above which it is rising, which other rules judge")
+    compared: int = setting(20, "medians", "at least, in each of the two quarters that are compared")
+    level: float = setting(3.0, "x spread", "range of the medians of the last half, of a loss ever <= 0")
     rate: float = setting(
         0.5, "of the peak", "of the learning rate: below it a plateau is the schedule's end"
     )
@@ -38,6 +48,11 @@ class State(RuleState):
     """Best median so far and where; peak and present learning rate."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(50, 1))
+    course: Bins = msgspec.field(default_factory=lambda: Bins(1, 160, grow=True))
+    """The medians of the whole run, evenly thinned."""
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    lowest: float = math.inf
     n: int = 0
     initial: float | None = None
     best: float = math.inf
@@ -71,22 +86,58 @@ class Plateau(Rule[Settings, State]):
             rate = view.lr[row] if view.lr is not None else None
             if rate is not None and math.isfinite(rate):
                 state.peak, state.rate = max(state.peak, rate), rate
-            state.n += state.bins.size
+            self._note(view, row)
             self._judge(view, row, state.bins.medians[-1])
+
+    def _note(self, view: View, row: int) -> None:
+        state, level = self.state, self.state.bins.medians[-1]
+        loss = view.loss[row] if view.loss is not None else None
+        single = level if loss is None else loss
+        state.n += state.bins.size
+        state.course.push(view.step[row], level)
+        state.lowest = min(state.lowest, level, single)
+        state.rests = [*state.rests, abs(single - level)][-64:]
 
     def _judge(self, view: View, row: int, level: float) -> None:
         state, limits = self.state, self.settings
         if state.initial is None:
             state.initial = level
-        if level < state.best - limits.better * abs(state.best) or state.best == math.inf:
+        if state.best == math.inf or level < state.best - self._least():
             state.best, state.best_n = level, state.n
             state.best_at = (view.step[row], view.time_ns[row])
             if self.episode.state:
                 self.settle(view, row)
             return
         waited = state.n - state.best_n
-        if waited >= max(limits.patience, limits.share * state.n) and self._matters(state.initial):
+        if (
+            waited >= max(limits.patience, limits.share * state.n)
+            and self._matters(state.initial)
+            and self._stands()
+        ):
             self._ring(view, row, waited)
+
+    def _least(self) -> float:
+        """Least step of a new best: a share of the best, or of the spread where it was ever <= 0."""
+        state, limits = self.state, self.settings
+        if state.lowest > 0:
+            return limits.better * state.best
+        return limits.spread * self._spread()
+
+    def _spread(self) -> float:
+        """1.4826 MAD of single losses around the median of their bin."""
+        return 1.4826 * middle(sorted(self.state.rests))
+
+    def _stands(self) -> bool:
+        """Whether the newest quarter of the run is neither below the quarter before it, nor above."""
+        medians, limits = self.state.course.medians, self.settings
+        quarter = len(medians) // 4
+        if quarter < limits.compared:
+            return False
+        half = medians[-2 * quarter :]
+        if self.state.lowest <= 0 and max(half) - min(half) > limits.level * self._spread():
+            return False
+        z = falls(medians[-2 * quarter : -quarter], medians[-quarter:])
+        return -limits.rising < z < limits.falling
 
     def _matters(self, initial: float) -> bool:
         state, limits = self.state, self.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -59,3 +60,20 @@ def test_resolved_when_it_falls_again(watch: Any) -> None:
     run = watch()
     run.records(loss=drifting(2500, 0.05) + drifting(2500, -0.2, start=2.1))
     assert run.states(RULE)[-1] == "resolved"
+
+
+@pytest.mark.parametrize("turn", [300, 2400, 9000])
+def test_a_healthy_swing_through_zero_never_warns(watch: Any, turn: int) -> None:
+    """+-30 without a trend, also where 2000 records of it lie above zero."""
+    draw = random.Random(turn)
+    run = watch()
+    run.records(loss=[30 * math.sin(2 * math.pi * step / turn) + draw.gauss(0, 6) for step in range(15_000)])
+    assert "warning" not in run.severities(RULE)
+
+
+def test_a_rise_within_the_spread_of_a_loss_around_zero_is_nothing(watch: Any) -> None:
+    """From -15 to 15 in noise of 30, over 4000 records."""
+    draw = random.Random(6)
+    run = watch()
+    run.records(loss=[-15 + 30 * step / 4000 + draw.gauss(0, 30) for step in range(4000)])
+    assert run.firing(RULE) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -45,6 +46,24 @@ def test_a_loss_that_crosses_zero(watch: Any) -> None:
     falling = [4.0 - 5.0 * step / 400 for step in range(400)]
     run.records(loss=falling + noisy(400, -1.0) + noisy(500, 0.5, seed=2))
     assert run.severities(RULE) == ["warning"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("turn", [300, 900, 2400])
+def test_a_healthy_swing_through_zero_is_none(watch: Any, turn: int, seed: int) -> None:
+    """+-30, back and forth without a trend."""
+    draw = random.Random(seed)
+    swing = [math.sin(2 * math.pi * (step / turn + seed / 4)) for step in range(15_000)]
+    run = watch()
+    run.records(loss=[30 * value + draw.gauss(0, 6) for value in swing])
+    assert run.firing(RULE) == []
+
+
+def test_a_shift_within_the_spread_of_the_loss_is_none(watch: Any) -> None:
+    """Noise of +-30 around zero, its level 20 higher from some record on."""
+    run = watch()
+    run.records(loss=noisy(1600, 0.0, 30.0) + noisy(1600, 20.0, 30.0, seed=2))
+    assert run.firing(RULE) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
