@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server import __version__
 from tocsin_server.access import Scope, Token
@@ -22,7 +22,7 @@ from tocsin_server.auth import ADMIN, TRAINER
 from tocsin_server.errors import StartError
 from tocsin_server.login import login_address
 from tocsin_server.settings import Settings
-from tocsin_server.store.database import migrate, open_database
+from tocsin_server.store.database import migrate, open_database, parsed_url
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LISTEN_BACKLOG = 2048
@@ -166,9 +166,9 @@ def _take(descriptor: int, lock: Path, database: str) -> None:
 def make_url_or_fail(url: str) -> URL:
     """``url`` parsed. Raises StartError."""
     try:
-        return make_url(url)
-    except ArgumentError as error:
-        raise StartError(f"database-url: expected sqlite:///FILE or postgresql://..., got {url!r}") from error
+        return parsed_url(url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 def prepare(settings: Settings) -> None:

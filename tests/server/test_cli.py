@@ -147,6 +147,7 @@ def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
     assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
     assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
+    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
     assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
 
 
@@ -154,7 +155,10 @@ def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> No
     """Settings, database, directory, port: no traceback of uvicorn or SQLAlchemy."""
     (tmp_path / "file").touch()
     assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
-    assert "sqlite:///FILE" in said(serving("--database-url", "nonsense"))
+    for url in ("hidden@host/nonsense", "postgresql://me:hidden@host:port/name"):
+        told = said(serving("--database-url", url))
+        assert "sqlite:///FILE" in told
+        assert "hidden" not in told
     assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
     with socket.create_server(("127.0.0.1", 0)) as other:
         assert "expected a free port" in said(serving("--port", str(other.getsockname()[1])))

@@ -18,7 +18,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
@@ -56,9 +56,20 @@ class Database:
         self.engine.dispose()
 
 
+def parsed_url(url: str | URL) -> URL:
+    """Raises ValueError, which does not repeat ``url``: there may be a password in it."""
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):  # a port that is no number is a ValueError
+        raise ValueError(
+            "database URL: expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME, "
+            "got what cannot be read as one"
+        ) from None
+
+
 def database_url(url: str | URL) -> URL:
     """``url`` with the driver we use. Raises ValueError for a database other than the two, or no file."""
-    parsed = make_url(url)
+    parsed = parsed_url(url)
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite":
