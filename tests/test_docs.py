@@ -18,6 +18,7 @@ import typer
 import tocsin
 import tocsin_server
 from tocsin import protocol
+from tocsin.audit import CHECKS
 from tocsin.cli import _parser as hook_parser
 from tocsin_server.cli import app
 from tocsin_server.detect.registry import catalogue
@@ -91,6 +92,12 @@ def test_every_message_is_described(kind: str) -> None:
 def test_every_refusal_is_described(code: str) -> None:
     """docs/protocol.md says when a code is given."""
     assert f"`{code}`" in text_of("docs/protocol.md")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_of_the_audit_is_described(check: str) -> None:
+    """A check has its heading in docs/audit.md."""
+    assert check in headings("docs/audit.md")
 
 
 @pytest.mark.parametrize("setting", [field.name for field in fields(Settings)])

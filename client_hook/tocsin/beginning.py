@@ -58,6 +58,7 @@ def _begin(
 ) -> Run:
     from .sender import Sender
     from .spool import default_dir
+    from .system import Machine
 
     facts = Facts(
         project=project,
@@ -79,6 +80,7 @@ def _begin(
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=exit_timeout,
             on_message=lambda message: watch.tell(message),
+            sampler=Machine(os.environ, lambda values, events: watch.sampled(values, events)).step,
             phase=lambda: watch.phases[-1] if watch.phases else "",
         )
     watch = Watch(box, sender)
@@ -95,10 +97,14 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
         watch.put_event("attached", {"signals": {}})
         return None
     from . import capture
+    from .audit import Preflight
     from .capture.census import take_census
+    from .capture.meter import Meter
 
     ledger = capture.Ledger(watch, **options)
     watch.on_off.append(lambda: capture.detach(ledger))
+    Preflight(watch, ledger, model)
+    watch.on_off.append(Meter(ledger, watch.waiting).stop)
     facts.described = plain(take_census(ledger))
     facts.versions = versions()
     data = {

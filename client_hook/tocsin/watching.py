@@ -63,7 +63,9 @@ class Watch:
         self.handle: Callable[[Any], None] = lambda message: None
         self.put: Callable[[Item], None] = self._first
         """Takes a record of plain floats: the outbox's own ``put`` where nothing else is to be done."""
-        self._suspect: Callable[[Item], None] | None = None
+        self._suspects: tuple[Callable[[Item], None], ...] = ()
+        self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
+        """The newest reading of the machine; one that was not taken gives way to it."""
         self._said: set[str] = set()
         self._staging: Any = None
         self._scales: dict[str, tuple[int, float]] = {}
@@ -74,7 +76,7 @@ class Watch:
 
     def _choose(self) -> None:
         """Puts the shortest way in ``put``: this is on the training thread at every step."""
-        simple = self._suspect is None and not self.inbox and not self._staging
+        simple = not (self._suspects or self.inbox or self._staging or self._sample)
         self.put = self.outbox.put if simple else self._carefully
 
     def _carefully(self, item: Item) -> None:
@@ -84,25 +86,57 @@ class Watch:
             self._take(item)
         while self.inbox:
             self.handle(self.inbox.popleft())
+        if self._sample is not None:
+            self._take_sample(item)
         if not self.off:
             self._choose()
 
     def _take(self, item: Item) -> None:
         self.outbox.put(item)
-        if self._suspect is not None:
-            self._suspect(item)
+        for suspect in self._suspects:
+            suspect(item)
 
     def look_at(self, suspect: Callable[[Item], None]) -> None:
         """``suspect`` sees every record from now on, when its values are known."""
-        self._suspect = suspect
+        if suspect not in self._suspects:
+            self._suspects += (suspect,)
         if self._started and not self.off:
             self._choose()
+
+    def look_away(self, suspect: Callable[[Item], None] | None) -> None:
+        """``suspect`` has seen enough."""
+        self._suspects = tuple(one for one in self._suspects if one != suspect)
 
     def tell(self, message: Any) -> None:
         """An alert for the script: handled at the next record. Called by the sender's thread."""
         self.inbox.append(message)
         if self._started and not self.off:
             self.put = self._carefully
+
+    def sampled(self, values: dict[str, float], events: list[tuple[str, dict[str, Any]]]) -> None:
+        """A reading of the machine, by the sender's thread: it joins the run at its next record.
+
+        Not before: records that come while no step is made would look like steps to the rule that
+        rings when they stop.
+        """
+        self._sample = values, events
+        if self._started and not self.off:
+            self.put = self._carefully
+
+    def _take_sample(self, item: Item) -> None:
+        sample, self._sample = self._sample, None
+        if sample is not None and not self.off:
+            values, events = sample
+            if values:
+                self.outbox.put((item[0], self.now_ns(), tuple(values), *values.values()))
+            for kind, data in events:
+                self.put_event(kind, data, item[0])
+
+    def waiting(self) -> tuple[int, int]:
+        """Records that wait in the queue, and those that were dropped: by it, or by a full ring."""
+        queued = getattr(self.outbox, "__len__", int)()
+        dropped = getattr(self.outbox, "dropped", 0) + getattr(self._staging, "dropped", 0)
+        return queued, dropped
 
     def stage(self, item: Item, note: str | None = None) -> None:
         """One record some of whose values may still lie on a device. ``note``: name of its scaler."""
@@ -196,7 +230,8 @@ class Watch:
     def silence(self) -> None:
         """Takes nothing from now on."""
         self.off = True
-        self._suspect = self._staging = None
+        self._suspects = ()
+        self._staging = self._sample = None
         self.put = _nothing
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:

@@ -135,6 +135,7 @@ class RunPage {
       this.run = run;
       this.events = items.slice(-EVENTS_KEPT);
       this.#show(run);
+      this.gauges.cost(run.series);
       this.#alertsChanged();
       this.details.show(run, this.events);
       this.others.offer(run.series.map((each) => each.name));

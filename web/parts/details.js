@@ -1,16 +1,17 @@
-/** Tabs below the charts: config, facts, attempts and writers, events, notes. */
+/** Tabs below the charts: config, facts, attempts and writers, audit, events, notes. */
 
 import { el, refill } from "../lib/dom.js";
 import { flatten, valueText } from "../lib/flatten.js";
 import { clock as clockTime, int, moment, num } from "../lib/format.js";
 import { number } from "../lib/exact.js";
+import { auditList } from "./auditlist.js";
 
 /** Events listed; the newest. */
 const MOST_EVENTS = 200;
 
 export class Details {
   constructor() {
-    this.tabs = [tab("Config"), tab("Facts"), tab("Series"), tab("Attempts"), tab("Events"), tab("Notes")];
+    this.tabs = [tab("Config"), tab("Facts"), tab("Series"), tab("Attempts"), tab("Audit"), tab("Events"), tab("Notes")];
     const list = el("div", { role: "tablist", "aria-label": "Details" }, ...this.tabs.map((each) => each.button));
     this.node = el("section.card.tabs", { "aria-label": "Details" }, list, ...this.tabs.map((each) => each.panel));
     this.tabs.forEach((each, i) => {
@@ -40,11 +41,12 @@ export class Details {
 
   /** @param {RunDetail} run @param {RunEvent[]} events */
   show(run, events) {
-    const [config, facts, series, attempts, told, notes] = this.tabs.map((each) => each.panel);
+    const [config, facts, series, attempts, audit, told, notes] = this.tabs.map((each) => each.panel);
     refill(config, pairs(run.config, "No config was given: tocsin.watch(..., config={...}) records it."));
     refill(facts, pairs(run.facts, "The trainer has not said hello yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
+    refill(audit, auditList(events));
     refill(told, eventTable(events));
     refill(notes, run.notes ? el("p.soft.prose", {}, run.notes) : el("p.muted", {}, "No notes: tocsin.watch(..., notes=\"…\") keeps them with the run."));
   }

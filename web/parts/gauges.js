@@ -1,5 +1,6 @@
-/** The state of a run in eight readings. */
+/** The state of a run in nine readings. */
 
+import { overheadOf } from "../lib/audit.js";
 import { el, refill, say } from "../lib/dom.js";
 import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../lib/format.js";
 import { icon } from "./icons.js";
@@ -35,11 +36,12 @@ export class Gauges {
     this.faults = new Gauge("Non-finite values", true);
     this.attempt = new Gauge("Attempt", true);
     this.seen = new Gauge("Last record");
+    this.overhead = new Gauge("Overhead", true);
     this.bar = el("i");
     this.progress = el("div.prog", { hidden: true }, this.bar);
     this.step.context.before(this.progress);
     this.shown = "";
-    this.node = el("section.card.cluster", { "aria-label": "State of the run" }, ...[this.state, this.step, this.rate, this.eta, this.skipped, this.faults, this.attempt, this.seen].map((gauge) => gauge.node));
+    this.node = el("section.card.cluster", { "aria-label": "State of the run" }, ...[this.state, this.step, this.rate, this.eta, this.skipped, this.faults, this.attempt, this.seen, this.overhead].map((gauge) => gauge.node));
   }
 
   /** @param {RunRow} row @param {number} now */
@@ -59,6 +61,12 @@ export class Gauges {
     const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.trainer ?? {};
     const late = [queued > FEW_WAITING ? `${int(queued)} waiting` : "", dropped ? `${int(dropped)} dropped` : ""].filter(Boolean);
     this.seen.set(ago(row.last_seen_ms, now), "", late.join(" · ") || "none waits at the trainer", `${moment(row.last_seen_ms)}\n${int(queued)} records on their way, spool ${bytes(spooled_bytes)}, ${int(dropped)} dropped`);
+  }
+
+  /** What the hook costs a step. @param {SeriesFact[]} series */
+  cost(series) {
+    const cost = overheadOf(series);
+    this.overhead.set(cost ? num(cost.us, 2) : "–", cost ? "µs/step" : "", cost && Number.isFinite(cost.percent) ? `${short(cost.percent, 2)} % of the step` : "not measured yet", "What the hook's own callbacks take of a step, on the training thread; measured at one step in 64.");
   }
 
   /** @param {RunRow} row @param {number} now */

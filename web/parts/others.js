@@ -12,6 +12,9 @@ import { Panel } from "./panel.js";
 const FIRST = 12;
 const BUCKETS = 600;
 
+/** What the hook measures of the machine and of itself comes after what the script logged. @param {string} name */
+const isMachine = (name) => /^(sys|hook)\//.test(name) || name === "gpu_util";
+
 export class Others {
   /** @param {import("../main.js").App} app @param {string} run @param {{ scene: () => import("./vitals.js").Scene, plots: () => import("../lib/plot.js").Plots | null }} source */
   constructor(app, run, source) {
@@ -35,7 +38,7 @@ export class Others {
 
   /** @param {string[]} all every series of the run */
   offer(all) {
-    const names = all.filter(isOther).sort((a, b) => (a < b ? -1 : 1));
+    const names = all.filter(isOther).sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
     if (names.join("\n") === this.names.join("\n")) return;
     this.names = names;
     this.#arrange();

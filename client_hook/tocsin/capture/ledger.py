@@ -18,6 +18,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 from . import staging
+from .appointments import Appointments
 from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_FOUND_INF,
@@ -82,6 +83,10 @@ class Ledger:
         self.quiet = False
         """Set where the script reports its steps itself (``run.step``)."""
         self.norm_every = _norm_every(grad_norm)
+        self.norm_adapts = grad_norm == "auto"
+        self.appointments = Appointments()
+        self.inspect: Callable[[Any, bool], None] | None = None
+        """Told the losses of the first backward, before it, and whether a scaler scaled them."""
         self._wished = primary
         self._named = 0
         self._given = {id(one): name for name, one in (optimizers or {}).items()}
@@ -319,6 +324,15 @@ class Ledger:
         if self.orphans and stepper is self.primary:
             self._tell_orphans(now)
         stepper.reset()
+        if stepper is self.primary and stepper.number >= self.appointments.next:
+            self._keep_appointments(stepper.number)
+
+    def _keep_appointments(self, number: int) -> None:
+        for call in self.appointments.keep(number):
+            try:
+                call()
+            except Exception as error:
+                self.trouble("appointment", error)
 
     def _loss_values(self, stepper: Stepper, values: list[Any]) -> int:
         """Adds sum and count of the losses that waited, and where no step said it, their scale."""

@@ -1,0 +1,52 @@
+"""Whether the clip threshold ever acts, or always. Pure: it is told each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .findings import Report
+
+CHECKS = ("clip-threshold",)
+STEPS = 50
+"""Norms that are compared; the first of a run are larger than later ones, so this says info only."""
+
+
+class ClipWatch:
+    """Sees the norms of STEPS records, then says once what the threshold did."""
+
+    def __init__(self, threshold: Callable[[], float | None], done: Callable[[Report], None]) -> None:
+        self._threshold = threshold
+        self._done = done
+        self._norms: list[float] = []
+        self._clips: set[float | None] = set()
+
+    def __call__(self, item: tuple[Any, ...]) -> None:
+        names = item[2]
+        if len(self._norms) >= STEPS or "grad_norm" not in names:
+            return
+        self._norms.append(item[3 + names.index("grad_norm")])
+        self._clips.add(self._threshold())
+        if len(self._norms) == STEPS:
+            report = Report("clip")
+            check_clip(self._norms, self._clips, report)
+            self._done(report)
+
+
+def check_clip(norms: list[float], clips: set[float | None], report: Report) -> None:
+    """``norms`` before clipping, ``clips`` all thresholds that were used."""
+    finite = [norm for norm in norms if math.isfinite(norm)]
+    clip = next(iter(clips), None)
+    if len(clips) != 1 or clip is None or len(finite) < STEPS // 2:
+        report.unseen("clip threshold: it changes, is a tensor, or too few norms are finite")
+        return
+    report.checks += CHECKS
+    if all(norm > clip for norm in finite):
+        got = (
+            f"it acts at each of {len(finite)} steps, whose norms are {min(finite):.3g} to {max(finite):.3g}"
+        )
+        report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)
+    elif all(norm <= clip for norm in finite):
+        got = f"it never acts in {len(finite)} steps, the largest norm is {max(finite):.3g}"
+        report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)

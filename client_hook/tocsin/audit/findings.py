@@ -1,0 +1,86 @@
+"""What the audit says: findings, each with its remedy, and what it could not look at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+LISTED = 8
+"""Names that one finding spells out; the others are counted."""
+FINDINGS = 64
+"""Findings of one report; a script with more has been told enough."""
+
+REMEDIES = {
+    "scaler-settings": "Use torch.amp.GradScaler's defaults: init_scale=2**16, growth_factor=2.0, "
+    "backoff_factor=0.5, growth_interval=2000.",
+    "scaler-missing": "Wrap the loss: scaler.scale(loss).backward(); scaler.step(optimizer); "
+    "scaler.update(). Or use bfloat16, which needs no scaler.",
+    "scaler-needless": "Leave the GradScaler out, or construct it with enabled=False.",
+    "lr-zero": "Set lr on the optimizer, and look at what the scheduler multiplies it with.",
+    "lr-range": "Compare with the recipe this optimizer's rate was taken from; rates do not carry over "
+    "from one optimizer to another.",
+    "clip-threshold": "Choose max_norm near the 90th percentile of the gradient norm of a healthy stretch.",
+    "masked-values": "Find the operation that makes the NaN and mend it there; "
+    "run.check(losses={...}) says which term it is.",
+    "clamped-values": "No gradient passes where the clamp acts: check that its limits are meant.",
+    "fp16-unsafe": "Compute it in float32: with torch.autocast(device_type, enabled=False): op(x.float()).",
+    "eps-underflow": "Use an eps of at least 1e-4 in float16, or keep this computation in float32.",
+    "frozen-parameters": "If this is meant, nothing. Else call requires_grad_(True) before the optimizer "
+    "is made.",
+    "missing-parameters": "Give them to the optimizer: optimizer.add_param_group({'params': [...]}).",
+    "parameters-without-gradient": "Check that their module is used in forward and its output reaches "
+    "the loss undetached.",
+    "shared-weights": "Register the weights once and use the same Parameter in both places, so that one "
+    "update moves both.",
+}
+"""Check -> its remedy. The checks are the API; each has a heading in docs/audit.md."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong or worth knowing. ``severity``: warning or info."""
+
+    check: str
+    severity: str
+    subject: str
+    expected: str
+    got: str
+    remedy: str
+
+
+@dataclass
+class Report:
+    """One audit event in the making: ``checks`` were made, ``not_auditable`` could not be."""
+
+    stage: str
+    findings: list[Finding] = field(default_factory=list)
+    not_auditable: list[str] = field(default_factory=list)
+    checks: list[str] = field(default_factory=list)
+
+    def add(self, check: str, severity: str, subject: str, *, expected: str, got: str) -> None:
+        """A finding with the remedy of its check; above FINDINGS it is left out."""
+        if len(self.findings) < FINDINGS:
+            self.findings.append(Finding(check, severity, subject, expected, got, REMEDIES[check]))
+
+    def unseen(self, what: str) -> None:
+        """What cannot be looked at, and why: never to be read as clean."""
+        if what not in self.not_auditable and len(self.not_auditable) < FINDINGS:
+            self.not_auditable.append(what)
+
+    def data(self, took_ms: float) -> dict[str, Any]:
+        """The event's data."""
+        return {
+            "stage": self.stage,
+            "checks": self.checks,
+            "findings": [asdict(one) for one in self.findings],
+            "not_auditable": self.not_auditable,
+            "took_ms": round(took_ms, 3),
+        }
+
+
+def some(names: Iterable[str]) -> str:
+    """The first LISTED names, and how many more there are."""
+    every = list(names)
+    more = len(every) - LISTED
+    return ", ".join(every[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,138 @@
+"""When the audit looks: at the first backward, the first step, the tenth, and after fifty clips.
+
+Runs on the training thread. It reads names, flags, settings and metadata, never a tensor's value;
+a check that fails is said to be not auditable, and nothing reaches the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from . import graph_checks, optimizers, parameters, scalers
+from .clip import ClipWatch
+from .findings import Report
+from .graph import Census, take_census
+
+RECHECK = 10
+
+
+class Preflight:
+    """The audit of one run."""
+
+    def __init__(self, watch: Any, ledger: Any, model: Any = None) -> None:
+        self._watch = watch
+        self._ledger = ledger
+        self._model = model
+        self._census: Census | None = None
+        self._scaled = False
+        self._took = 0.0
+        self._clip: ClipWatch | None = None
+        self._idle: set[int] = set()
+        ledger.inspect = self.see_backward
+        ledger.appointments.make(1, self.first_step)
+
+    def see_backward(self, tensors: Any, scaled: bool) -> None:
+        """The losses of the first backward, whose graph is still there. Once."""
+        self._ledger.inspect = None
+        began = perf_counter()
+        try:
+            losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
+            self._scaled = scaled
+            self._census = take_census([getattr(loss, "grad_fn", None) for loss in losses])
+        except Exception as error:
+            self._watch.trouble("audit", error)
+        self._took = perf_counter() - began
+
+    def first_step(self) -> None:
+        """Everything that can be said at once."""
+        began = perf_counter()
+        self._ledger.inspect = None
+        report, named = Report("first-step"), self._optimizers()
+        found = _Found(self._ledger, self._model, named)
+        names = parameters.named_parameters(found.models)
+        known = {key: name for key, (name, _) in names.items()}  # names only: nothing is kept alive
+        half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
+        idle = parameters.without_gradient(self._stepped(), self._census)
+        self._idle = {id(param) for param in idle}
+        _try(report, "loss graph", lambda: graph_checks.check_graph(self._census, report))
+        _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
+        _try(report, "need of a scaler", lambda: scalers.check_need(self._census, self._scaled, half, report))
+        _try(report, "learning rates", lambda: optimizers.check_rates(named, report))
+        _try(report, "eps", lambda: optimizers.check_eps(named, report))
+        _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._census, report))
+        _try(report, "parameters", lambda: parameters.check_trained(found.models, named, report))
+        _try(report, "shared weights", lambda: parameters.check_shared(found.models, named, report))
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, known, report))
+        self._model = None
+        self._tell(report, self._took + perf_counter() - began)
+        self._ledger.appointments.make(RECHECK, lambda: self._recheck(known))
+        self._watch_clip()
+
+    def _recheck(self, names: dict[int, str]) -> None:
+        """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet."""
+        began = perf_counter()
+        report = Report(f"step-{RECHECK}")
+        idle = [
+            param
+            for param in parameters.without_gradient(self._stepped(), self._census)
+            if id(param) in self._idle
+        ]
+        self._census = None
+        _try(report, "learning rates", lambda: optimizers.check_rates_still(self._optimizers(), report))
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, names, report))
+        self._tell(report, perf_counter() - began)
+
+    def _watch_clip(self) -> None:
+        primary = self._ledger.primary
+        if primary is None or not primary.user_clips:
+            return
+
+        def threshold() -> float | None:
+            told = primary.told
+            return told[2] if told is not None and told[0] == "clip" else None
+
+        self._clip = ClipWatch(threshold, self._clip_done)
+        self._watch.look_at(self._clip)
+
+    def _clip_done(self, report: Report) -> None:
+        self._tell(report, 0.0)
+        self._watch.look_away(self._clip)
+
+    def _tell(self, report: Report, took_s: float) -> None:
+        self._watch.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
+
+    def _optimizers(self) -> dict[str, Any]:
+        """All that are alive, by their names; one that has not stepped yet by its class."""
+        pairs = [(one.name, one.ref()) for one in self._ledger.steppers.values()]
+        living = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
+        return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
+
+    def _stepped(self) -> list[Any]:
+        steppers = self._ledger.steppers.values()
+        return [one.ref() for one in steppers if one.number and one.ref() is not None]
+
+
+class _Found:
+    """Models and enabled scalers of the process: the given model, else those that own what is trained."""
+
+    def __init__(self, ledger: Any, model: Any, named: dict[str, Any]) -> None:
+        import torch
+
+        from ..capture.census import living
+
+        kinds: tuple[type, ...] = (torch.amp.GradScaler,)
+        found = living(kinds if model is not None else (*kinds, torch.nn.Module))
+        enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
+        self.scalers = {ledger.scaler_name(one): one for one in enabled}
+        modules = [one for one in found if isinstance(one, torch.nn.Module)]
+        self.models = [model] if model is not None else parameters.models_of(modules, named.values())
+
+
+def _try(report: Report, what: str, check: Callable[[], None]) -> None:
+    """A check that fails is a gap in the audit, said as such."""
+    try:
+        check()
+    except Exception as error:
+        report.unseen(f"{what}: {type(error).__name__}: {error}"[:300])

@@ -1,0 +1,190 @@
+"""The machine: GPU, process and host, read every 5 s on the sender's thread.
+
+Needs nothing: what ``nvidia-ml-py`` (extra ``gpu``) and ``psutil`` (extra ``system``) give where they
+are installed. No torch and no CUDA call here: NVML asks the driver, and makes no context. A reading
+that fails is left out; a library that fails FAILURES times in a row is asked no more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+EVERY_S = 5.0
+FAILURES = 3
+MOST_GPUS = 16
+GIB = 1 << 30
+
+REASONS = {
+    0x0004: "sw-power-cap",
+    0x0008: "hw-slowdown",
+    0x0020: "sw-thermal",
+    0x0040: "hw-thermal",
+    0x0080: "hw-power-brake",
+}
+"""NVML's clock event reasons that slow a training down (nvml.h, nvmlClocksEventReason*)."""
+
+Event = tuple[str, dict[str, Any]]
+Told = Callable[[dict[str, float], list[Event]], None]
+
+
+class Machine:
+    """Reads the machine when it is due and hands the reading to ``told``."""
+
+    def __init__(self, environ: Mapping[str, str], told: Told) -> None:
+        self._environ = environ
+        self._told = told
+        self._due: float | None = None
+        self._sources: list[Any] | None = None
+        self._failed: dict[int, int] = {}
+
+    def step(self, now: float) -> None:
+        """``now``: seconds of a monotonic clock. The first reading is EVERY_S after the first call."""
+        if self._due is None or now >= self._due:
+            first, self._due = self._due is None, now + EVERY_S
+            if first:
+                self._sources = [one for one in (process(), graphics(self._environ)) if one is not None]
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        values: dict[str, float] = {}
+        events: list[Event] = []
+        for source in tuple(self._sources or ()):
+            try:
+                read, told = source.read()
+                values.update(read)
+                events += told
+                self._failed[id(source)] = 0
+            except Exception:
+                self._fail(source)
+        if values or events:
+            self._told(values, events)
+
+    def _fail(self, source: Any) -> None:
+        self._failed[id(source)] = self._failed.get(id(source), 0) + 1
+        if self._failed[id(source)] >= FAILURES and self._sources is not None:
+            self._sources.remove(source)
+
+
+def process() -> Process | None:
+    """This process and its host, where psutil is installed."""
+    try:
+        return Process(importlib.import_module("psutil"))
+    except Exception:
+        return None
+
+
+class Process:
+    """CPU and memory of the process, memory of the host."""
+
+    def __init__(self, psutil: Any) -> None:
+        self._psutil = psutil
+        self._process = psutil.Process()
+        self._process.cpu_percent(None)  # the first answer is 0: it counts since the call before
+
+    def read(self) -> tuple[dict[str, float], list[Event]]:
+        """``sys/cpu_percent`` (100 is one core), ``sys/rss_gib``, ``sys/host_memory_percent``."""
+        with self._process.oneshot():
+            cpu, rss = self._process.cpu_percent(None), self._process.memory_info().rss
+        host = self._psutil.virtual_memory().percent
+        return {
+            "sys/cpu_percent": float(cpu),
+            "sys/rss_gib": rss / GIB,
+            "sys/host_memory_percent": float(host),
+        }, []
+
+
+def graphics(environ: Mapping[str, str]) -> Graphics | None:
+    """The GPUs of this process, where nvidia-ml-py is installed and finds a driver."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+        handles = [(name, _handle(nvml, name)) for name in chosen(environ, count)]
+        return Graphics(nvml, handles[:MOST_GPUS]) if handles else None
+    except Exception:
+        return None
+
+
+def chosen(environ: Mapping[str, str], count: int) -> list[str]:
+    """Which of ``count`` GPUs are this process's: by CUDA_VISIBLE_DEVICES and, one a rank, LOCAL_RANK.
+
+    Indices as NVML counts them (CUDA_DEVICE_ORDER=PCI_BUS_ID), or UUIDs.
+    """
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(k) for k in range(count)] if visible is None else _listed(visible, count)
+    rank = environ.get("LOCAL_RANK", "")
+    if rank.isdigit() and int(rank) < len(names):
+        return [names[int(rank)]]
+    return names
+
+
+def _listed(visible: str, count: int) -> list[str]:
+    """As CUDA reads it: up to the first entry that names no device."""
+    names = []
+    for name in (part.strip() for part in visible.split(",")):
+        if not (name.isdigit() and int(name) < count) and not name.startswith(("GPU-", "MIG-")):
+            break
+        names.append(name)
+    return names
+
+
+def _handle(nvml: Any, name: str) -> Any:
+    return (
+        nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+    )
+
+
+def _answer(ask: Callable[[], float]) -> float | None:
+    try:
+        return float(ask())
+    except Exception:
+        return None
+
+
+class Graphics:
+    """Use, memory, temperature, power, clock and throttling of GPUs."""
+
+    def __init__(self, nvml: Any, handles: list[tuple[str, Any]]) -> None:
+        self._nvml = nvml
+        self._handles = handles
+        self._slowed: dict[str, tuple[str, ...]] = {}
+
+    def read(self) -> tuple[dict[str, float], list[Event]]:
+        """``gpu_util`` (mean, percent), ``sys/gpu<k>/...``; an event where the reasons to throttle change."""
+        values: dict[str, float] = {}
+        events: list[Event] = []
+        for k, (name, handle) in enumerate(self._handles):
+            for key, value in self._values(handle):
+                values[f"sys/gpu{k}/{key}"] = value
+            events += self._throttling(k, name, handle, values)
+        used = [value for name, value in values.items() if name.endswith("/util_percent")]
+        if used:
+            values["gpu_util"] = sum(used) / len(used)
+        if not values:
+            raise OSError("NVML answers nothing")
+        return values, events
+
+    def _values(self, handle: Any) -> list[tuple[str, float]]:
+        """What this GPU answers; some answer not everything (MIG slices tell no utilisation)."""
+        nvml = self._nvml
+        asked: tuple[tuple[str, Callable[[], float]], ...] = (
+            ("util_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+            ("memory_gib", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / GIB),
+            ("temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            ("power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            ("sm_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        )
+        return [(key, value) for key, ask in asked if (value := _answer(ask)) is not None]
+
+    def _throttling(self, k: int, name: str, handle: Any, values: dict[str, float]) -> list[Event]:
+        try:
+            mask = int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        except Exception:
+            return []
+        reasons = tuple(text for bit, text in REASONS.items() if mask & bit)
+        values[f"sys/gpu{k}/throttled"] = float(bool(reasons))
+        before, self._slowed[name] = self._slowed.get(name, ()), reasons
+        return [("gpu-throttle", {"gpu": name, "reasons": list(reasons)})] if reasons != before else []
