@@ -66,9 +66,7 @@ def stem(name: str) -> str:
     return re.sub(r"[\W_]*\d+$", "", name)
 
 
-def sibling_of(
-    facts: RunFacts, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None
-) -> Sibling:
+def sibling_of(facts: RunFacts, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None) -> Sibling:
     """What is told of one run: its loss curve, peak rate, pace, and where it failed."""
     steps, losses = curve(_primary(series.get("loss", ())))
     failed_step, reason = _failure(facts, failure)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import pytest
 import torch
 
 from tests.hook.captured import watched
@@ -24,6 +25,29 @@ def test_only_types_are_asked() -> None:
     optimizer = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)
     assert any(one is optimizer for one in living((torch.optim.Optimizer,)))
     assert proxy is not None
+
+
+class HalfMade(torch.optim.SGD):
+    """Raises before it has parameter groups, and is kept alive."""
+
+    kept: ClassVar[list[Any]] = []
+
+    def __init__(self) -> None:
+        self.kept.append(self)
+        raise ValueError("no learning rate")
+
+
+def test_an_optimizer_that_was_never_finished_does_no_harm() -> None:
+    """One whose constructor raised but that lives on is passed over; the others are watched."""
+    with pytest.raises(ValueError, match="no learning rate"):
+        HalfMade()
+    net = torch.nn.Linear(2, 1)
+    used = torch.optim.SGD(net.parameters(), lr=0.1)
+    with watched() as (_, outbox):
+        net(torch.ones(2)).sum().backward()
+        used.step()
+    HalfMade.kept.clear()
+    assert len(outbox.series("loss")) == 1
 
 
 def test_only_steppers_are_described_after_the_first_step() -> None:

@@ -24,7 +24,7 @@ def _one_step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, middle: ob
 
 
 @pytest.fixture
-def net() -> torch.nn.Module:
+def net() -> torch.nn.Linear:
     return torch.nn.Linear(2, 1)
 
 
@@ -185,7 +185,7 @@ def test_events_carry_plain_data_and_their_step() -> None:
     assert outbox.events("checkpoint")[0]["size"] == 3
 
 
-def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Module) -> None:
+def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
     """The server hears which loss/<name> are terms; a module with a NaN parameter is told."""
     with watched() as (run, outbox):
         run.check(losses={"l1": 1.0, "fft": 2.0}, weights=net)

@@ -24,7 +24,8 @@ def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     kinds = _kinds()
     found = living(tuple(kinds.values()))
     for one in found:
-        if isinstance(one, torch.optim.Optimizer):
+        # One whose constructor raised may live on, without groups; it will never step.
+        if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):
             ledger.stepper(one)
     schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
     scalers = [one for one in found if isinstance(one, kinds["scalers"])]
