@@ -5,13 +5,14 @@
 #   make check        ruff, mypy --strict, tsc
 #   make test         the whole suite
 #   make bench        the benchmarks, one after another
+#   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
 #   make screenshots  the pictures of docs/img, taken from the running demo
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test bench screenshots browser clean
+.PHONY: setup demo check test bench bench-detection screenshots browser clean
 
 TORCH ?= torch==2.13.0
 VENV := .venv
@@ -36,6 +37,9 @@ test: $(STAMPS)/python $(STAMPS)/node browser
 
 bench: $(STAMPS)/python
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+bench-detection: $(STAMPS)/python
+	@LOGS='$(LOGS)' $(BIN)/python tests/benchmarks/bench_detection.py
 
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python tests/browser/screenshots.py

@@ -1,0 +1,221 @@
+"""Detection over labelled logs: what all rules catch, and raise on healthy runs, beside published rules.
+
+``LOGS=folder python tests/benchmarks/bench_detection.py``. Each sub-folder holds a log of any format that is
+read and ``label.json``: ``label`` begins with UNSTABLE or the run is healthy; the first number in ``onset``
+is the step, unless it says "between". An unstable run is caught by an alarm at or after its onset; alarms
+of a published rule that are less than 50 records apart count as one, as an alert that goes on does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.benchmarks.published import PUBLISHED
+from tocsin.importers import LogRecord, open_log
+from tocsin_server.detect.context import RunContext
+from tocsin_server.domain import AlertState, RecordBatch, Severity
+from tocsin_server.offline import Judge, Replay
+
+APART = 50
+"""Records without an alarm that end one alarm of a published rule."""
+BESIDES = ("label.json", "PROVENANCE.txt", "normalized.jsonl")
+SERIES = ("loss", "grad_norm", "scale")
+ALL = "**tocsin, all rules**"
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Where a rule alarmed, counted in training records from 0."""
+
+    rule: str
+    at: int
+    severity: Severity
+
+
+@dataclass
+class Case:
+    """A labelled log: training records, onset (in records; None without a number), alarms of every rule."""
+
+    name: str
+    unstable: bool
+    onset: int | None = None
+    steps: list[int] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
+    judged: set[str] = field(default_factory=set)
+    """Published rules whose series the log has."""
+
+
+def log_of(folder: Path) -> Path:
+    """The original log, or its normalized copy where that is all there is."""
+    logs = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in BESIDES]
+    return logs[0] if logs else folder / "normalized.jsonl"
+
+
+def read(folder: Path) -> Case:
+    """The log of ``folder`` under every rule, ours and the published ones."""
+    label = json.loads((folder / "label.json").read_text("utf-8"))
+    case = Case(folder.name, str(label["label"]).startswith("UNSTABLE"))
+    log = open_log(log_of(folder))
+    items = list(log.items())
+    records = [
+        item for item in items if isinstance(item, LogRecord) and item.values.keys() & {"loss", "grad_norm"}
+    ]
+    case.steps = [record.step for record in records]
+    if case.unstable:
+        case.onset = onset_of(case.steps, str(label.get("onset", "")))
+    case.alarms = [*ours(case, items, log.planned_steps), *theirs(case, records)]
+    return case
+
+
+def onset_of(steps: Sequence[int], told: str) -> int | None:
+    """The first record at or after the first number of ``told``; None without, or for a range."""
+    number = re.search(r"\d+", told)
+    if number is None or told.startswith("between"):
+        return None
+    return next((at for at, step in enumerate(steps) if step >= int(number.group())), None)
+
+
+def place(steps: Sequence[int], step: int) -> int:
+    """The first record of ``step``, or the last before it (an evaluation between two records)."""
+    exact = [at for at, each in enumerate(steps) if each == step]
+    before = [at for at, each in enumerate(steps) if each < step]
+    return exact[0] if exact else max(before, default=0)
+
+
+def ours(case: Case, items: Iterable[object], planned: int | None) -> list[Alarm]:
+    """The first finding of each alert at warning, and at critical."""
+    judge = Judge(RunContext(run_id=case.name, planned_steps=planned))
+    firsts: dict[tuple[str, Severity], Alarm] = {}
+    for heard in Replay(case.name).take(items):  # type: ignore[arg-type]
+        findings = judge.take(heard)
+        if not isinstance(heard, RecordBatch):
+            continue
+        open_now = {(alert.rule, alert.subject): alert.id for alert in judge.alerts}
+        for found in findings:
+            if found.state is AlertState.FIRING and found.severity is not Severity.INFO:
+                at = place(case.steps, found.step or 0)
+                key = (open_now.get((found.rule, found.subject), found.rule), found.severity)
+                firsts.setdefault(key, Alarm(found.rule, at, found.severity))
+    return list(firsts.values())
+
+
+def theirs(case: Case, records: Sequence[LogRecord]) -> list[Alarm]:
+    """Alarms of the published rules; all count as warnings. A log is skipped that lacks a rule's series."""
+    found = []
+    for rule in PUBLISHED:
+        rows = [at for at, record in enumerate(records) if rule.series in record.values]
+        if not rows:
+            continue
+        case.judged.add(rule.name)
+        values = [records[at].values[rule.series] for at in rows]
+        found += [
+            Alarm(rule.name, rows[at], Severity.WARNING) for at in apart(rule.alarms(values), case, rows)
+        ]
+    return found
+
+
+def apart(alarms: Sequence[int], case: Case, rows: Sequence[int]) -> list[int]:
+    """The first alarm of each stretch; the onset begins one, so that alarms before it hide nothing."""
+    onset = case.onset if case.onset is not None else -1
+    first: list[int] = []
+    for index, at in enumerate(alarms):
+        before = alarms[index - 1] if index else -math.inf
+        if at - before >= APART or (index and rows[alarms[index - 1]] < onset <= rows[at]):
+            first.append(at)
+    return first
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    caught: str
+    delay: str
+    critical: str
+    warning: str
+    rate: str
+
+    def __str__(self) -> str:
+        cells = (self.name, self.caught, self.delay, self.critical, self.warning, self.rate)
+        return f"| {' | '.join(cells)} |"
+
+
+def row(name: str, cases: Sequence[Case], rules: set[str], severities: tuple[Severity, ...]) -> Row:
+    """What ``rules`` did at ``severities``; several alerts in one run each count in the rate."""
+    unstable = [case for case in cases if case.unstable]
+    healthy = [case for case in cases if not case.unstable]
+    caught = [case for case in unstable if delay_of(case, rules, severities) is not None]
+    delays = [delay_of(case, rules, severities) or 0 for case in caught if case.onset is not None]
+    loud = {level: [case for case in healthy if picked(case, rules, (level,))] for level in Severity}
+    count = sum(len(picked(case, rules, severities)) for case in healthy)
+    records = sum(len(case.steps) for case in healthy)
+    middle = f"{median(delays):g} ({min(delays)}-{max(delays)})" if delays else "-"
+    return Row(
+        name,
+        f"{len(caught)}/{len(unstable)}",
+        middle,
+        f"{len(loud[Severity.CRITICAL])}/{len(healthy)}",
+        f"{len(loud[Severity.WARNING])}/{len(healthy)}",
+        f"{1000 * count / records:.2f}" if records else "-",
+    )
+
+
+def picked(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> list[Alarm]:
+    """The alarms of ``case`` by ``rules`` at ``severities``."""
+    return [alarm for alarm in case.alarms if alarm.rule in rules and alarm.severity in severities]
+
+
+def delay_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
+    """Records from the onset to the first alarm at or after it; None where there is none."""
+    onset = case.onset or 0
+    after = [alarm.at - onset for alarm in picked(case, rules, severities) if alarm.at >= onset]
+    return min(after, default=None)
+
+
+def table(cases: Sequence[Case]) -> list[Row]:
+    """All rules together, each that alarmed anywhere, then the published ones."""
+    loud, known = (Severity.WARNING, Severity.CRITICAL), {rule.name for rule in PUBLISHED}
+    own = {alarm.rule for case in cases for alarm in case.alarms} - known
+    rows = [row(ALL, cases, own, loud), row(f"{ALL}, critical only", cases, own, (Severity.CRITICAL,))]
+    rows += [row(name, cases, {name}, loud) for name in sorted(own)]
+    for rule in PUBLISHED:
+        having = [case for case in cases if rule.name in case.judged]
+        rows.append(row(f"*{rule.name}*", having, {rule.name}, loud))
+    return rows
+
+
+def main() -> None:
+    """Prints the table, then each run that was missed or alarmed though healthy."""
+    folder = os.environ.get("LOGS")
+    if not folder:
+        print("detection: set LOGS to a folder of labelled logs; nothing was judged")
+        return
+    cases = [read(path.parent) for path in sorted(Path(folder).glob("*/label.json"))]
+    healthy = [case for case in cases if not case.unstable]
+    print(f"{len(cases)} logs, {len(healthy)} healthy with {sum(len(c.steps) for c in healthy)} records\n")
+    print(
+        "| rule | caught | delay in records | critical on healthy | warning on healthy | per 1000 records |"
+    )
+    print("|---|---|---|---|---|---|")
+    print("\n".join(map(str, table(cases))) + "\n")
+    own = {alarm.rule for case in cases for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
+    for case in cases:
+        alarms = picked(case, own, (Severity.WARNING, Severity.CRITICAL))
+        told = ", ".join(f"{alarm.rule} {alarm.severity.value} at record {alarm.at}" for alarm in alarms)
+        kind = "unstable" if case.unstable else "healthy"
+        print(f"{case.name}: {kind}, onset at record {case.onset}: {told or 'nothing'}")
+
+
+if __name__ == "__main__":
+    main()
