@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
@@ -26,6 +27,9 @@ from tocsin_server.store.database import migrate, open_database, parsed_url
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LISTEN_BACKLOG = 2048
+COLLECT_AFTER = (20_000, 20, 20)
+"""Python's collector of cycles looks less often than by default (700, 10, 10): with 200 runs in memory it
+took a third of the record path's CPU time (measured)."""
 
 log = logging.getLogger("tocsin.serve")
 
@@ -40,6 +44,7 @@ class AnnouncedServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            calm_collector()
             self._announce()
 
 
@@ -57,6 +62,13 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
         server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
         server.run(sockets=[listener])
     return 0 if server.started else 1
+
+
+def calm_collector() -> None:
+    """What the start has made stays to the end: the collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 @contextmanager
