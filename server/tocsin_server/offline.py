@@ -150,6 +150,7 @@ class Judge:
         self._settings = settings
         self._told: list[RunEvent] = []
         self._attempt = 1
+        self._last: RecordBatch | None = None
         self._fired: dict[str, Alert] = {}
         self._begin()
         self.left_out = 0
@@ -163,12 +164,24 @@ class Judge:
         """What the rules have to say of a batch or an event."""
         if isinstance(heard, RunEvent):
             self._told.append(heard)
-            findings = self._engine.observe_event(heard)
-        else:
-            if heard.writer.attempt_no > self._attempt:
-                self._attempt = heard.writer.attempt_no
-                self._begin()
-            findings = self._engine.observe(heard)
+            return self._apply(self._engine.observe_event(heard))
+        ended: list[Finding] = []
+        if heard.writer.attempt_no > self._attempt:
+            ended = self.finish()
+            self._attempt = heard.writer.attempt_no
+            self._begin()
+        self._last = heard
+        return [*ended, *self._apply(self._engine.observe(heard))]
+
+    def finish(self) -> list[Finding]:
+        """What the last records say, which some rules hear in blocks; to be called at the end of a file."""
+        if self._last is None:
+            return []
+        last, self._last = self._last, None
+        event = RunEvent(last.writer, last.arrival, last.seq, "finish", int(last.time_ns[-1]), None, {})
+        return self._apply(self._engine.observe_event(event))
+
+    def _apply(self, findings: list[Finding]) -> list[Finding]:
         for finding in findings:
             for transition in self._book.apply(finding, finding.time_ns):
                 self._keep(transition.alert)
@@ -200,6 +213,7 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
         judge_.take(heard)
         if isinstance(heard, RecordBatch):
             _count(judged, heard)
+    judge_.finish()
     stream = log.stream
     judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
     judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back

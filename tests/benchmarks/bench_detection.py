@@ -21,9 +21,9 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.benchmarks.published import PUBLISHED
-from tocsin.importers import LogRecord, open_log
+from tocsin.importers import Item, LogRecord, open_log
 from tocsin_server.detect.context import RunContext
-from tocsin_server.domain import AlertState, RecordBatch, Severity
+from tocsin_server.domain import AlertState, Finding, Severity
 from tocsin_server.offline import Judge, Replay
 
 APART = 50
@@ -92,20 +92,18 @@ def place(steps: Sequence[int], step: int) -> int:
     return exact[0] if exact else max(before, default=0)
 
 
-def ours(case: Case, items: Iterable[object], planned: int | None) -> list[Alarm]:
+def ours(case: Case, items: Iterable[Item], planned: int | None) -> list[Alarm]:
     """The first finding of each alert at warning, and at critical."""
     judge = Judge(RunContext(run_id=case.name, planned_steps=planned))
-    firsts: dict[tuple[str, Severity], Alarm] = {}
-    for heard in Replay(case.name).take(items):  # type: ignore[arg-type]
-        findings = judge.take(heard)
-        if not isinstance(heard, RecordBatch):
-            continue
-        open_now = {(alert.rule, alert.subject): alert.id for alert in judge.alerts}
-        for found in findings:
-            if found.state is AlertState.FIRING and found.severity is not Severity.INFO:
-                at = place(case.steps, found.step or 0)
-                key = (open_now.get((found.rule, found.subject), found.rule), found.severity)
-                firsts.setdefault(key, Alarm(found.rule, at, found.severity))
+    firsts: dict[tuple[str, str, int | None, Severity], Alarm] = {}
+    found: list[Finding] = []
+    for heard in Replay(case.name).take(items):
+        found += judge.take(heard)
+    found += judge.finish()
+    for one in found:
+        if one.state is AlertState.FIRING and one.severity is not Severity.INFO:
+            key = (one.rule, one.subject, one.onset_step, one.severity)
+            firsts.setdefault(key, Alarm(one.rule, place(case.steps, one.step or 0), one.severity))
     return list(firsts.values())
 
 

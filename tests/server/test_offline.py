@@ -73,3 +73,13 @@ def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert found.records == 40_000
     assert (found.first_step, found.last_step) == (0, 39_999)
     assert len(found.sparks["loss"].buckets) <= 72
+
+
+def test_the_last_records_of_each_launch_are_judged(tmp_path: Path) -> None:
+    """Rules that hear in blocks hear the last one too: an excerpt that jumps, before another launch."""
+    jump = "".join(f"{6900 + 10 * at},{loss}\n" for at, loss in enumerate((6.37, 6.6, 6.5, 9.1, 10.2)))
+    even = "".join(f"{6900 + 10 * at},6.4\n" for at in range(3))
+    text = f"step,loss\n{jump}step,loss\n{even}"
+    for number, log in enumerate((f"step,loss\n{jump}", text)):
+        alerts = judged(tmp_path / f"{number}.csv", log).alerts
+        assert [(alert.rule, alert.fired_step) for alert in alerts] == [("loss-level-shift", 6940)]
