@@ -14,6 +14,7 @@ test("numbers have four significant figures, and powers of ten below 1e-3 and fr
 });
 
 test("the non-finite are words and the missing is a dash, never 0", () => {
+  assert.deepEqual([num(279.7, 2), num(12345.678), num(9999.96)], ["280", "12\u202f346", "10\u202f000"]);
   assert.deepEqual([NaN, Infinity, -Infinity, null, undefined, 0].map((v) => num(v)), ["NaN", "+Inf", "\u2212Inf", "–", "–", "0"]);
 });
 

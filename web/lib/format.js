@@ -26,7 +26,9 @@ export function num(v, digits = 4) {
   const size = Math.abs(v);
   const sign = v < 0 ? MINUS : "";
   if (size < 1e-3 || size >= 1e5) return sign + exponent(size, digits);
-  return sign + (Number.isInteger(size) ? int(size) : size.toPrecision(digits));
+  // toPrecision would say 279.7 in two figures as 2.8e+2: from there on the whole number is shown
+  const rounded = size.toPrecision(digits);
+  return sign + (Number.isInteger(size) || rounded.includes("e") ? int(size) : rounded);
 }
 
 /** The same without zeros at the end, where they say nothing: 0.5, not 0.5000. @param {number | null | undefined} v */

@@ -16,8 +16,8 @@ export function auditList(events) {
 }
 
 /** @param {import("../lib/audit.js").AuditFinding[]} findings */
-const findingTable = (findings) => el("div.scroll", { tabindex: "0" }, el("table.plain-table", {},
+const findingTable = (findings) => el("div.scroll", { tabindex: "0" }, el("table.plain-table.audit", {},
   el("thead", {}, el("tr", {}, ...["", "Check", "What", "Expected", "Got", "Remedy"].map((head) => el("th", { scope: "col" }, head)))),
   el("tbody", {}, ...findings.map((one) => el("tr", {},
     el("td", { class: one.severity }, icon(one.severity, one.severity)), el("td", {}, el("code", {}, one.check)),
-    ...[one.subject, one.expected, one.got, one.remedy].map((cell) => el("td", {}, el("span.prose", {}, cell))))))));
+    ...[["What", one.subject], ["Expected", one.expected], ["Got", one.got], ["Remedy", one.remedy]].map(([head, cell]) => el("td", { "data-head": head }, el("span.prose", {}, cell))))))));
