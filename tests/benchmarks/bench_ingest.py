@@ -3,7 +3,8 @@
 On SQLite and Postgres, as ratios to a raw blob append by ``sqlite3`` and to the best other tool that
 installs, all in the same run. Trainers share this machine's cores with the server: the server's own
 CPU time is given beside the wall time. ``TOCSIN_BENCH_STEPS`` sets how many steps all trainers log
-together; ``TOCSIN_BENCH_PEERS=0`` leaves the other tools out.
+together; ``TOCSIN_BENCH_PEERS=0`` leaves the other tools out. Wall time is divided by wall time of the
+raw append, CPU time by its CPU time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 
 from tests.benchmarks.peers import PACKAGES, Peer, measured
-from tests.benchmarks.raw_append import raw_points_per_s
+from tests.benchmarks.raw_append import RawRate, raw_rate
 from tests.server.conftest import ServerProcess, server_process
 from tests.server.own_postgres import OwnPostgres
 
@@ -82,7 +83,7 @@ def _said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def measure(name: str, url: URL, folder: Path, raw: float, best: Peer | None, steps: int) -> None:
+def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, steps: int) -> None:
     """One database, one server, all numbers of trainers."""
     folder.mkdir()
     options = ["--database-url", url.render_as_string(hide_password=False)]
@@ -92,8 +93,9 @@ def measure(name: str, url: URL, folder: Path, raw: float, best: Peer | None, st
             rate = told.points / told.wall_s
             peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
             print(
-                f"{name:>10} {trainers:>8} {rate:>12,.0f} {told.points / told.server_s:>14,.0f} "
-                f"{rate / raw:>7.2f} {peer} {told.memory_mb:>8.0f}",
+                f"{name:>10} {trainers:>8} {rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
+                f"{told.points / told.server_s:>14,.0f} {told.points / told.server_s / raw.cpu:>7.3f} "
+                f"{told.memory_mb:>8.0f}",
                 flush=True,
             )
 
@@ -121,10 +123,11 @@ def main() -> None:
     steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "256000"))
     with tempfile.TemporaryDirectory() as place:
         best = peers(Path(place) / "peers")
-        raw = raw_points_per_s(Path(place), series=SERIES)
-        print(f"raw sqlite3, blobs of 50 records: {raw:,.0f} points/s")
-        heads = (f"{'trainers':>8}", f"{'points/s':>12}", f"{'per server CPU':>14}", f"{'of raw':>7}")
-        print(" " * 10, *heads, f"{'x peer':>8}", f"{'RSS MB':>8}")
+        raw = raw_rate(Path(place), series=SERIES)
+        print(f"raw sqlite3, blobs of 50 records: {raw}")
+        wall = (f"{'points/s':>12}", f"{'of raw':>7}", f"{'x peer':>8}")
+        cpu = (f"{'per server CPU':>14}", f"{'of raw':>7}")
+        print(" " * 10, f"{'trainers':>8}", *wall, *cpu, f"{'RSS MB':>8}")
         file = Path(place) / "sqlite" / "tocsin.db"
         measure("SQLite", make_url(f"sqlite:///{file}"), file.parent, raw, best, steps)
         postgres = OwnPostgres(fsync=True)

@@ -24,7 +24,7 @@ import numpy as np
 from sqlalchemy import func, make_url, select, text
 from sqlalchemy.engine import URL
 
-from tests.benchmarks.raw_append import raw_points_per_s
+from tests.benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import Column, Intake, RecordBatch, Writer
@@ -154,12 +154,12 @@ def memory_mb() -> float:
 
 
 HEADING = (
-    f"{'steps':>12} {'points/s CPU':>13} {'wall':>11} {'of raw':>7} {'B/point':>8} "
+    f"{'steps':>12} {'points/s CPU':>13} {'of raw':>7} {'wall':>11} {'of raw':>7} {'B/point':>8} "
     f"{'open CPU':>9} {'wall ms':>8} {'level':>6} {'peak MB':>8}"
 )
 
 
-def measure(url: URL, steps: list[int], raw: float) -> None:
+def measure(url: URL, steps: list[int], raw: RawRate) -> None:
     """One database: the growing run, then the wide one."""
     bench = Bench(url)
     who, begin, empty, times = bench.writer("long"), 0, bench.bytes(), {}
@@ -171,7 +171,8 @@ def measure(url: URL, steps: list[int], raw: float) -> None:
         times[end] = opened
         size = (bench.bytes() - empty) / (end * len(VITALS))
         print(
-            f"{end:>12,} {points / cpu:>13,.0f} {points / wall:>11,.0f} {points / cpu / raw:>7.2f} "
+            f"{end:>12,} {points / cpu:>13,.0f} {points / cpu / raw.cpu:>7.2f} "
+            f"{points / wall:>11,.0f} {points / wall / raw.wall:>7.2f} "
             f"{size:>8.2f} {opened[0]:>9.1f} {opened[1]:>8.1f} {opened[2]:>6} {memory_mb():>8.0f}",
             flush=True,
         )
@@ -202,13 +203,13 @@ def measure_wide(bench: Bench) -> None:
 def main() -> None:
     """Both databases, each in a process of its own so that memory is its own."""
     if sys.argv[1:2] == ["--measure"]:
-        address, raw, *steps = sys.argv[2:]
-        measure(make_url(address), [int(word) for word in steps], float(raw))
+        address, wall, cpu, *steps = sys.argv[2:]
+        measure(make_url(address), [int(word) for word in steps], RawRate(float(wall), float(cpu)))
         return
     steps = sys.argv[1:] or [str(number) for number in STEPS]
     with tempfile.TemporaryDirectory() as place:
-        limit = raw_points_per_s(Path(place), batch=BATCH, series=len(VITALS))
-        print(f"raw sqlite3, blobs of {BATCH} records: {limit:,.0f} points/s")
+        raw = raw_rate(Path(place), batch=BATCH, series=len(VITALS))
+        print(f"raw sqlite3, blobs of {BATCH} records: {raw}")
         postgres = OwnPostgres(fsync=True)
         try:
             for url in (make_url(f"sqlite:///{place}/tocsin.db"), postgres.new_database()):
@@ -217,9 +218,8 @@ def main() -> None:
                     flush=True,
                 )
                 address = url.render_as_string(hide_password=False)
-                subprocess.run(
-                    [sys.executable, __file__, "--measure", address, str(limit), *steps], check=True
-                )
+                rates = [str(raw.wall), str(raw.cpu)]
+                subprocess.run([sys.executable, __file__, "--measure", address, *rates, *steps], check=True)
         finally:
             postgres.close()
 
