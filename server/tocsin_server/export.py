@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import enum
+import hashlib
 import io
 import re
 import sys
@@ -149,8 +150,12 @@ def series_names(reader: StoreReader, run_id: str) -> list[str]:
 
 
 def file_name(run_id: str) -> str:
-    """A run's id as a file name that no header and no file system reads as anything else."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", run_id).strip(".")[:100] or "run"
+    """A run's id as a file name that no header and no file system reads as anything else.
+
+    Where that is not the id itself a digest follows: two runs never have the same name.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].strip(".") or "run"
+    return name if name == run_id else f"{name}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 
 
 def find_run(reader: StoreReader, run: str) -> str:
