@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any, Protocol
 
@@ -17,6 +17,9 @@ LOG = logging.getLogger("tocsin")
 ERROR_LIMIT = 20
 HELD = 64
 """Alerts that wait for the training thread; the oldest give way."""
+
+JOINED = 256
+"""Different sets of names with readings behind them that are remembered."""
 
 Item = tuple[Any, ...]
 
@@ -66,6 +69,8 @@ class Watch:
         self._suspects: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
         """The newest reading of the machine; one that was not taken gives way to it."""
+        self._riding: dict[str, float] = {}
+        self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._said: set[str] = set()
         self._staging: Any = None
         self._scales: dict[str, tuple[int, float]] = {}
@@ -76,18 +81,17 @@ class Watch:
 
     def _choose(self) -> None:
         """Puts the shortest way in ``put``: this is on the training thread at every step."""
-        simple = not (self._suspects or self.inbox or self._staging or self._sample)
+        simple = not (self._suspects or self.inbox or self._staging or self._sample or self._riding)
         self.put = self.outbox.put if simple else self._carefully
 
     def _carefully(self, item: Item) -> None:
+        item = self._join(item)
         if self._staging:
             self._staging.put(item)  # behind the records that still wait for a device
         else:
             self._take(item)
         while self.inbox:
             self.handle(self.inbox.popleft())
-        if self._sample is not None:
-            self._take_sample(item)
         if not self.off:
             self._choose()
 
@@ -123,14 +127,28 @@ class Watch:
         if self._started and not self.off:
             self.put = self._carefully
 
-    def _take_sample(self, item: Item) -> None:
-        sample, self._sample = self._sample, None
-        if sample is not None and not self.off:
-            values, events = sample
-            if values:
-                self.outbox.put((item[0], self.now_ns(), tuple(values), *values.values()))
+    def ride(self, values: Mapping[str, float]) -> None:
+        """Readings go with the next record: none makes a record of its own, so that a step stays one."""
+        self._riding.update(values)
+        if self._started and not self.off:
+            self.put = self._carefully
+
+    def _join(self, item: Item) -> Item:
+        """The record with the readings that waited for it behind its own values."""
+        if self._sample is not None:
+            (values, events), self._sample = self._sample, None
+            self._riding.update(values)
             for kind, data in events:
                 self.put_event(kind, data, item[0])
+        riding, self._riding = self._riding, {}
+        riding = {name: value for name, value in riding.items() if name not in item[2]}
+        if not riding:
+            return item
+        self.taken(tuple(riding))
+        names = (*item[2], *riding)
+        if len(self._joined) < JOINED:
+            names = self._joined.setdefault(names, names)
+        return (item[0], item[1], names, *item[3:], *riding.values())
 
     def waiting(self) -> tuple[int, int]:
         """Records that wait in the queue, and those that were dropped: by it, or by a full ring."""
@@ -140,6 +158,7 @@ class Watch:
 
     def stage(self, item: Item, note: str | None = None) -> None:
         """One record some of whose values may still lie on a device. ``note``: name of its scaler."""
+        item = self._join(item)
         if self._staging is None:
             if not any(_on_device(value) for value in item):
                 self.put(item)
@@ -232,6 +251,7 @@ class Watch:
         self.off = True
         self._suspects = ()
         self._staging = self._sample = None
+        self._riding = {}
         self.put = _nothing
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:

@@ -26,12 +26,21 @@ def _callbacks() -> list[object]:
     return [getattr(owner, name) for owner, names in meter.CALLBACKS + meter.OWN for name in names]
 
 
+def test_a_step_stays_one_record() -> None:
+    """Readings ride with the records of steps; none makes a record of its own."""
+    with watched() as (run, outbox):
+        run._watch.sampled({"sys/rss_gib": 1.5}, [])
+        _train(EVERY + 8)
+    assert [item[0] for item in outbox.items] == list(range(EVERY + 8))
+    assert len(outbox.series("hook/cost_us")) == len(outbox.series("sys/rss_gib")) == 1
+
+
 def test_cost_and_queue_are_told_every_64_steps() -> None:
     """Positive, in microseconds, with the share of the step that it was."""
     with watched() as (_, outbox):
         _train(3 * EVERY + 8)
     steps = [step for step, _ in outbox.series("hook/cost_us")]
-    assert steps == [EVERY + 1, 2 * EVERY + 1, 3 * EVERY + 1]
+    assert steps == [EVERY + 2, 2 * EVERY + 2, 3 * EVERY + 2]
     assert all(cost > 0 for _, cost in outbox.series("hook/cost_us"))
     assert all(0 < share <= 100 for _, share in outbox.series("hook/share_percent"))
     assert {value for _, value in outbox.series("hook/dropped")} == {0.0}

@@ -36,7 +36,7 @@ _busy: list[Meter] = []
 
 
 class Meter:
-    """Times one step in EVERY of a ledger's run and reports it as records."""
+    """Times one step in EVERY of a ledger's run; what it found rides with the next record."""
 
     def __init__(self, ledger: Ledger, waiting: Callable[[], tuple[int, int]]) -> None:
         self._ledger = ledger
@@ -93,9 +93,8 @@ class Meter:
         share = 100.0 * cost / self._step_ns if self._step_ns > 0 else 0.0
         if not ledger.quiet:
             queued, dropped = self._waiting()
-            now = monotonic_ns() + ledger.reporter.offset_ns
             values = (cost * 1e-3, share, float(queued), float(dropped))
-            ledger.reporter.put((max(ledger.step, 0), now, NAMES, *values))
+            ledger.reporter.ride(dict(zip(NAMES, values, strict=True)))
 
     @property
     def _number(self) -> int:
