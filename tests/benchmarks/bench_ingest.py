@@ -120,7 +120,7 @@ def peers(place: Path) -> Peer | None:
 
 def main() -> None:
     """The limit, the other tools, then both databases."""
-    steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "256000"))
+    steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "1280000"))
     with tempfile.TemporaryDirectory() as place:
         best = peers(Path(place) / "peers")
         raw = raw_rate(Path(place), series=SERIES)

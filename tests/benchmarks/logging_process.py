@@ -6,6 +6,8 @@ floats a step to every run, ends them, and says ``SECONDS ACKNOWLEDGED`` (record
 
 from __future__ import annotations
 
+import math
+import random
 import sys
 import time
 from pathlib import Path
@@ -18,6 +20,15 @@ from tocsin.run import Run
 WAITING = 20_000
 """Records that may wait in a run's outbox: far below where it would drop."""
 BLOCK = 500
+NOISE = [random.Random(1).gauss(0.0, 1.0) for _ in range(10_007)]
+"""Drawn beforehand, a prime number of them, so that drawing costs the bench nothing and nothing repeats soon."""
+
+
+def signs(step: int) -> tuple[float, float, float, float]:
+    """Loss, grad norm, loss scale and learning rate of a healthy training: what the rules see all day."""
+    noise = NOISE[step % len(NOISE)]
+    loss = 0.5 + 2.0 / (1.0 + step * 1e-4) + 0.05 * noise
+    return loss, 1.0 + 0.2 * abs(noise), 65536.0, 1e-4 * math.exp(-step * 1e-7)
 
 
 def log_all(runs: list[Run], steps: int) -> None:
@@ -27,7 +38,8 @@ def log_all(runs: list[Run], steps: int) -> None:
             while run._watch.sender.stats.queued > WAITING:  # type: ignore[attr-defined]
                 time.sleep(0.002)
             for step in range(first, min(first + BLOCK, steps)):
-                run.log(step=step, loss=step * 0.5, grad_norm=1.25, scale=65536.0, lr=1e-4)
+                loss, norm, scale, rate = signs(step)
+                run.log(step=step, loss=loss, grad_norm=norm, scale=scale, lr=rate)
 
 
 def main() -> None:
