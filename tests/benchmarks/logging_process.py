@@ -21,7 +21,7 @@ WAITING = 20_000
 """Records that may wait in a run's outbox: far below where it would drop."""
 BLOCK = 500
 NOISE = [random.Random(1).gauss(0.0, 1.0) for _ in range(10_007)]
-"""Drawn beforehand, a prime number of them, so that drawing costs the bench nothing and nothing repeats soon."""
+"""Drawn beforehand, so that it costs the bench nothing; a prime number of them: nothing repeats soon."""
 
 
 def signs(step: int) -> tuple[float, float, float, float]:
