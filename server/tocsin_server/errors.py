@@ -20,3 +20,13 @@ class SettingError(TocsinError, ValueError):
 
 class StartError(TocsinError):
     """The server cannot start; the text says why and what to do."""
+
+
+class FieldError(TocsinError, ValueError):
+    """A field of what somebody wrote that does not fit: its path, what was expected, what is there."""
+
+    def __init__(self, field: str, expected: str, got: object) -> None:
+        super().__init__(f"{field}: expected {expected}, got {got!r}")
+        self.field = field
+        self.expected = expected
+        self.got = got

@@ -1,0 +1,165 @@
+"""Groups: what is told together, when, and what was told already. Pure; the clock is an argument.
+
+As in Alertmanager: a new group waits ``group_wait`` for company, later news waits
+``group_interval``, what still fires is repeated after ``repeat_interval``, and what is over is told
+where its firing was. Two things are quicker here: a critical alert waits ``group_wait`` only,
+however lately its group was told; and a critical alert that is over before it could be told is told
+all the same, once, as over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tocsin_server.domain import AlertState, Severity
+from tocsin_server.notify.facts import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
+from tocsin_server.notify.routing import Route
+
+S = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Alerts of one route and channel that share the labels of ``group_by``."""
+
+    id: str
+    route: str
+    channel: str
+    labels: Mapping[str, str]
+    members: Mapping[str, Told] = field(default_factory=dict)
+    """By alert id: what was told of it."""
+    due_ns: int | None = None
+    """When it is looked at next."""
+    told_ns: int | None = None
+    """When it was told last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one notification tells, by alert id. ``new``: those of them that nobody heard of yet."""
+
+    reason: str
+    """``new``, ``resolved`` or ``repeat``."""
+    firing: tuple[str, ...]
+    resolved: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def arrive(group: Group, facts: AlertFacts, route: Route, now_ns: int) -> Group:
+    """An alert of the group did something: it fires, became graver, or is over."""
+    members = group.members
+    if not facts.over and facts.alert.id not in members:
+        members = {**members, facts.alert.id: UNTOLD}
+    told = members.get(facts.alert.id)
+    if told is None:
+        return group
+    due = min(group.due_ns or _never(now_ns), _wanted(group, told, facts, route, now_ns))
+    return replace(group, members=members, due_ns=due)
+
+
+def _wanted(group: Group, told: Told, facts: AlertFacts, route: Route, now_ns: int) -> int:
+    """When this news shall be told."""
+    wait = now_ns + route.wait_ns(facts.alert.severity)
+    graver = not facts.over and facts.alert.severity.height > told.height
+    if group.told_ns is None or (graver and facts.alert.severity is Severity.CRITICAL):
+        return wait
+    return max(now_ns, group.told_ns + int(route.group_interval_s * S))
+
+
+def _never(now_ns: int) -> int:
+    return now_ns + 10 * 366 * 86_400 * S
+
+
+def flush(
+    group: Group,
+    route: Route,
+    facts: Mapping[str, AlertFacts],
+    marks: Mapping[str, Marks],
+    muted: bool,
+    now_ns: int,
+) -> tuple[Group | None, Batch | None]:
+    """The group after it was looked at (None: it is over) and what is to be told, if anything.
+
+    ``facts`` are the alerts as they are now; one that is missing was deleted with its run.
+    """
+    known = {key: told for key, told in group.members.items() if key in facts}
+    if muted:
+        return _waiting(replace(group, members=_without_trifles(known, facts)), route, now_ns), None
+    verdicts = {key: _verdict(facts[key], told, marks.get(key, NO_MARKS)) for key, told in known.items()}
+    batch = _batch(group, route, facts, verdicts, now_ns)
+    members = {
+        key: _told_now(facts[key], told) if batch and verdicts[key] in ("new", "firing", "acked") else told
+        for key, told in known.items()
+        if verdicts[key] not in ("gone", "resolved", "brief")
+    }
+    after = replace(group, members=members, told_ns=now_ns if batch else group.told_ns)
+    return _next(after, route, verdicts, now_ns), batch
+
+
+def _verdict(facts: AlertFacts, told: Told, marks: Marks) -> str:
+    """What is to be done about one alert."""
+    if facts.over:
+        if marks.silenced_by:
+            return "gone"
+        if told.ever:
+            return "resolved"
+        brief = facts.alert.severity is Severity.CRITICAL and not marks.quiet and not facts.acked
+        return "brief" if brief and facts.alert.fired_ns is not None else "gone"
+    if facts.alert.state is AlertState.PENDING or marks.quiet or (facts.acked and not told.ever):
+        return "held"
+    if facts.alert.severity.height > told.height:
+        return "new"
+    return "acked" if facts.acked else "firing"
+
+
+def _batch(
+    group: Group, route: Route, facts: Mapping[str, AlertFacts], verdicts: Mapping[str, str], now_ns: int
+) -> Batch | None:
+    def those(*wanted: str) -> tuple[str, ...]:
+        return tuple(key for key in _gravest_first(facts, verdicts) if verdicts[key] in wanted)
+
+    new, over = those("new", "brief"), those("resolved") if route.send_resolved else ()
+    firing = those("new", "firing", "acked")
+    repeats = bool(those("firing")) and _is_old(group, route, now_ns)
+    if not new and not over and not repeats:
+        return None
+    reason = "new" if new else "resolved" if over else "repeat"
+    return Batch(reason, firing, over + those("brief"), new)
+
+
+def _gravest_first(facts: Mapping[str, AlertFacts], keys: Mapping[str, str]) -> list[str]:
+    return sorted(keys, key=lambda key: (-facts[key].alert.severity.height, facts[key].alert.onset_ns, key))
+
+
+def _is_old(group: Group, route: Route, now_ns: int) -> bool:
+    return group.told_ns is not None and now_ns - group.told_ns >= int(route.repeat_interval_s * S)
+
+
+def _told_now(facts: AlertFacts, told: Told) -> Told:
+    return Told(max(told.height, facts.alert.severity.height))
+
+
+def _next(group: Group, route: Route, verdicts: Mapping[str, str], now_ns: int) -> Group | None:
+    if not group.members:
+        return None
+    held = any(verdicts[key] == "held" for key in group.members)
+    if held or group.told_ns is None:
+        return _waiting(group, route, now_ns)
+    return replace(group, due_ns=max(now_ns, group.told_ns) + int(route.repeat_interval_s * S))
+
+
+def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
+    """Looked at again after the interval: a silence, an inhibition or a mute time may be over by then."""
+    if not group.members:
+        return None
+    return replace(group, due_ns=now_ns + int(route.group_interval_s * S))
+
+
+def _without_trifles(members: Mapping[str, Told], facts: Mapping[str, AlertFacts]) -> dict[str, Told]:
+    """During a mute time: alerts that came and went untold, and are not critical, are let go."""
+    return {
+        key: told
+        for key, told in members.items()
+        if not (facts[key].over and not told.ever and facts[key].alert.severity is not Severity.CRITICAL)
+    }

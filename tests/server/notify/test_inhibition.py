@@ -1,0 +1,68 @@
+"""Which open alerts keep others from being told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin_server.errors import FieldError
+from tocsin_server.notify.inhibition import inhibited_by, read_inhibition
+from tocsin_server.notify.routing import Routing
+
+Make = Callable[..., Any]
+DEFAULTS = Routing().inhibitions
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "muted"),
+    [
+        ("nonfinite-loss", "loss-spike", True),
+        ("nonfinite-loss", "plateau", True),
+        ("nonfinite-loss", "vanishing-gradient", True),
+        ("nonfinite-loss", "scaler-collapse", False),
+        ("trainer-lost", "stalled", True),
+        ("stalled", "trainer-lost", False),
+    ],
+)
+def test_the_defaults(make_facts: Make, source: str, target: str, muted: bool) -> None:
+    """A non-finite loss explains spike, plateau and vanishing; a lost trainer explains the stall."""
+    assert bool(inhibited_by(make_facts(target), [make_facts(source)], DEFAULTS)) is muted
+
+
+def test_only_the_same_run_and_only_while_open(make_facts: Make) -> None:
+    """Another run's NaN, one that is over, and one that is not sure yet mute nothing."""
+    spike = make_facts("loss-spike")
+    for other in (
+        make_facts("nonfinite-loss", run_id="r2"),
+        make_facts("nonfinite-loss", state="resolved"),
+        make_facts("nonfinite-loss", state="pending"),
+    ):
+        assert inhibited_by(spike, [other], DEFAULTS) == ()
+    recovering = make_facts("nonfinite-loss", state="recovering")
+    assert inhibited_by(spike, [recovering], DEFAULTS) == (recovering.alert.id,)
+
+
+def test_nothing_inhibits_itself_or_its_kind(make_facts: Make) -> None:
+    """An alert that is source and target at once is told, or nobody would hear of anything."""
+    rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule=~".*"']}, "i")
+    one, two = make_facts("a", "critical"), make_facts("b", "critical")
+    assert inhibited_by(one, [one, two], [rule]) == ()
+    assert inhibited_by(make_facts("c", "warning"), [one, two], [rule]) == (one.alert.id, two.alert.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"source": []}, "i.source"),
+        ({"target": ["x"]}, "i.target[0]"),
+        ({"equal": [1]}, "i.equal[0]"),
+        ({"x": 1}, "i.x"),
+    ],
+)
+def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
+    """An inhibition without matchers would mute everything: refused by field."""
+    with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
+        read_inhibition({"source": ['rule="a"'], "target": ['rule="b"']} | change, "i")

@@ -1,0 +1,97 @@
+"""Which routes an alert takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.domain import Severity
+from tocsin_server.errors import FieldError
+from tocsin_server.notify.routing import Routing, channels_of, plain, read_routing
+
+Make = Callable[..., Any]
+
+
+def named(routing: Routing, labels: dict[str, str]) -> list[str]:
+    return [route.name for route in routing.routes_of(labels)]
+
+
+def test_without_a_decision_warnings_and_criticals_go_everywhere(make_facts: Make) -> None:
+    """The default route leads to every channel; what is merely good to know is told nobody."""
+    routing = Routing()
+    (route,) = routing.routes_of(make_facts(severity="critical").labels)
+    assert channels_of(route, ["mail", "chat"]) == ["mail", "chat"]
+    assert routing.routes_of(make_facts(severity="info").labels) == []
+    assert (route.wait_ns(Severity.CRITICAL), route.wait_ns(Severity.WARNING)) == (5 * 10**9, 30 * 10**9)
+
+
+def test_the_first_route_that_matches_ends_the_list_unless_it_continues() -> None:
+    """As in Alertmanager, but flat."""
+    routing = read_routing({"routes": [
+        {"name": "all to the log", "channels": ["log"], "continue": True},
+        {"name": "gan", "matchers": ['project="gan"'], "channels": ["chat"]},
+        {"name": "off", "enabled": False},
+        {"name": "rest", "matchers": ['severity="critical"'], "channels": ["mail"]},
+    ]})  # fmt: skip
+    assert named(routing, {"project": "gan", "severity": "critical"}) == ["all to the log", "gan"]
+    assert named(routing, {"project": "llm", "severity": "critical"}) == ["all to the log", "rest"]
+    assert named(routing, {"project": "llm", "severity": "warning"}) == ["all to the log"]
+    assert channels_of(routing.routes[1], ["log", "chat", "mail"]) == ["chat"]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=8))
+def test_routes_are_taken_in_order_up_to_the_first_that_ends(kinds: list[tuple[bool, bool, bool]]) -> None:
+    """Every taken route matches and is on; only the last may end; nothing that matches is passed over."""
+    routing = read_routing({"routes": [
+        {"name": str(at), "matchers": [f'rule="{"x" if hits else "y"}"'], "continue": on, "enabled": alive}
+        for at, (hits, on, alive) in enumerate(kinds)
+    ]})  # fmt: skip
+    expected = []
+    for at, (hits, on, alive) in enumerate(kinds):
+        if hits and alive:
+            expected.append(str(at))
+            if not on:
+                break
+    assert named(routing, {"rule": "x"}) == expected
+
+
+def test_the_document_is_written_as_it_is_read() -> None:
+    """The plain form of a document leads back to it, the default too."""
+    night = {"name": "n", "zone": "UTC", "times": [{"from": "22:00", "to": "06:00"}]}
+    own = {"routes": [{"name": "a", "group_wait_s": 0, "mute_times": ["n"]}], "mute_times": [night]}
+    for body in ({}, own, own | {"inhibitions": []}):
+        routing = read_routing(body)
+        assert read_routing(plain(routing)) == routing
+
+
+@pytest.mark.parametrize(
+    ("route", "field"),
+    [
+        ({}, "routes[0].name"),
+        ({"name": "a", "matcher": []}, "routes[0].matcher"),
+        ({"name": "a", "matchers": ["x"]}, "routes[0].matchers[0]"),
+        ({"name": "a", "group_wait_s": -1}, "routes[0].group_wait_s"),
+        ({"name": "a", "group_wait_s": float("nan")}, "routes[0].group_wait_s"),
+        ({"name": "a", "group_wait_s": True}, "routes[0].group_wait_s"),
+        ({"name": "a", "repeat_interval_s": 1}, "routes[0].repeat_interval_s"),
+        ({"name": "a", "channels": "x"}, "routes[0].channels"),
+        ({"name": "a", "mute_times": ["n"]}, "routes[0].mute_times"),
+        ("a", "routes[0]"),
+        ({"name": "a", "continue": 1}, "routes[0].continue"),
+    ],
+)
+def test_a_bad_route_is_refused_by_field(route: Any, field: str) -> None:
+    """The error says where in the document, what was expected and what is there."""
+    with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
+        read_routing({"routes": [route]})
+
+
+def test_two_routes_may_not_share_a_name() -> None:
+    """Groups are kept by the route's name."""
+    with pytest.raises(FieldError, match=re.escape("routes[1].name")):
+        read_routing({"routes": [{"name": "a"}, {"name": "a"}]})
