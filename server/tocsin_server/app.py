@@ -38,6 +38,7 @@ from tocsin_server.login import Attempts
 from tocsin_server.pages import SecurityHeaders, page_routes, web_directory
 from tocsin_server.pipeline import Pipeline
 from tocsin_server.plotlyjs import PlotlyJS
+from tocsin_server.recorder import Recorder, record_flights
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
@@ -117,6 +118,8 @@ def stored_tokens(database: Database) -> Iterable[Token]:
 def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
     housekeeper = Housekeeper(services.settings, services.database, services.writer, services.pipeline)
 
+    recorder = Recorder(services.database, services.writer)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.writer.start()
@@ -126,6 +129,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
             asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
+            asyncio.create_task(record_flights(recorder), name="flights"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_compress(plotly), name="plotly"),
         ]

@@ -1,4 +1,4 @@
-"""The commands for the life of data: export, import, delete, prune, backup, restore. See docs/data.md."""
+"""The commands for the life of data: export, import, flight, delete, prune, backup, restore (docs/data.md)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tocsin_server.exchange.bundle import BundleError, bundles_in
 from tocsin_server.exchange.load import import_run
 from tocsin_server.exchange.write import export_run
 from tocsin_server.export import Format, export_records, file_name, find_run
+from tocsin_server.recorder import download
 from tocsin_server.retention import expired, last_word_ns
 from tocsin_server.settings import Settings
 from tocsin_server.store import life
@@ -104,6 +105,22 @@ def import_(
             done = import_run(database, transact, folder, actor=_actor())
             what = "is there already, nothing to do" if done.was_there else _told(done.counts)
             typer.echo(f"{done.run_id}: {what}")
+
+
+def flight(
+    alert: Annotated[str, typer.Argument(help="The alert's id, as the API and its page show it.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; `diagnose` reads it.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Writes the flight record of an alert: every series at full rate around its onset, events, alerts."""
+    with opened(settings_of(database_url, data_dir, config)) as database:
+        text = download(database, alert)
+        if text is None:
+            raise TocsinError(f"alert: expected the id of an alert, got {alert!r}")
+        file.write_bytes(text)
+        typer.echo(f"{file}: {len(text):,} bytes", err=True)
 
 
 def delete(
@@ -220,6 +237,7 @@ def _rows(count: int | None) -> str:
 COMMANDS: dict[str, Callable[..., None]] = {
     "export": export,
     "import": import_,
+    "flight": flight,
     "delete": delete,
     "prune": prune,
     "backup": backup,

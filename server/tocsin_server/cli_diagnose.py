@@ -9,11 +9,16 @@ from typing import Annotated
 
 import typer
 
-from tocsin.importers import UnreadableLogError, open_log
+from tocsin.importers import UnreadableLogError, open_log, opened
 from tocsin_server import exactjson
 from tocsin_server.diagnose import as_data, exit_status, report, unreadable_data
 from tocsin_server.domain import Severity
+from tocsin_server.flight import Flight, FlightError, is_flight, read
 from tocsin_server.offline import Judged, judge
+from tocsin_server.reread import judge_flight
+
+BEGINNING = 64
+"""Bytes that tell a flight record from a log."""
 
 
 class FailOn(enum.StrEnum):
@@ -57,9 +62,22 @@ def diagnose(
 
 
 def _judged(path: Path) -> Judged:
-    judged = judge(open_log(path))
+    flight = _flight(path)
+    judged = judge(open_log(path)) if flight is None else judge_flight(flight, str(path))
     if not judged.records:
         raise UnreadableLogError(
             f"{path}: {judged.format} without a record: expected at least one step with a number"
         )
     return judged
+
+
+def _flight(path: Path) -> Flight | None:
+    """The flight record in ``path``, None where it is another file. Raises UnreadableLogError."""
+    try:
+        with opened(path) as file:
+            beginning = file.read(BEGINNING)
+            return read(beginning + file.read()) if is_flight(beginning) else None
+    except OSError:
+        return None  # whoever reads it as a log says why
+    except FlightError as error:
+        raise UnreadableLogError(f"{path}: {error}") from error

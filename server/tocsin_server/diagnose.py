@@ -75,7 +75,7 @@ def alert_data(alert: Alert) -> dict[str, Any]:
 
 def notes(judged: Judged) -> list[str]:
     """What to know of the reading before trusting the verdict."""
-    found = []
+    found = list(judged.remarks)
     if judged.training_records < WARM_UP_RECORDS:
         found.append(
             f"Only {judged.training_records} training records: rules that compare with the run's own level "

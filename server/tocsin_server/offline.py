@@ -126,6 +126,8 @@ class Judged:
     attempts: int = 0
     unread: int = 0
     first_unread: list[Unread] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """What else to know of the reading, as sentences."""
     names_left_out: int = 0
     went_back: int = 0
     alerts: list[Alert] = field(default_factory=list)
@@ -209,16 +211,21 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     run_id = str(log.path)
     judged = Judged(run_id, log.format.name)
     judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
-    for heard in Replay(run_id).take(log.items()):
-        judge_.take(heard)
-        if isinstance(heard, RecordBatch):
-            _count(judged, heard)
-    judge_.finish()
+    listen(judged, judge_, Replay(run_id).take(log.items()))
     stream = log.stream
     judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
     judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back
     judged.alerts, judged.alerts_left_out = judge_.alerts, judge_.left_out
     return judged
+
+
+def listen(judged: Judged, judge_: Judge, heard: Iterable[RecordBatch | RunEvent]) -> None:
+    """Judges and counts everything that is ``heard``, to its end."""
+    for item in heard:
+        judge_.take(item)
+        if isinstance(item, RecordBatch):
+            _count(judged, item)
+    judge_.finish()
 
 
 def _count(judged: Judged, batch: RecordBatch) -> None:

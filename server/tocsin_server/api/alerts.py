@@ -1,4 +1,4 @@
-"""``GET /alerts`` and ``GET /alerts/{id}``: what rules said, over all runs or of one."""
+"""``GET /alerts`` and ``GET /alerts/{id}``: what rules said, over all runs or of one; its flight record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.api.shapes import AlertRow
 from tocsin_server.domain import AlertState, Severity
+from tocsin_server.export import file_name
 from tocsin_server.fleet import alert_json
+from tocsin_server.recorder import download
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import AlertStep, StoredAlert
@@ -42,6 +45,17 @@ class AlertDetail(AlertRow):
     history: list[HistoryRow]
 
 
+class FlightDocument(TypedDict):
+    """Everything around the onset of an alert; docs/data.md shows it."""
+
+    tocsin_flight: int
+    run: dict[str, Any]
+    alerts: list[dict[str, Any]]
+    window: dict[str, Any]
+    events: list[dict[str, Any]]
+    batches: list[dict[str, Any]]
+
+
 @router.get("/alerts", response_model=AlertList)
 def list_alerts(
     request: Request,
@@ -56,6 +70,19 @@ def list_alerts(
     severities = chosen("severity", severity, [known.value for known in Severity])
     found = services_of(request).reader.alerts(run, states, severities, limit)
     return ExactJSON({"items": [alert_row(stored) for stored in found]})
+
+
+@router.get("/alerts/{alert_id:path}/flight", response_model=FlightDocument)
+def flight(request: Request, alert_id: str, _identity: Reader) -> Response:
+    """The flight record of an alert as one file, which ``tocsin-server diagnose`` reads."""
+    text = download(services_of(request).database, alert_id)
+    if text is None:
+        raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
+    headers = {
+        "content-disposition": f'attachment; filename="{file_name(alert_id)}.flight.json"',
+        "cache-control": "no-store",
+    }
+    return Response(text, media_type="application/json", headers=headers)
 
 
 @router.get("/alerts/{alert_id:path}", response_model=AlertDetail)

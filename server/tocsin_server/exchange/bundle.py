@@ -19,6 +19,8 @@ from tocsin_server.export import Format
 
 VERSION = 1
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
+FLIGHTS = "flights.jsonl"
+"""Frozen flight records; a folder of an earlier version has none, they are then made anew."""
 
 Item = dict[str, Any]
 

@@ -30,6 +30,7 @@ from tocsin_server.exchange.bundle import (
     read_manifest,
 )
 from tocsin_server.exchange.digest import Digest
+from tocsin_server.exchange.flights import read_flights, write_flights
 from tocsin_server.exchange.read import read_pages
 from tocsin_server.exchange.shapes import checked
 from tocsin_server.exchange.write import digest_of
@@ -37,6 +38,7 @@ from tocsin_server.removal import Transact, take_away
 from tocsin_server.store import audit, chunks, dump, life
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
+from tocsin_server.store.flights import FlightRow
 from tocsin_server.store.intake import Gatherer
 from tocsin_server.store.keeper import seal
 from tocsin_server.store.ledger import Ledger
@@ -155,7 +157,8 @@ class _Import:
             self._manifest.run, [], [], [], alerts, None, dict.fromkeys(self._writers, 2**63 - 1), 2**63 - 1
         )
         self._compare(digest_of(self._database, stored), "what was stored")
-        self._transact(partial(self._appear, alerts=alerts, actor=actor))
+        flights = read_flights(self._folder)
+        self._transact(partial(self._appear, alerts=alerts, flights=flights, actor=actor))
 
     def _compare(self, digest: Digest, place: str) -> None:
         manifest = self._manifest
@@ -219,12 +222,15 @@ class _Import:
             while unsealed[key] >= chunks.RECORDS and (taken := seal(connection, *key)):
                 unsealed[key] -= taken
 
-    def _appear(self, connection: Connection, alerts: list[Item], actor: str) -> None:
+    def _appear(
+        self, connection: Connection, alerts: list[Item], flights: list[FlightRow], actor: str
+    ) -> None:
         now_ns = time.time_ns()
         dump.write_ends(connection, self._run_id, self._manifest.writers)
         dump.write_alerts(connection, self._run_id, alerts)
         row = as_imported(self._manifest.run, now_ns)
         dump.write_run(connection, row, self._manifest.rule_state, now_ns)
+        write_flights(connection, self._run_id, flights)
         life.spare(connection, self._run_id)
         audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
 

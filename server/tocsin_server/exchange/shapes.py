@@ -105,6 +105,15 @@ class AlertLine(_Row):
     history: list[HistoryLine]
 
 
+class FlightLine(_Row):
+    fingerprint: str
+    episode: int
+    made_ns: int
+    whole: bool
+    sha256: str
+    body: str
+
+
 def checked(item: Item, shape: type[_Row], place: str) -> Item:
     """``item`` as it is, where it has the shape. Raises :class:`BundleError`, which names ``place``."""
     try:

@@ -16,6 +16,7 @@ from tocsin_server.domain import RunEvent
 from tocsin_server.exchange.bundle import (
     ALERTS,
     EVENTS,
+    FLIGHTS,
     RUN,
     BundleError,
     Item,
@@ -24,6 +25,7 @@ from tocsin_server.exchange.bundle import (
     write_manifest,
 )
 from tocsin_server.exchange.digest import Digest
+from tocsin_server.exchange.flights import flight_items
 from tocsin_server.export import Format, bodies_of, every_page
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
@@ -43,6 +45,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
         raise BundleError(str(folder), "a new folder", "one that holds an exported run")
     with database.reader.begin() as connection:
         dump = read_dump(connection, run_id)
+        flights = list(flight_items(connection, run_id))
     if dump is None:
         raise BundleError("run", "the id of a run", repr(run_id))
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,6 +57,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
             file.write(body)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
+    _write_lines(folder / FLIGHTS, flights)
     manifest = Manifest(
         form,
         dump.run,

@@ -85,7 +85,7 @@ def alert_of(row: Row[Any]) -> Alert:
     values |= {
         "severity": Severity(row.severity),
         "state": AlertState(row.state),
-        "diagnosis": _diagnosis(row.diagnosis),
+        "diagnosis": diagnosis_of(row.diagnosis),
     }
     return Alert(**values)
 
@@ -102,7 +102,8 @@ def _stored(row: Row[Any]) -> StoredAlert:
     return StoredAlert(alert_of(row), row.run_name, row.project)
 
 
-def _diagnosis(told: Mapping[str, Any]) -> Diagnosis:
+def diagnosis_of(told: Mapping[str, Any]) -> Diagnosis:
+    """A diagnosis from its JSON."""
     return Diagnosis(
         told.get("cause", ""),
         tuple(_evidence(item) for item in told.get("evidence", ())),

@@ -363,6 +363,20 @@ alert_transition = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
 )
 
+flight = Table(
+    "flight",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _number("made_ns"),
+    Column("whole", Boolean(create_constraint=False), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
+    Index(None, "whole"),
+)
+"""Records and events around the onset of an alert, frozen; ``whole``: nothing more will come."""
+
 rule_state = Table(
     "rule_state",
     metadata,
@@ -418,9 +432,9 @@ deletion = Table(
 
 RUN_TABLES = (
     attempt, writer, metric, series, latest, fault, tail, chunk, chunk_dir, roll, event,
-    alert, alert_transition, rule_state,
+    alert, alert_transition, flight, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, by ``run_id``."""
 
-BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body)
+BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body, flight.c.body)
 """Columns that are compressed or small already: STORAGE EXTERNAL on Postgres."""

@@ -29,6 +29,7 @@ from tocsin_server.domain import (
 )
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
+from tocsin_server.store.flights import FlightRow, keep_flight
 from tocsin_server.store.registry import Registered, register
 from tocsin_server.store.tables import metadata, run
 from tocsin_server.store.writer import StoreWriter
@@ -113,6 +114,8 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
     }
     snapshot = RuleSnapshot(run_id, 5003, b"\x00rules\xff")
     store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
+    frozen = FlightRow("f1", 1, 420, False, b"\x1f\x8bfrozen")
+    store.call(lambda connection: keep_flight(connection, run_id, frozen)).result(60)
     store.call(lambda connection: None).result(60)
 
 

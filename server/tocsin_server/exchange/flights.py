@@ -1,0 +1,56 @@
+"""Frozen flight records as lines of ``flights.jsonl``, each with a digest of its own, and back.
+
+They are no part of the run's digest: the server may freeze one between two exports of the same run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from tocsin_server.exchange.bundle import FLIGHTS, BundleError, Item, lines
+from tocsin_server.exchange.shapes import FlightLine, checked
+from tocsin_server.store.flights import FlightRow, flight_rows, keep_flight
+
+
+def flight_items(connection: Connection, run_id: str) -> Iterator[Item]:
+    """The flight records of a run, a line each."""
+    for row in flight_rows(connection, run_id):
+        yield {
+            "fingerprint": row.fingerprint,
+            "episode": row.episode,
+            "made_ns": row.made_ns,
+            "whole": row.whole,
+            "sha256": hashlib.sha256(row.body).hexdigest(),
+            "body": base64.b64encode(row.body).decode("ascii"),
+        }
+
+
+def read_flights(folder: Path) -> list[FlightRow]:
+    """Those of an exported run; none where the folder has no such file. Raises :class:`BundleError`."""
+    path = folder / FLIGHTS
+    if not path.is_file():
+        return []
+    return [_row(item, f"{path}:{number}") for number, item in lines(path)]
+
+
+def _row(item: Item, place: str) -> FlightRow:
+    checked(item, FlightLine, place)
+    try:
+        body = base64.b64decode(item["body"], validate=True)
+    except binascii.Error as error:
+        raise BundleError(f"{place}: body", "base64", str(error)) from error
+    if hashlib.sha256(body).hexdigest() != item["sha256"]:
+        raise BundleError(f"{place}: body", f"content of digest {item['sha256']}", "another")
+    return FlightRow(item["fingerprint"], item["episode"], item["made_ns"], item["whole"], body)
+
+
+def write_flights(connection: Connection, run_id: str, rows: list[FlightRow]) -> None:
+    """Puts them beside the alerts of a run that is there."""
+    for row in rows:
+        keep_flight(connection, run_id, row)
