@@ -75,17 +75,18 @@ class Admission:
         self._store = store
         self._roster = roster
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._late: set[asyncio.Task[None]] = set()
 
     async def admit(self, hello: Hello, now_ns: int) -> tuple[ActiveRun, WriterState]:
-        """The run and writer of a checked hello. Raises :class:`TryLaterError` while the database fails."""
-        registered, ended = await self._registered(hello, now_ns)
-        run_id = registered.writer.run_id
-        lock = self._locks.setdefault(run_id, asyncio.Lock())
-        async with lock:
-            run = self._roster.active.get(run_id)
-            fresh = run is None
-            if run is None:
-                run = await self._loaded(run_id, now_ns)
+        """The run and writer of a checked hello.
+
+        Raises :class:`TryLaterError` while the database fails, and where the run is deleted meanwhile.
+        """
+        with self._roster.watching() as dropped:
+            registered, ended = await self._registered(hello, now_ns)
+            run, fresh = await self._present(registered.writer.run_id, now_ns)
+            if run.id in dropped:  # the rows that this hello registered are gone, or are another run's
+                raise _deleted_meanwhile()
         state = _join(run, registered, now_ns - hello.time_ns)
         if not fresh:
             _learn(run, registered, hello, now_ns)
@@ -95,26 +96,55 @@ class Admission:
         run.board.card.last_seen_ns = now_ns
         return run, state
 
+    async def _present(self, run_id: str, now_ns: int) -> tuple[ActiveRun, bool]:
+        """The run in memory; True where it was not there before."""
+        async with self._locks.setdefault(run_id, asyncio.Lock()):
+            run = self._roster.active.get(run_id)
+            return (run, False) if run is not None else (await self._loaded(run_id, now_ns), True)
+
     async def _registered(self, hello: Hello, now_ns: int) -> tuple[Registered, bool]:
         if self._store.failing:
             raise TryLaterError("a working database", self._store.failing)
-        work = partial(register_keeping_end, hello=hello, now_ns=now_ns)
+        call = self._store.call(partial(register_keeping_end, hello=hello, now_ns=now_ns))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(self._store.call(work)), REGISTER_S)
+            return await asyncio.wait_for(asyncio.wrap_future(call), REGISTER_S)
         except TryLaterError:
             raise
         except TimeoutError as error:
+            self._see_to(call, now_ns)
             raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
         except Exception as error:
             log.exception("hello of run %s could not be registered", hello.run)
             raise TryLaterError("a working database", type(error).__name__) from error
 
+    def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
+        """A hello that nobody waits for any more: not begun it is cancelled, else its run is watched."""
+        if not call.cancelled():
+            task = asyncio.create_task(self._come_late(call, now_ns))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+
+    async def _come_late(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
+        """Its rows came after all: without its run in memory nobody would say that the trainer is gone."""
+        try:
+            registered, ended = await asyncio.wrap_future(call)
+            if not ended:
+                await self._present(registered.writer.run_id, now_ns)
+        except Exception as error:  # noqa: BLE001 - the trainer was asked to come later, which settles it
+            log.warning("a hello that took more than %g s came to nothing: %s", REGISTER_S, error)
+
     async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:
         try:
             return await self._roster.load(run_id, now_ns)
+        except LookupError as error:
+            raise _deleted_meanwhile() from error
         except Exception as error:
             log.exception("run %s could not be read", run_id)
             raise TryLaterError("a readable run", type(error).__name__) from error
+
+
+def _deleted_meanwhile() -> TryLaterError:
+    return TryLaterError("a run that stays", "one that was deleted meanwhile")
 
 
 def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState:

@@ -71,7 +71,7 @@ class Housekeeper:
         """Another process may have marked the run: nothing here may take it for a living one."""
 
         def work(_connection: Connection) -> None:
-            self._writer.ledger.forget(run_id)
+            self._writer.forget(run_id)
 
         await asyncio.wrap_future(self._writer.call(work))
         self._pipeline.forget(run_id)

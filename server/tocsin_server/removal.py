@@ -70,13 +70,11 @@ def mark_on(writer: StoreWriter, mark: Callable[[Connection], Marked]) -> Future
     """Runs ``mark`` on the server's writer, which forgets the runs that it marks: what still comes of
     them is let go."""
 
-    def work(connection: Connection) -> Marked:
-        marked = mark(connection)
+    def forget(marked: list[str] | None) -> None:
         for run_id in marked or ():
-            writer.ledger.forget(run_id)
-        return marked
+            writer.forget(run_id)
 
-    return writer.call(work)
+    return writer.call(mark, forget)
 
 
 def take_away(transact: Transact, run_id: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from tocsin_server.active import ActiveRun
 from tocsin_server.alerts import AlertBook
@@ -115,6 +116,20 @@ class Roster:
         self._boards: dict[str, RunBoard] = {}
         self._settings = settings
         self._reader = reader
+        self._watching: list[set[str]] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[set[str]]:
+        """The runs that are dropped from here on: what was read of one before must not be used.
+
+        A read of the store lasts; a run that is deleted meanwhile would come back with it.
+        """
+        dropped: set[str] = set()
+        self._watching.append(dropped)
+        try:
+            yield dropped
+        finally:
+            self._watching = [other for other in self._watching if other is not dropped]
 
     async def restore(self, now_ns: int) -> None:
         """Revives the runs that have not ended, and seeds the rows of the newest others."""
@@ -144,8 +159,11 @@ class Roster:
         return found
 
     async def load(self, run_id: str, now_ns: int) -> ActiveRun:
-        """Brings a stored run into memory. Raises LookupError where there is none."""
-        run = await asyncio.to_thread(self._revived, run_id, now_ns)
+        """Brings a stored run into memory. Raises LookupError where there is none, or none any more."""
+        with self.watching() as dropped:
+            run = await asyncio.to_thread(self._revived, run_id, now_ns)
+        if run_id in dropped:
+            raise LookupError(f"run: expected one that stays, got {run_id}, deleted while it was read")
         self.active[run_id] = run
         self._boards[run_id] = run.board
         self._bound()
@@ -183,7 +201,9 @@ class Roster:
         self.active.pop(run_id, None)
 
     def drop(self, run_id: str) -> None:
-        """A deleted run leaves altogether."""
+        """A deleted run leaves altogether, and whoever is reading it hears so."""
+        for dropped in self._watching:
+            dropped.add(run_id)
         self.active.pop(run_id, None)
         self._boards.pop(run_id, None)
 

@@ -83,6 +83,11 @@ class Gatherer:
         self.ledger.clear()
         self.latest.rolled_back(self._clock())
 
+    def forget(self, run_id: str) -> None:
+        """A deleted run: its newest values must not come back in the rows of one that begins anew."""
+        self.latest.forget(run_id)
+        self._seen.pop(run_id, None)
+
     def _fold(self, connection: Connection, intake: Intake, rows: Rows) -> None:
         if intake.batch is not None and intake.batch.n:
             self._fold_batch(connection, intake.batch, rows)

@@ -43,6 +43,12 @@ class Latest:
                 }
         self._since = min(self._since, now_s)
 
+    def forget(self, run_id: str) -> None:
+        """Nothing of this run waits any more; between transactions only."""
+        self._waiting = {key: row for key, row in self._waiting.items() if key[0] != run_id}
+        if not self._waiting:
+            self._since = math.inf
+
     @property
     def due(self) -> float:
         """When to write, on the clock of ``take``; infinity where nothing waits."""

@@ -80,14 +80,6 @@ def _erase(connection: Connection, table: Table, run_id: str, rows: int) -> int:
     return connection.execute(delete(table).where(chosen)).rowcount
 
 
-def delete_run(connection: Connection, run_id: str) -> bool:
-    """Deletes every row of the run in this one transaction; False where there was none."""
-    found = mark(connection, run_id, 0)
-    while found and sweep(connection, run_id):
-        pass
-    return found
-
-
 def runs_of(connection: Connection, project_name: str) -> list[str]:
     """The ids of a project's runs, oldest first."""
     query = select(run.c.id).where(run.c.project == project_name)

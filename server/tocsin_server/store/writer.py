@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -31,7 +32,6 @@ from tocsin_server.domain import Intake
 from tocsin_server.store.database import Database
 from tocsin_server.store.intake import Gatherer
 from tocsin_server.store.ledger import Ledger
-from tocsin_server.store.life import delete_run
 from tocsin_server.store.sealer import Sealer
 
 T = TypeVar("T")
@@ -41,6 +41,15 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 """Back-off while the database fails: doubled from the first to the longest."""
 HOPELESS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 """What the database says of the rows themselves: the same rows will never pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Work that someone waits for; ``then`` hears its result after the commit."""
+
+    work: Callable[[Connection], Any]
+    then: Callable[[Any], None] | None
+    future: Future[Any]
 
 
 class StoreWriter:
@@ -58,7 +67,7 @@ class StoreWriter:
         self._gatherer = Gatherer(self.ledger)
         self._sealer = Sealer(database, self.ledger)
         self._intakes: deque[Intake] = deque()
-        self._calls: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
+        self._calls: deque[Call] = deque()
         self._held: list[Intake] = []
         self._due = 0.0
         self._pause_s = FIRST_PAUSE_S
@@ -87,40 +96,34 @@ class StoreWriter:
                 self.backlog_bytes += weight(intake)
                 self._wake.notify()
 
-    def call(self, work: Callable[[Connection], T]) -> Future[T]:
+    def call(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> Future[T]:
         """Runs ``work`` in a transaction of its own, after all that was submitted before.
 
         The future carries its result after the commit, or its exception after the rollback;
-        unlike intakes it is not tried again.
+        unlike intakes it is not tried again. ``then`` hears the result on this thread, after the
+        commit and before anything else is written; it must not raise.
         """
         future: Future[T] = Future()
         with self._wake:
             if self._stop_at is not None:
                 future.set_exception(RuntimeError("store writer: expected it to run, got one that stopped"))
             else:
-                self._calls.append((work, future))
+                self._calls.append(Call(work, then, future))
                 self._wake.notify()
         return future
 
-    def delete_run(self, run_id: str) -> Future[bool]:
-        """Deletes everything of a run, after all that was submitted before; False: there was none.
-
-        What arrives of it later is let go and acked: there is nothing left to keep it for.
-        """
-
-        def work(connection: Connection) -> bool:
-            self.ledger.forget(run_id)
-            return delete_run(connection, run_id)
-
-        return self.call(work)
+    def forget(self, run_id: str) -> None:
+        """Someone else deleted the run: nothing remembered of it is written. Only on this thread."""
+        self.ledger.forget(run_id)
+        self._gatherer.forget(run_id)
 
     def _live(self) -> None:
         while self._wait():
             group, calls = self._take()
             if group:
                 self._commit_or_hold(group)
-            for work, future in calls:
-                self._answer(work, future)
+            for call in calls:
+                self._answer(call)
             if self._stop_at is None and self.failing is None:
                 self._sealer.work()
                 if time.monotonic() >= self._gatherer.latest.due:
@@ -141,7 +144,7 @@ class StoreWriter:
                     return True
                 self._wake.wait(due - now if due < math.inf else None)
 
-    def _take(self) -> tuple[list[Intake], list[tuple[Callable[[Connection], Any], Future[Any]]]]:
+    def _take(self) -> tuple[list[Intake], list[Call]]:
         with self._wake:
             calls = list(self._calls)
             self._calls.clear()
@@ -222,23 +225,25 @@ class StoreWriter:
         with self._wake:
             self.backlog_bytes -= sum(weight(intake) for intake in group)
 
-    def _answer(self, work: Callable[[Connection], T], future: Future[T]) -> None:
-        if not future.set_running_or_notify_cancel():
+    def _answer(self, call: Call) -> None:
+        if not call.future.set_running_or_notify_cancel():
             return
         try:
             with self.database.engine.begin() as connection:
-                result = work(connection)
+                result = call.work(connection)
+            if call.then is not None:
+                call.then(result)
         except BaseException as error:  # noqa: BLE001 - it belongs to who asked
-            future.set_exception(error)
+            call.future.set_exception(error)
         else:
-            future.set_result(result)
+            call.future.set_result(result)
 
     def _turn_away(self) -> None:
         with self._wake:
             calls = list(self._calls)
             self._calls.clear()
-        for _work, future in calls:
-            future.cancel()
+        for call in calls:
+            call.future.cancel()
 
 
 def weight(intake: Intake) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tocsin_server.domain import (
     Severity,
     Transition,
 )
+from tocsin_server.removal import finish, mark_on, mark_runs, on_writer
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
@@ -164,8 +166,9 @@ def test_deleting_a_run_deletes_everything_of_it(
     put(batch(who, 0, list(range(RECORDS)), loss=np.ones(RECORDS)), batch(other, 0, [0], loss=[1.0]))
     sealed(database, 1)
     tell(store, Transition(ALERT, None, 410))
-    assert store.delete_run("r1").result(30)
+    assert mark_on(store, partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")).result(30) == ["r1"]
     put(batch(who, RECORDS, [RECORDS], loss=[1.0]))
+    finish(on_writer(store), ["r1"])
     with database.reader.connect() as connection:
         for table in RUN_TABLES:
             query = select(func.count()).select_from(table).where(table.c.run_id == "r1")
