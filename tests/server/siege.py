@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,9 +71,20 @@ class TrainerProcess:
 class Siege:
     """A server on one database, its trainers, and the kills so far."""
 
-    def __init__(self, url: URL, folder: Path, *, trainers: int, seed: int) -> None:
+    def __init__(
+        self,
+        url: URL,
+        folder: Path,
+        *,
+        trainers: int,
+        seed: int,
+        on_kill: Callable[[int], None] = lambda _: None,
+        on_look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_kill`` hears how many kills there were; what ``on_look`` raises ends the siege in order."""
         self.url, self.folder = url, folder
         self.kills = 0
+        self._on_kill, self._on_look = on_kill, on_look
         self._chance = random.Random(seed)
         self._count = trainers
         self._port = 0
@@ -95,6 +106,7 @@ class Siege:
         with contextlib.ExitStack() as stack:
             with self.server() as server:
                 besieged = self._trainers(stack, server, "besieged")
+                self._on_kill(0)
                 self._kill(server, besieged)
             while self.kills < kills:
                 with self.server() as server:
@@ -119,15 +131,17 @@ class Siege:
     def _kill(self, server: ServerProcess, trainers: Sequence[TrainerProcess]) -> None:
         """kill -9 at a random moment; it counts where every trainer had something unacknowledged."""
         before = [trainer.progress for trainer in trainers]
-        wait_until(
+        self._until(
             lambda: all(_moved(trainer.progress, was) for trainer, was in zip(trainers, before, strict=True)),
             "every trainer to be acknowledged something",
         )
         time.sleep(self._chance.uniform(0.0, 0.6))  # the moment of the kill is the subject, not a wait
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-        wait_until(lambda: not any(one.progress.connected for one in trainers), "the trainers to notice")
-        self.kills += all(trainer.progress.sent > trainer.progress.acked for trainer in trainers)
+        self._until(lambda: not any(one.progress.connected for one in trainers), "the trainers to notice")
+        if all(trainer.progress.sent > trainer.progress.acked for trainer in trainers):
+            self.kills += 1
+            self._on_kill(self.kills)
 
     def _finish(self, besieged: Sequence[TrainerProcess]) -> int:
         """Ends the besieged runs at the same number of records."""
@@ -137,8 +151,15 @@ class Siege:
         self._ended(besieged)
         return records
 
+    def _until(self, true: Callable[[], bool], what: str) -> None:
+        def looked() -> bool:
+            self._on_look()
+            return true()
+
+        wait_until(looked, what)
+
     def _ended(self, trainers: Sequence[TrainerProcess]) -> None:
-        wait_until(lambda: all(one.process.poll() is not None for one in trainers), "all to be acknowledged")
+        self._until(lambda: all(one.process.poll() is not None for one in trainers), "all to be acknowledged")
         assert [one.process.returncode for one in trainers] == [0] * len(trainers)
 
 
