@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from . import patching
+from .compiling import switch
 from .ledger import Seen
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
@@ -44,9 +45,10 @@ def install() -> None:
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if not patching.attached or _depth.inside or _is_compiling():
+        if _is_compiling() or not patching.attached or _depth.inside:
             return original(*args, **kwargs)
         one = many = None
+        compiler = switch(None)
         try:
             for ledger in patching.attached:
                 if ledger.inspect is not None:
@@ -56,11 +58,14 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
                 many = _before(args, kwargs)
         except Exception as error:
             patching.trouble("before backward", error)
+        if compiler is not None:
+            switch(compiler)
         _depth.inside = True
         try:
             result = original(*args, **kwargs)
         finally:
             _depth.inside = False
+        switch(None)
         try:
             if one is not None:
                 one[0].after_one(*one[1:])
@@ -68,6 +73,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
                 _after(*many)
         except Exception as error:
             patching.trouble("after backward", error)
+        if compiler is not None:
+            switch(compiler)
         return result
 
     return backward

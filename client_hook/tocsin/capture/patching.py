@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .compiling import keep_out
 from .ledger import Ledger
 
 Undo = Callable[[], None]
@@ -34,6 +35,7 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
         where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
         raise AttributeError(f"{where}.{name}: expected a function to watch, got nothing of that name")
     wrapper = make(original)
+    keep_out(wrapper)
     setattr(owner, name, wrapper)
 
     def undo() -> None:
