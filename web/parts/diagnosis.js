@@ -34,9 +34,12 @@ function moments(alert, mover) {
   return el("section.moments", {}, el("div.row", {},
     onset === null ? null : el("button.btn.primary", { type: "button", onclick: () => mover.around(alert) }, `Onset ${int(onset)}`),
     rang === null ? null : el("button.btn", { type: "button", onclick: () => mover.go(rang) }, `Rang ${int(rang)}`),
-    el("span.grow"), copyButton("Copy as text", () => asText(alert, location.href))),
+    el("span.grow"), flightLink(alert), copyButton("Copy as text", () => asText(alert, location.href))),
   onset !== null && rang !== null ? el("p.micro.then", {}, `${int(rang - onset)} steps from onset to bell${alert.onset_ms && alert.fired_ms ? `, ${span((alert.fired_ms - alert.onset_ms) / 1000)}` : ""}`) : null);
 }
+
+/** Every series at full rate around the onset, as a file that `tocsin-server diagnose` reads. @param {Alert} alert */
+const flightLink = (alert) => alert.fired_ms === null ? null : el("a.btn", { href: `/api/v1/alerts/${encodeURIComponent(alert.id)}/flight`, download: "", title: "Every series at full rate around the onset; tocsin-server diagnose reads it" }, "Flight record");
 
 /** @param {Diagnosis | null} why @param {Mover} mover */
 function story(why, mover) {
