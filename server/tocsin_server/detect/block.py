@@ -109,13 +109,13 @@ def merge(parts: Sequence[View], rows: list[int]) -> View:
 def _columns(parts: Sequence[View]) -> dict[str, Values]:
     names: dict[str, None] = {}
     for part in parts:
-        names.update(dict.fromkeys(part.bases))
-    columns: dict[str, Values] = {}
-    for name in names:
-        column = columns[name] = []
-        for part in parts:
-            values = part.bases.get(name)
-            column += values if values is not None else [None] * part.n
+        if part.bases.keys() != names.keys():
+            names.update(dict.fromkeys(part.bases))
+    columns: dict[str, Values] = {name: [] for name in names}
+    for part in parts:
+        bases = part.bases
+        for name, column in columns.items():
+            column += bases[name] if name in bases else [None] * part.n
     return columns
 
 

@@ -32,7 +32,7 @@ from tocsin_server.detect.rule import (
 )
 from tocsin_server.detect.stream import SavedRule, SavedStream, Stream
 from tocsin_server.detect.subject import Subject, severity_of
-from tocsin_server.detect.view import WIDE, View, beside, moment, split
+from tocsin_server.detect.view import WIDE, View, beside, layout, moment, split
 from tocsin_server.domain import AlertState, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
@@ -107,8 +107,9 @@ class Engine:
             return []
         writer = self._writer(batch.writer)
         spoken: list[Spoken] = []
-        views = split(batch, self.context)
-        wide = beside(batch, begun=WIDE in writer.streams)
+        places = layout(tuple(batch.columns), self.context.components)
+        views = split(batch, places)
+        wide = beside(batch, places, begun=WIDE in writer.streams)
         if wide is not None:
             views[WIDE] = wide
         for order, (suffix, view) in enumerate(views.items()):
@@ -117,7 +118,8 @@ class Engine:
                 spoken.append((verdict.row, order, number, stream, rule, verdict))
             if suffix and suffix != WIDE and suffix not in writer.compared:
                 self._compare(writer, suffix, view, views.get(""), batch.seq)
-        spoken.sort(key=lambda item: item[:2])
+        if len(spoken) > 1:
+            spoken.sort(key=lambda item: item[:2])
         return self._tell(batch, writer, views.get(""), spoken)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
@@ -131,7 +133,22 @@ class Engine:
         for rule in self._run_rules:
             rule.told(at, event)
         found = [finding for rule in self._run_rules for finding in self._hear_run(rule)]
-        return found + self._finish(event.writer) if event.kind == "finish" else found
+        if event.kind == "finish":
+            found += self._finish(event.writer)
+            if event.data.get("run_ended"):
+                self._close()
+        return found
+
+    def _close(self) -> None:
+        """The run has ended and its alerts with it: what goes on in a later attempt is said anew."""
+        streams = [stream for writer in self._writers.values() for stream in writer.streams.values()]
+        for rule in [*self._run_rules, *(rule for stream in streams for rule in stream.rules)]:
+            rule.let_go()
+        for stream in streams:
+            stream.heirloom = {}
+        for writer in self._writers.values():
+            writer.heirlooms = {}
+        self._subjects.clear()
 
     def _learn(self, context: RunContext) -> None:
         self.context = context
@@ -186,7 +203,7 @@ class Engine:
         self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
     ) -> int:
         """The rules about the run see the records before batch row ``row`` pass, where there is cause."""
-        if alone and not any(rule.episode.state for rule in self._run_rules):
+        if alone and not self._run_rules_open():
             return bisect_left(primary.rows, row)
         while place < primary.n and primary.rows[place] < row:
             for rule in self._run_rules:
@@ -197,6 +214,13 @@ class Engine:
                 self._compared(writer, primary, place, findings)
             place += 1
         return place
+
+    def _run_rules_open(self) -> bool:
+        """Whether a rule about the run has an open episode. Asked at every batch, so a plain loop."""
+        for rule in self._run_rules:  # noqa: SIM110
+            if rule.episode.state:
+                return True
+        return False
 
     def _place(self, writer: Writer, primary: View, place: int) -> tuple[Stream, int]:
         """The stream of ``primary``, all of which was taken, and the number of its record at ``place``."""

@@ -38,22 +38,22 @@ class History(msgspec.Struct):
         self.waiting.append(view)
 
     def file(self) -> None:
-        """Puts what waits into the columns."""
-        for view in self.waiting:
-            self._file(view)
-        self.waiting.clear()
-
-    def _file(self, view: View) -> None:
+        """Puts what waits into the columns, signal by signal: views are many and often of one record."""
+        views = self.waiting
+        if not views:
+            return
         for base in SIGNALS:
-            column = view.bases.get(base)
+            columns = [view.bases.get(base) for view in views]
             kept = self.values.get(base)
-            if column is not None:
-                if kept is None:
-                    kept = self.values[base] = [None] * len(self.steps)
-                kept.extend(column)
-            elif kept is not None:
-                kept.extend([None] * view.n)
-        self.steps.extend(view.step)
+            if kept is None:
+                if columns.count(None) == len(columns):
+                    continue
+                kept = self.values[base] = [None] * len(self.steps)
+            for view, column in zip(views, columns, strict=True):
+                kept += column if column is not None else [None] * view.n
+        for view in views:
+            self.steps += view.step
+        views.clear()
 
     def seam(self) -> None:
         """The stream begins anew: what was before says nothing of what comes."""

@@ -11,32 +11,76 @@ MAD_TO_SIGMA = 1.4826
 
 
 class RollingMedian(msgspec.Struct):
-    """The last ``size`` values in order of arrival and in order of size. Values must be finite."""
+    """The last ``size`` values in order of arrival. Values must be finite.
+
+    For who seldom asks: values are put in order when the median is wanted, and a push costs no search.
+    """
+
+    size: int
+    arrived: list[float] = []
+    ordered: list[float] = []
+    """The same values by size; empty where they were not put in order since the last push."""
+
+    highest: float = float("-inf")
+    """The highest of them, -inf without any."""
+    deviation: float | None = None
+    """The robust standard deviation, None where it was not asked for since the last push."""
+
+    def __post_init__(self) -> None:
+        self._highest()  # an older snapshot does not say it
+
+    def push(self, value: float) -> None:
+        """Takes one more value; beyond ``size`` the oldest is forgotten."""
+        arrived = self.arrived
+        arrived.append(value)
+        if value > self.highest:
+            self.highest = value
+        if len(arrived) > self.size and arrived.pop(0) == self.highest:
+            self._highest()
+        if self.ordered:
+            self.ordered, self.deviation = [], None
+
+    def _highest(self) -> None:
+        self.highest = max(self.arrived, default=float("-inf"))
+
+    def __len__(self) -> int:
+        return len(self.arrived)
+
+    def sort(self) -> list[float]:
+        """The values by size."""
+        if not self.ordered:
+            self.ordered = sorted(self.arrived)
+        return self.ordered
+
+    @property
+    def median(self) -> float:
+        """The median; needs at least one value."""
+        return middle(self.sort())
+
+    @property
+    def sigma(self) -> float:
+        """The robust standard deviation: 1.4826 times the median absolute deviation."""
+        if self.deviation is None:
+            centre = self.median
+            self.deviation = MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in self.ordered]))
+        return self.deviation
+
+
+class OrderedWindow(msgspec.Struct):
+    """The last ``size`` values in order of arrival and in order of size, for who asks after each of them."""
 
     size: int
     arrived: list[float] = []
     ordered: list[float] = []
 
-    def push(self, value: float) -> None:
-        """Takes one more value; beyond ``size`` the oldest is forgotten. O(log size) plus a move."""
-        self.arrived.append(value)
-        insort(self.ordered, value)
-        if len(self.arrived) > self.size:
-            del self.ordered[bisect_left(self.ordered, self.arrived.pop(0))]
-
-    def __len__(self) -> int:
-        return len(self.arrived)
-
-    @property
-    def median(self) -> float:
-        """The median; needs at least one value."""
-        return middle(self.ordered)
-
-    @property
-    def sigma(self) -> float:
-        """The robust standard deviation: 1.4826 times the median absolute deviation."""
-        centre = self.median
-        return MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in self.ordered]))
+    def push(self, value: float) -> list[float]:
+        """Takes one more value; beyond ``size`` the oldest is forgotten. The values by size."""
+        arrived, ordered = self.arrived, self.ordered
+        arrived.append(value)
+        insort(ordered, value)
+        if len(arrived) > self.size:
+            del ordered[bisect_left(ordered, arrived.pop(0))]
+        return ordered
 
 
 def middle(ordered: list[float]) -> float:

@@ -8,6 +8,7 @@ records further apart than one update count the backoffs that their scales tell 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import msgspec
 
@@ -32,7 +33,7 @@ class ScalerTrack(msgspec.Struct):
         """Settings as told, else the defaults with the growth interval as observed."""
         if told is not None:
             return told
-        return ScalerFacts(growth_interval=self.interval) if self.interval else DEFAULT_SCALER
+        return _observed(self.interval) if self.interval else DEFAULT_SCALER
 
     def follow(self, view: View, told: ScalerFacts | None) -> None:
         """Takes the records of ``view``, and writes ``moves``, ``overflows`` and ``scaled`` into it."""
@@ -107,6 +108,12 @@ class ScalerTrack(msgspec.Struct):
             if count > 0 and not (flagged and distance <= 1):
                 overflows.append((row, count, self.last_step if distance <= 1 else self.last_step + 1))
         self.quiet_from = step
+
+
+@lru_cache(maxsize=64)
+def _observed(interval: int) -> ScalerFacts:
+    """The defaults with this growth interval; the same at every batch of a run, so it is made once."""
+    return ScalerFacts(growth_interval=interval)
 
 
 def backoffs(before: float, after: float, factor: float) -> int:

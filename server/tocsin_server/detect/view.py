@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
+from typing import NamedTuple, cast
 
-from tocsin_server.detect.context import RunContext, ScalerFacts
+from tocsin_server.detect.context import ScalerFacts
 from tocsin_server.domain import Column, RecordBatch
 
 SIGNALS = (
@@ -56,7 +57,7 @@ class View:
     """
 
     __slots__ = (
-        "_columns", "_finite", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
+        "_finite", "bases", "before", "first", "first_step", "grad_norm", "loss", "lr", "moves", "n",
         "overflows", "relearned",
         "rewound_from", "rows", "scale", "scaled", "scaler", "skipped", "steady", "step",
         "stepped", "time_ns",
@@ -76,7 +77,8 @@ class View:
         self.n = len(step)
         self.step = step
         self.time_ns = time_ns
-        self._columns = columns
+        self.bases: Mapping[str, Values] = columns
+        """All signals of this stream by base name."""
         self._finite: tuple[Sequence[int], list[float]] | None = None
         self.first = first
         self.before: tuple[int, int] | None = None
@@ -97,16 +99,13 @@ class View:
 
     def column(self, base: str) -> Values | None:
         """The signal ``base`` of this stream, e.g. ``step_time``."""
-        return self._columns.get(base)
+        return self.bases.get(base)
 
     @property
     def losses(self) -> tuple[Sequence[int], list[float]]:
         """Places and values of the finite losses, worked out once for all rules that judge them."""
         if self._finite is None:
-            kept = [
-                (row, loss) for row, loss in enumerate(self.loss or ()) if loss is not None and isfinite(loss)
-            ]
-            self._finite = [row for row, _ in kept], [loss for _, loss in kept]
+            self._finite = _finite_of(self.loss or [])
         return self._finite
 
     def newest(self, column: Values | None) -> float | None:
@@ -116,12 +115,7 @@ class View:
     def groups(self, base: str) -> list[Values]:
         """The signal of all parameter groups, the first group's first."""
         prefix = base + "/g"
-        return [values for name, values in self._columns.items() if name == base or name.startswith(prefix)]
-
-    @property
-    def bases(self) -> Mapping[str, Values]:
-        """All signals of this stream by base name."""
-        return self._columns
+        return [values for name, values in self.bases.items() if name == base or name.startswith(prefix)]
 
     def age(self, row: int) -> int:
         """Updates since the stream began."""
@@ -141,7 +135,7 @@ class View:
     @property
     def calm(self) -> bool:
         """Whether nothing is unusual: finite numbers other than 0, every update taken, a steady scale."""
-        if not self.steady or self.rewound_from is not None or "nonfinite/weights" in self._columns:
+        if not self.steady or self.rewound_from is not None or "nonfinite/weights" in self.bases:
             return False
         if self.stepped is not None and not all(self.stepped):
             return False
@@ -153,7 +147,7 @@ class View:
             self.rows[start:stop],
             self.step[start:stop],
             self.time_ns[start:stop],
-            {base: values[start:stop] for base, values in self._columns.items()},
+            {base: values[start:stop] for base, values in self.bases.items()},
             first=first,
             first_step=first_step,
         )
@@ -169,43 +163,47 @@ class View:
         return part
 
 
-Plan = tuple[tuple[tuple[str, tuple[tuple[str, str], ...]], ...], tuple[str, ...]]
-"""By suffix: base names and column names; and the columns that lie beside the optimizers' signals."""
+class Layout(NamedTuple):
+    """Which column of a batch belongs where."""
+
+    streams: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """By suffix: base names and column names."""
+    named: tuple[str, ...]
+    """Columns that lie beside the optimizers' signals."""
 
 
 @lru_cache(maxsize=1024)
-def _plan(names: tuple[str, ...], components: tuple[str, ...]) -> Plan:
-    """Which column belongs where. The same for batch after batch, so it is worked out once."""
+def layout(names: tuple[str, ...], components: tuple[str, ...]) -> Layout:
+    """The layout of columns ``names``: the same for batch after batch, so it is worked out once.
+
+    Terms of a loss (``loss/<component>``) belong to no optimizer: see :func:`beside`.
+    """
     streams: dict[str, list[tuple[str, str]]] = {}
     for name in names:
         known = split_name(name)
         if known is not None and known[1] not in components:
             streams.setdefault(known[1], []).append((known[0], name))
     named = tuple(name for name in names if name.startswith((*BESIDE, "loss/")))
-    return tuple((suffix, tuple(pairs)) for suffix, pairs in sorted(streams.items())), named
+    return Layout(tuple((suffix, tuple(pairs)) for suffix, pairs in sorted(streams.items())), named)
 
 
-def split(batch: RecordBatch, context: RunContext) -> dict[str, View]:
-    """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records.
-
-    Terms of a loss (``loss/<component>``) belong to no optimizer: see :func:`beside`.
-    """
+def split(batch: RecordBatch, places: Layout) -> dict[str, View]:
+    """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records."""
     columns = batch.columns
-    streams, _ = _plan(tuple(columns), context.components)
     step, time_ns = batch.step.tolist(), batch.time_ns.tolist()
     return {
         suffix: _view(step, time_ns, {base: columns[name] for base, name in pairs})
-        for suffix, pairs in streams
+        for suffix, pairs in places.streams
     }
 
 
-def beside(batch: RecordBatch, *, begun: bool) -> View | None:
+def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
     """The view of scope ``wide``: columns by their full names, all ``loss...`` and ``grad_norm`` among them.
 
     None where there is nothing beside one optimizer's signals and there was nothing before
     (``begun``); else from the first record on that has something.
     """
-    _, named = _plan(tuple(batch.columns), ())
+    named = places.named
     if not begun and not named:
         return None
     chosen = [*named, *(name for name in ("loss", "grad_norm") if name in batch.columns)]
@@ -218,6 +216,17 @@ def beside(batch: RecordBatch, *, begun: bool) -> View | None:
     start = min(_first_row(batch.columns[name]) for name in named)
     from_place = next(place for place, row in enumerate(view.rows) if row >= start)
     return view.cut(from_place, view.n, first=0, first_step=view.step[from_place])
+
+
+def _finite_of(values: Values) -> tuple[Sequence[int], list[float]]:
+    """Places and values of the finite ones; where all are, ``values`` themselves, not to be changed."""
+    try:
+        if isfinite(sum(values)):  # type: ignore[arg-type]
+            return range(len(values)), cast(list[float], values)
+    except TypeError:
+        pass
+    kept = [(row, value) for row, value in enumerate(values) if value is not None and isfinite(value)]
+    return [row for row, _ in kept], [value for _, value in kept]
 
 
 def _usual(values: Values | None) -> bool:
@@ -239,10 +248,10 @@ def moment(row: int, step: int, time_ns: int) -> View:
 
 def _view(step: list[int], time_ns: list[int], columns: dict[str, Column]) -> View:
     n = len(step)
-    dense = [column.at is None for column in columns.values()]
-    if False not in dense:
-        return View(range(n), step, time_ns, {base: column.v.tolist() for base, column in columns.items()})
-    if True in dense:
+    whole = {base: column.v.tolist() for base, column in columns.items() if column.at is None}
+    if len(whole) == len(columns):
+        return View(range(n), step, time_ns, whole)
+    if whole:
         return View(range(n), step, time_ns, {base: _dense(column, n) for base, column in columns.items()})
     rows = sorted({row for column in columns.values() if column.at is not None for row in column.at.tolist()})
     place = {row: index for index, row in enumerate(rows)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.view import split, split_name
+from tocsin_server.detect.view import layout, split, split_name
 from tocsin_server.domain import Column, RecordBatch, Writer
 
 
@@ -45,7 +44,7 @@ def test_two_optimizers_in_turn() -> None:
             "extra": Column(np.array([9.0] * 4)),
         },
     )
-    views = split(batch, RunContext())
+    views = split(batch, layout(tuple(batch.columns), ()))
     assert list(views) == ["", "D"]
     assert (views[""].loss, views[""].step, list(views[""].rows)) == ([1.0, 2.0], [5, 6], [0, 2])
     assert (views["D"].loss, views["D"].lr, views["D"].time_ns) == ([-1.0, -2.0], [0.1, None], [2, 4])

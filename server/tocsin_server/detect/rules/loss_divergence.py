@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.detect.rolling import RollingMedian
+from tocsin_server.detect.rolling import OrderedWindow
 from tocsin_server.detect.rule import (
     CRITICAL,
     Fact,
@@ -56,7 +56,7 @@ class State(RuleState):
     initial: float | None = None
     initial_upper: float = 0.0
     """The larger of the initial loss and the upper quartile of the first window."""
-    recent: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
+    recent: OrderedWindow = msgspec.field(default_factory=lambda: OrderedWindow(50))
     best: float = math.inf
     best_upper: float = math.inf
     """The upper quartile of the window with the best median."""
@@ -87,9 +87,29 @@ class LossDivergence(Rule[Settings, State]):
         if view.loss is None or not self.state.positive:
             self._go_silent(view)
             return
+        state, limits = self.state, self.settings
+        state.recent.size = limits.smooth
+        half, quarter, isfinite = limits.smooth // 2, limits.smooth // 4, math.isfinite
+        # Every loss of a run comes by here, so what most of them need is done in this loop.
         for row, loss in enumerate(view.loss):
-            if loss is not None and math.isfinite(loss):
-                self._one(view, row, loss)
+            if loss is None or not isfinite(loss):
+                continue
+            if loss <= 0:
+                self._not_positive(view, row, loss)
+                continue
+            ordered = state.recent.push(loss)
+            if state.initial is None:
+                self._begin(loss)
+            if loss <= state.best_upper:
+                state.left = None
+            elif state.left is None:
+                state.left = (view.step[row], view.time_ns[row])
+            if state.initial is None or len(ordered) < limits.smooth:
+                continue
+            if ordered[half] < state.best:
+                self._best(view, row, state.initial, ordered)
+            if ordered[quarter] > state.best_upper or state.above or self.episode.state:
+                self._judge(view, row, state.initial, ordered)
 
     def _go_silent(self, view: View) -> None:
         """A loss that can be 0 or negative has no ratios; an open episode runs out."""
@@ -98,36 +118,28 @@ class LossDivergence(Rule[Settings, State]):
                 if self.episode.state:
                     self.settle(view, row)
 
-    def _one(self, view: View, row: int, loss: float) -> None:
-        state, limits = self.state, self.settings
-        if loss <= 0:
-            state.positive = state.positive and loss == 0
-            if self.episode.state:
-                self.settle(view, row)
-            return
-        if state.initial is None:
-            state.start.append(loss)
-            if len(state.start) == limits.first:
-                state.initial = sorted(state.start)[limits.first // 2]
-                state.start = []
-        recent = state.recent
-        recent.size = limits.smooth
-        recent.push(loss)
-        if loss <= state.best_upper:
-            state.left = None
-        elif state.left is None:
-            state.left = (view.step[row], view.time_ns[row])
-        if len(recent.arrived) >= limits.smooth and state.initial is not None:
-            self._judge(view, row, state.initial)
+    def _not_positive(self, view: View, row: int, loss: float) -> None:
+        self.state.positive = self.state.positive and loss == 0
+        if self.episode.state:
+            self.settle(view, row)
 
-    def _judge(self, view: View, row: int, initial: float) -> None:
+    def _begin(self, loss: float) -> None:
+        """One of the first losses, whose median is the initial one."""
+        state, first = self.state, self.settings.first
+        state.start.append(loss)
+        if len(state.start) == first:
+            state.initial = sorted(state.start)[first // 2]
+            state.start = []
+
+    def _best(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+        state, smooth = self.state, self.settings.smooth
+        upper = ordered[3 * smooth // 4]
+        state.initial_upper = state.initial_upper or max(initial, upper)
+        state.best, state.best_upper, state.best_step = ordered[smooth // 2], upper, view.step[row]
+
+    def _judge(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
-        ordered = state.recent.ordered
         smooth, lower = ordered[limits.smooth // 2], ordered[limits.smooth // 4]
-        if smooth < state.best:
-            upper = ordered[3 * limits.smooth // 4]
-            state.initial_upper = state.initial_upper or max(initial, upper)
-            state.best, state.best_upper, state.best_step = smooth, upper, view.step[row]
         risen = smooth - state.best > limits.floor * initial and lower > state.best_upper
         if not (risen and smooth > limits.ratio * state.best):
             self._below(view, row)

@@ -102,13 +102,13 @@ class LossOscillation(Rule[Settings, State]):
 
     def _judge(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
-        level = middle(sorted(state.last))
-        height = _spread(state.last)
+        ordered = sorted(state.last)
+        level, height = middle(ordered), _spread(ordered)
         state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
         least = limits.height * abs(level)
         period = self._period(state.last, height, range(1, 5), 1) if height >= least else None
         if period is None and len(state.medians) >= limits.bins:
-            height = _spread(state.medians)
+            height = _spread(sorted(state.medians))
             period = self._period(state.medians, height, range(2, 17), 16) if height >= least else None
         if period is None:
             if self.episode.state:
@@ -147,9 +147,9 @@ class LossOscillation(Rule[Settings, State]):
         self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def _spread(values: Sequence[float]) -> float:
-    centre = middle(sorted(values))
-    return MAD_TO_SIGMA * middle(sorted(abs(value - centre) for value in values))
+def _spread(ordered: list[float]) -> float:
+    centre = middle(ordered)
+    return MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in ordered]))
 
 
 def _turns(case: Case) -> Cause | None:

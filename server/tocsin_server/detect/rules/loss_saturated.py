@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import sub
 from typing import ClassVar
 
 from tocsin_server.detect import remedies as r
@@ -91,10 +92,7 @@ class LossSaturated(Rule[Settings, State]):
         if self.episode.state or not state.streak:
             return False
         sizes = max(max(values), -min(values))
-        if not all(
-            abs(later - earlier) > self.settings.constant * sizes
-            for earlier, later in zip([state.last, *values], values, strict=False)
-        ):
+        if min(map(abs, map(sub, values, [state.last, *values]))) <= self.settings.constant * sizes:
             return False
         before = values[:-1]
         state.largest = max(

@@ -86,23 +86,39 @@ class LossSpike(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state = self.state
-        base, limits = state.base, self.settings
+        state, base = self.state, self.state.base
+        quiet = self._quiet()
         for row, loss in enumerate(view.loss):
             if loss is None:
                 continue
-            if not math.isfinite(loss):
-                state.muted = limits.after_nan
-                continue
-            if loss <= 0.0:
-                state.positive = False
-            if len(base.arrived) < limits.window:
-                self._warm_up(loss)
-            elif state.recent or self.episode.state or self._leaves(loss):
-                self._closely(view, row, loss)
-            else:
+            # Nearly every loss: none of the baseline's was passed, so it is within any limit above them.
+            if quiet and 0.0 < loss <= base.highest:
                 base.push(loss)
-                state.muted -= state.muted > 0
+                if state.muted:
+                    state.muted -= 1
+            else:
+                self._one(view, row, loss)
+                base, quiet = state.base, self._quiet()
+
+    def _quiet(self) -> bool:
+        """Whether the baseline is known and nothing is above it, nor was just now."""
+        state = self.state
+        return not state.recent and not self.episode.state and len(state.base.arrived) >= self.settings.window
+
+    def _one(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        if not math.isfinite(loss):
+            state.muted = limits.after_nan
+            return
+        if loss <= 0.0:
+            state.positive = False
+        if len(state.base.arrived) < limits.window:
+            self._warm_up(loss)
+        elif state.recent or self.episode.state or self._leaves(loss):
+            self._closely(view, row, loss)
+        else:
+            state.base.push(loss)
+            state.muted -= state.muted > 0
 
     def _warm_up(self, loss: float) -> None:
         state = self.state
@@ -115,7 +131,7 @@ class LossSpike(Rule[Settings, State]):
         """Whether the loss is above the limit; the deviation is worked out only where the rest is met."""
         state, limits = self.state, self.settings
         base = state.base
-        if loss <= base.ordered[-1]:
+        if loss <= base.highest:
             return False
         median = base.median
         height = loss - median
@@ -127,7 +143,7 @@ class LossSpike(Rule[Settings, State]):
 
     def _leaves_in_ratio(self, loss: float, median: float) -> bool:
         """The same in logarithms: losses of small batches are skewed, and many times the median is usual."""
-        spread = [abs(math.log(value / median)) for value in self.state.base.ordered if value > 0]
+        spread = [abs(math.log(value / median)) for value in self.state.base.sort() if value > 0]
         return math.log(loss / median) > self.settings.deviations * MAD_TO_SIGMA * middle(sorted(spread))
 
     def _closely(self, view: View, row: int, loss: float) -> None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import MEASUREMENT, Cause
+from tocsin_server.detect.finite import all_finite
 from tocsin_server.detect.rule import (
     CRITICAL,
     WARNING,
@@ -93,7 +94,7 @@ class MaskedNan(Rule[Settings, State]):
             return False
         if norms is not None:
             state.norms = True
-            if not _finite(norms):
+            if not all_finite(norms):
                 return False
         losses = view.loss or []
         state.first = state.first or next((abs(loss) for loss in losses if loss and math.isfinite(loss)), 0.0)
@@ -133,10 +134,6 @@ class MaskedNan(Rule[Settings, State]):
         norm = "" if kind == "alone" else " while the gradient norm is not finite"
         summary = f"Loss reads {number(state.anchor)} in {count(times, 'record')}{norm}: a NaN is hidden"
         self.ring(view, row, severity, state.since, summary, evidence, level=ladder(times), kind=kind)
-
-
-def _finite(norms: list[float | None]) -> bool:
-    return all(norm is None or math.isfinite(norm) for norm in norms)
 
 
 def _why(case: Case) -> Cause | None:

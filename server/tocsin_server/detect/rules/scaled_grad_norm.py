@@ -102,11 +102,19 @@ class ScaledGradNorm(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if scales.count(1.0) == view.n:
             return True
-        room = len(state.window) + view.n < limits.window
-        if not (room and state.judged and scales.count(state.scale) == view.n and positive(norms)):
+        one_scale = state.judged and state.scale > 0 and scales.count(state.scale) == view.n
+        if not (one_scale and positive(norms)):
             return False
-        state.now = cast(list[float], [*state.now, *norms][-limits.beside :])
-        state.window += norms  # type: ignore[arg-type]
+        known = cast(list[float], norms)
+        state.now = [*state.now, *known][-limits.beside :]
+        start = 0
+        while start < view.n:
+            stop = min(view.n, start + limits.window - len(state.window))
+            state.window += known[start:stop]
+            start = stop
+            if len(state.window) >= limits.window:
+                self._level(view, stop - 1, middle(sorted(state.window)))
+                state.window = []
         return True
 
     def _changed(self, view: View, row: int, loss_scale: float) -> None:
