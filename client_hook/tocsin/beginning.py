@@ -99,9 +99,13 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     from . import capture
     from .audit import Preflight
     from .capture.census import take_census
+    from .capture.layers import Layers
     from .capture.meter import Meter
 
     ledger = capture.Ledger(watch, **options)
+    layers = Layers(watch, rank=facts.identity.writer.rank)
+    ledger.layers = layers
+    watch.on_close.append(layers.drain)
     watch.on_off.append(lambda: capture.detach(ledger))
     Preflight(watch, ledger, model)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)

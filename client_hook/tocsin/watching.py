@@ -60,6 +60,8 @@ class Watch:
         self.errors = 0
         self.off = self._started = False
         self.on_off: list[Callable[[], None]] = []
+        self.on_close: list[Callable[[], None]] = []
+        """Called at the end of the run, behind the last record."""
         self.on_start: Callable[[], None] = lambda: None
         """Called once, just before delivery starts."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
@@ -259,6 +261,8 @@ class Watch:
         if self._staging is not None:
             try:
                 self._staging.drain()
+                for one in self.on_close:
+                    one()
             except Exception as problem:
                 self.trouble("drain", problem)
         self.silence()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.captured import watched
@@ -76,6 +77,7 @@ def device(monkeypatch: pytest.MonkeyPatch, events: list[Event]) -> Iterator[Non
 
     monkeypatch.setattr(staging, "_new_event", record)
     monkeypatch.setattr(staging, "new_ring", lambda pinned: new_ring(pinned=False))
+    monkeypatch.setattr(staging, "new_vectors", lambda count, length: torch.empty(count, length))
     with torch.no_grad(), FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
         yield
 
@@ -117,7 +119,7 @@ def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> N
             optimizer._before_step(each, (each,), {})
             optimizer._after_step(each, (each,), {})
             optimizer._zeroed(run._ledger, each)
-            gradients.own_norm(next(iter(run._ledger.steppers.values())), each, None)
+            gradients.own_norm(run._ledger, next(iter(run._ledger.steppers.values())), each, None)
             run.log(extra=_scalar(torch.bfloat16), plain=1.0)
             run.check(batch=[torch.empty(3, device="cuda")], losses={"fft": _scalar()})
             run.evaluate(psnr=_scalar())
@@ -226,3 +228,21 @@ def test_no_graph_stays_alive() -> None:
         del value, scaled, never
         assert [one() for one in forgotten] == [None] * 3
         grad_scaler.step(each)
+
+
+@pytest.mark.usefixtures("device")
+def test_norms_of_layers_do_not_wait(events: list[Event]) -> None:
+    """Vectors of a clip stay on the device, and are copied when a record turns out to be in trouble."""
+    each, params = _on_device()
+    with watched() as (run, _):
+        for param in params:
+            param.grad = torch.empty_like(param)
+        clip_grad_norm_(params, 1.0)
+        optimizer._before_step(each, (each,), {})
+        optimizer._after_step(each, (each,), {})
+        layers = run._ledger.layers
+        staged, before = len(layers._staged), len(events)
+        layers.arrived((0, 0, ("grad_norm", "stepped"), math.nan, 1.0))
+        assert (len(layers._staged), len(events)) == (staged + 1, before + 1)
+        assert run._watch.errors == 0
+        run._watch._staging = None

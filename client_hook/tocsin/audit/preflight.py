@@ -53,6 +53,8 @@ class Preflight:
         found = _Found(self._ledger, self._model, named)
         names = parameters.named_parameters(found.models)
         known = {key: name for key, (name, _) in names.items()}  # names only: nothing is kept alive
+        if self._ledger.layers is not None:
+            self._ledger.layers.named(known)
         half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
         idle = parameters.without_gradient(self._stepped(), self._census)
         self._idle = {id(param) for param in idle}

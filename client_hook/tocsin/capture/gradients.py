@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,10 +16,22 @@ from .staging import read
 from .stepper import Stepper
 
 _is_compiling = torch.compiler.is_compiling
+_caught: list[Any] = [None, None, None]
+"""The total norm that torch computed last, the vector of norms it was made of; the newest vector."""
+
+
+class Norms(NamedTuple):
+    """Norms of the gradients of ``params``, those that have one; ``source`` is own, or local for a shard."""
+
+    params: list[Any]
+    norms: Tensor
+    source: str
 
 
 def install() -> None:
     """Watches every clip of the process, also through names imported before."""
+    if hasattr(clip_grad, "_get_total_norm"):
+        _install_total_norm()
     if not hasattr(clip_grad, "_clip_grads_with_norm_"):
         _install_public()
         return
@@ -27,6 +39,56 @@ def install() -> None:
     patching.replace(clip_grad, "_clip_grads_with_norm_", _watch_clip)
     if getattr(torch.nn.utils, "clip_grads_with_norm_", None) is inner:
         patching.replace(torch.nn.utils, "clip_grads_with_norm_", _watch_clip)
+
+
+def _install_total_norm() -> None:
+    patching.undo_later(lambda: _caught.__setitem__(slice(None), [None, None, None]))
+    inner = clip_grad._get_total_norm
+    patching.replace(clip_grad, "_get_total_norm", _watch_total_norm)
+    if getattr(torch.nn.utils, "get_total_norm", None) is inner:
+        patching.replace(torch.nn.utils, "get_total_norm", _watch_total_norm)
+
+
+def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps the vector that torch makes on the way to a total 2-norm: the norms of all gradients.
+
+    Its last operation, the norm of that vector, is listened to while it runs; nothing is computed for it.
+    """
+
+    @functools.wraps(original)
+    def get_total_norm(tensors: Any, norm_type: Any = 2.0, *args: Any, **kwargs: Any) -> Any:
+        linalg = torch.linalg
+        plain = linalg.vector_norm
+        if not patching.attached or _is_compiling() or norm_type != 2 or not _is_plain(plain):
+            return original(tensors, norm_type, *args, **kwargs)
+
+        def vector_norm(x: Any, *more: Any, **named: Any) -> Any:
+            _caught[2] = x
+            return plain(x, *more, **named)
+
+        vector_norm._tocsin = True  # type: ignore[attr-defined]
+        linalg.vector_norm = vector_norm
+        try:
+            total = original(tensors, norm_type, *args, **kwargs)
+        finally:
+            linalg.vector_norm = plain
+        _caught[:] = (total, _caught[2], None)
+        return total
+
+    return get_total_norm
+
+
+def _is_plain(function: Any) -> bool:
+    """Not while another thread is at it: what it put there would be left behind."""
+    return not hasattr(function, "_tocsin")
+
+
+def _vector_of(total_norm: Any) -> Any:
+    """The vector behind this total norm, where torch made both."""
+    total, vector, _ = _caught
+    if total is not total_norm or vector is None or vector.ndim != 1:
+        return None
+    return getattr(vector, "_local_tensor", vector)
 
 
 def _install_public() -> None:
@@ -81,27 +143,41 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
                 continue
             params = [parameters] if isinstance(parameters, Tensor) else parameters
             clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
+            vector, layers = _vector_of(total_norm), ledger.layers
             for stepper in ledger.owner(params):
-                ledger.clipped(stepper, norm, clip)
+                if ledger.clipped(stepper, norm, clip) and layers is not None and vector is not None:
+                    scale = stepper.losses[-1].scale if stepper.norm_scaled else None
+                    layers.seen(stepper, params, vector, scale, "clip")
         except Exception as error:
             ledger.trouble("clip", error)
 
 
-def own_norm(stepper: Stepper, optimizer: Any, scale: Any) -> None:
+def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
     """The total 2-norm of the optimizer's gradients, divided by ``scale`` where they are still scaled."""
-    grads, local = _grads(optimizer)
-    if not grads:
+    made = norms_of(optimizer)
+    if made is None:
         return
-    norm = read(_total_norm(grads))
+    norm = read(torch.linalg.vector_norm(made.norms))
     if norm is None:
         return
     stepper.norm = norm if scale is None else norm / scale
-    stepper.norm_from, stepper.norm_scaled, stepper.clip = ("local" if local else "own"), False, None
+    stepper.norm_from, stepper.norm_scaled, stepper.clip = made.source, False, None
+    if ledger.layers is not None:
+        ledger.layers.seen(stepper, made.params, made.norms, scale, made.source)
 
 
-def _grads(optimizer: Any) -> tuple[list[Tensor], bool]:
-    """Gradients as plain tensors; of a sharded one (DTensor) this rank's part, and that it is a part."""
-    out, local = [], False
+def norms_of(optimizer: Any) -> Norms | None:
+    """Norms of all gradients of an optimizer, f32 on the first one's device; None where it has none."""
+    params, grads, local = _grads(optimizer)
+    return Norms(params, _norms(grads), "local" if local else "own") if grads else None
+
+
+def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
+    """Parameters that have a gradient, and these as plain tensors.
+
+    Of a sharded one (DTensor) this rank's part is taken, and said to be one.
+    """
+    params, grads, local = [], [], False
     for group in optimizer.param_groups:
         for param in group["params"]:
             grad = param.grad
@@ -109,21 +185,20 @@ def _grads(optimizer: Any) -> tuple[list[Tensor], bool]:
                 continue
             if type(grad) is not Tensor and hasattr(grad, "_local_tensor"):
                 grad, local = grad._local_tensor, True
-            out.append(grad._values() if grad.is_sparse else grad)
-    return out, local
+            params.append(param)
+            grads.append(grad._values() if grad.is_sparse else grad)
+    return params, grads, local
 
 
-def _total_norm(grads: list[Tensor]) -> Tensor:
-    """Norm of the norms, in float32, without waiting: one foreach call a device."""
+def _norms(grads: list[Tensor]) -> Tensor:
+    """Each one's norm, float32, in their order, without waiting: one foreach call a device and dtype."""
     with torch.no_grad():
-        by_kind: dict[Any, list[Tensor]] = {}
-        for grad in grads:
-            by_kind.setdefault((grad.device, grad.dtype), []).append(grad)
         first = grads[0].device
-        norms = []
-        for same in by_kind.values():
-            norms += [
-                norm.to(first, torch.float32, non_blocking=True) for norm in torch._foreach_norm(same, 2.0)
-            ]
-        total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-        return total
+        kinds: dict[Any, list[int]] = {}
+        for at, grad in enumerate(grads):
+            kinds.setdefault((grad.device, grad.dtype), []).append(at)
+        norms: list[Any] = [None] * len(grads)
+        for places in kinds.values():
+            for at, norm in zip(places, torch._foreach_norm([grads[at] for at in places], 2.0), strict=True):
+                norms[at] = norm.to(first, torch.float32, non_blocking=True)
+        return torch.stack(norms)

@@ -59,6 +59,16 @@ class Reporter(Protocol):
     def trouble(self, where: str, error: Exception) -> None: ...
 
 
+class Layered(Protocol):
+    """Who keeps the gradient norms of single parameters: ``layers.Layers``."""
+
+    def seen(self, stepper: Stepper, params: list[Any], norms: Any, scale: Any, source: str) -> None: ...
+
+    def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None: ...
+
+    def named(self, names: Mapping[int, str]) -> None: ...
+
+
 class Ledger:
     """Optimizers of one run, its step count, and the making of records."""
 
@@ -87,6 +97,8 @@ class Ledger:
         self.norm_every = _norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
+        self.layers: Layered | None = None
+        """Told of each record and of the vectors of norms before it."""
         self.inspect: Callable[[Any, bool], None] | None = None
         """Told the losses of the first backward, before it, and whether a scaler scaled them."""
         self._wished = primary
@@ -253,15 +265,19 @@ class Ledger:
 
     # -- norms
 
-    def clipped(self, stepper: Stepper, norm: Any, clip: Any) -> None:
-        """The first clip after a backward; a clip without one (a norm logged late) says nothing."""
+    def clipped(self, stepper: Stepper, norm: Any, clip: Any) -> bool:
+        """The first clip after a backward; a clip without one (a norm logged late) says nothing.
+
+        Whether it was that first one.
+        """
         stepper.user_clips = True
         if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
-            return
+            return False
         stepper.open = stepper.depth == 0
         scaled = bool(stepper.losses) and stepper.losses[-1].scaler is not None and not stepper.unscaled
         stepper.norm = norm / stepper.losses[-1].scale if scaled else norm
         stepper.norm_from, stepper.norm_scaled, stepper.clip = "clip", scaled, clip
+        return True
 
     def norm_due(self, stepper: Stepper) -> bool:
         """Whether this attempt's norm is to be computed by us: sampled by step, never beside a clip."""
@@ -316,6 +332,8 @@ class Ledger:
             flags |= HAS_TIME
             values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
         stepper.last_ns, stepper.last_paused = now, paused
+        if self.layers is not None and not self.quiet:
+            self.layers.recorded(stepper, step, stepped, skipped)
         names = stepper.names.get((flags, stepper.lr_groups)) or self._new_names(stepper, flags)
         if not self.quiet and not (CUDA and capturing()):
             item = (step, now + reporter.offset_ns, names, *values, *stepper.lrs)

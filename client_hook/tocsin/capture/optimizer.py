@@ -71,7 +71,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
         stepper.read_rates(optimizer, read)
     if not stepper.closure and ledger.norm_due(stepper):
         grad_scale = getattr(optimizer, "grad_scale", None)
-        own_norm(stepper, optimizer, None if grad_scale is None else read(grad_scale))
+        own_norm(ledger, stepper, optimizer, None if grad_scale is None else read(grad_scale))
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -94,7 +94,7 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
         stepper.fired = True
         return
     if stepper.closure and ledger.norm_due(stepper):
-        own_norm(stepper, optimizer, None)
+        own_norm(ledger, stepper, optimizer, None)
     _stepped(ledger, stepper)
 
 

@@ -166,7 +166,7 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
     stepper.unscaled = True
     if stepper.in_scaler:
         if ledger.norm_due(stepper):
-            own_norm(stepper, optimizer, None)
+            own_norm(ledger, stepper, optimizer, None)
         return
     stepper.open = True
     stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
@@ -234,7 +234,7 @@ def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
             stepper.read_rates(inner, read)
             stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
             if stepper.unscaled and ledger.norm_due(stepper):
-                own_norm(stepper, inner, None)
+                own_norm(ledger, stepper, inner, None)
         except Exception as error:
             ledger.trouble("before scaler.step", error)
 

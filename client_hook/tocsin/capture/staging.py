@@ -82,6 +82,11 @@ def new_ring(*, pinned: bool) -> Tensor:
     return torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=pinned)
 
 
+def new_vectors(count: int, length: int) -> Tensor:
+    """Pinned host memory for ``count`` vectors of single norms (layers.py)."""
+    return torch.empty((count, length), dtype=torch.float32, pin_memory=True)
+
+
 class Staging:
     """Records with device values, on their way to the host in the order they were made.
 
@@ -136,7 +141,7 @@ class Staging:
         self._waiting.append((held, order, note, slot, events))
 
     def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
-        with torch.cuda.device(device) if _initialized() else _NoDevice():
+        with on_device(device):
             into.copy_(torch.stack(values), non_blocking=True)
             event = self._event()
             event.record()
@@ -186,6 +191,11 @@ def _without(item: Item, at: list[int]) -> Item:
     names = tuple(name for place, name in enumerate(item[2]) if place not in gone)
     values = tuple(value for index, value in enumerate(item) if index > 2 and index not in at)
     return (item[0], item[1], names, *values)
+
+
+def on_device(device: torch.device) -> Any:
+    """What is queued inside goes to ``device``."""
+    return torch.cuda.device(device) if _initialized() else _NoDevice()
 
 
 class _NoDevice:

@@ -42,6 +42,7 @@ class Stepper:
         "in_scaler",
         "last_ns",
         "last_paused",
+        "layers",
         "losses",
         "lr_groups",
         "lrs",
@@ -63,6 +64,7 @@ class Stepper:
         "told",
         "unscaled",
         "user_clips",
+        "vector",
     )
 
     def __init__(self, ref: Any) -> None:
@@ -79,6 +81,8 @@ class Stepper:
         """Whether a backward was ever seen to change its probes."""
         self.user_clips = False
         self.told: tuple[str, bool, Any] | None = None
+        self.layers: Any = None
+        """What ``Layers`` remembers of it."""
         self.clips_told = 0
         self.last_ns = 0
         self.last_paused = 0
@@ -100,6 +104,8 @@ class Stepper:
         self.norm_from = ""
         self.norm_scaled = False
         self.clip: Any = None
+        self.vector: Any = None
+        """Norms of the single gradients behind ``norm``, unread."""
         self.open = False
         self.unscaled = False
         self.scaler: str | None = None
