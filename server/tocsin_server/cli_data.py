@@ -1,4 +1,4 @@
-"""The commands for the life of data: export, import, flight, delete, prune, backup, restore (docs/data.md)."""
+"""Commands for the life of data: export, import, flight, delete, prune, backup, restore (docs/data.md)."""
 
 from __future__ import annotations
 
@@ -190,6 +190,7 @@ def backup(
     finally:
         database.close()
     typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
+    _no_faults("the database, and so its backup,", made.faults)
 
 
 def restore(
@@ -197,6 +198,9 @@ def restore(
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
+    despite_damage: Annotated[
+        bool, typer.Option("--despite-damage", help="Restore although values in it cannot be read.")
+    ] = False,
 ) -> None:
     """Puts a backup in the place of the SQLite database; the old file stays under another name.
 
@@ -207,7 +211,7 @@ def restore(
     settings = settings_of(database_url, data_dir, config)
     target = file_of(_url(settings), "restore")
     with sole_server(settings):
-        aside = put_back(file, target, time.time_ns())
+        aside = put_back(file, target, time.time_ns(), despite_damage=despite_damage)
     typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
 
 
@@ -227,7 +231,14 @@ def rehearse_upgrade(settings: Settings) -> None:
             typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
     if went.lost:
         raise TocsinError(f"upgrade: expected every row to stay, got fewer in {', '.join(went.lost)}")
+    _no_faults("the database", went.faults)
     typer.echo("Integrity: ok. The database itself was not touched.")
+
+
+def _no_faults(subject: str, faults: list[str]) -> None:
+    """Raises TocsinError where values cannot be read."""
+    if faults:
+        raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(faults)}")
 
 
 def _rows(count: int | None) -> str:

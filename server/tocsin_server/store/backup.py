@@ -11,6 +11,7 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,7 +19,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL
 
 from tocsin_server.errors import TocsinError
-from tocsin_server.store.database import Database, migrations_folder
+from tocsin_server.store.database import Database, migrations_folder, open_database
+from tocsin_server.store.soundness import faults
 
 PAGES_AT_ONCE = 4096
 """Pages (4 KiB) between two looks at the keyboard."""
@@ -37,6 +39,8 @@ class Copy:
     bytes: int
     seconds: float
     revision: str
+    faults: list[str]
+    """Values that were damaged in the database already; the copy holds them as they are."""
 
 
 def file_of(url: URL, purpose: str) -> Path:
@@ -67,7 +71,7 @@ def backup(database: Database, target: Path) -> Copy:
     try:
         copy_to(database, part)
         check(part)
-        revision = revision_of(part)
+        revision, damaged = revision_of(part), faults_in(part)
         sync(part)
         os.link(part, target)  # unlike a rename, never over a file that came meanwhile
         sync(target.parent)
@@ -75,7 +79,7 @@ def backup(database: Database, target: Path) -> Copy:
         raise BackupError(f"{target}: expected room for a copy, got: {error}") from error
     finally:
         _remove(part)
-    return Copy(target, target.stat().st_size, time.monotonic() - begun, revision)
+    return Copy(target, target.stat().st_size, time.monotonic() - begun, revision, damaged)
 
 
 def copy_to(database: Database, part: Path) -> None:
@@ -89,15 +93,19 @@ def copy_to(database: Database, part: Path) -> None:
         copy.execute("PRAGMA journal_mode=DELETE")
 
 
-def restore(source: Path, target: Path, now_ns: int) -> Path | None:
+def restore(source: Path, target: Path, now_ns: int, *, despite_damage: bool = False) -> Path | None:
     """Puts a checked copy of ``source`` in the place of ``target``; where the old file lies now, if any.
 
     No process may have ``target`` open. Raises :class:`BackupError`; then nothing is changed.
+    ``despite_damage`` takes a sound file with damaged values in it.
     """
     part = target.with_name(target.name + ".restoring")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         _copied(source, part)
+        damaged = [] if despite_damage else faults_in(part)
+        if damaged:
+            raise BackupError(f"{source}: expected every value to be readable, got: {'; '.join(damaged)}")
         sync(part)
         aside = _put_aside(target, now_ns) if target.exists() else None
         part.replace(target)
@@ -152,6 +160,16 @@ def check(file: Path, *, shown: Path | None = None) -> None:
             found = [str(error)]
     if found != ["ok"]:
         raise BackupError(f"{shown or file}: expected a sound SQLite database, got: {'; '.join(found)}")
+
+
+def faults_in(file: Path, most: int = 5) -> list[str]:
+    """Reads every stored value; the first ones that are damaged, by run, series and chunk."""
+    database = open_database(f"sqlite:///{file}")
+    try:
+        with database.reader.begin() as connection:
+            return list(islice(faults(connection), most))
+    finally:
+        database.close()
 
 
 def revision_of(file: Path, *, shown: Path | None = None) -> str:

@@ -28,15 +28,17 @@ _local = threading.local()
 
 
 def compress(raw: bytes) -> bytes:
-    """zstd; the compressor is the thread's own, for it is not safe to share."""
+    """zstd with a checksum of the content, 4 bytes; the compressor is the thread's own, for it is not
+    safe to share."""
     if not hasattr(_local, "packer"):
-        _local.packer = zstandard.ZstdCompressor(level=LEVEL)
+        _local.packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     packed: bytes = _local.packer.compress(raw)
     return packed
 
 
 def expand(body: bytes) -> bytes:
-    """The reverse. Raises zstandard.ZstdError for a damaged body."""
+    """The reverse. Raises zstandard.ZstdError for a damaged body; those of versions before the checksum
+    are read too."""
     if not hasattr(_local, "unpacker"):
         _local.unpacker = zstandard.ZstdDecompressor()
     raw: bytes = _local.unpacker.decompress(body)

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from tocsin_server.store.backup import BackupError, check, copy_to, file_of, opened, revision_of
+from tocsin_server.store.backup import (
+    BackupError,
+    check,
+    copy_to,
+    faults_in,
+    file_of,
+    opened,
+    revision_of,
+)
 from tocsin_server.store.database import Database, migrate
 
 
@@ -27,6 +35,8 @@ class Rehearsal:
     copy_s: float
     upgrade_s: float
     check_s: float
+    faults: list[str]
+    """Values that cannot be read, by run, series and chunk."""
 
     @property
     def lost(self) -> list[str]:
@@ -52,11 +62,12 @@ def rehearse(database: Database) -> Rehearsal:
         migrate(f"sqlite:///{copy}")
         times.append(time.monotonic())
         check(copy)
+        damaged = faults_in(copy)
         times.append(time.monotonic())
         after, rows_after = revision_of(copy), _counts(copy)
-    spent = (end - begin for begin, end in pairwise(times))
+    copy_s, upgrade_s, check_s = (end - begin for begin, end in pairwise(times))
     both = {name: (rows.get(name), rows_after.get(name)) for name in sorted(rows | rows_after)}
-    return Rehearsal(before, after, size, both, *spent)
+    return Rehearsal(before, after, size, both, copy_s, upgrade_s, check_s, damaged)
 
 
 def _check_room(file: Path) -> None:
