@@ -16,6 +16,7 @@ from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.api import (
     alerts,
+    backtest,
     deletion,
     description,
     events,
@@ -51,7 +52,20 @@ from tocsin_server.watchdog import watch
 
 API = "/api/v1"
 # Those with a longer path first: a run's id may hold a slash, so `/runs/{id}` takes what is left over.
-RESOURCES = (series, records, events, runs, alerts, rules, projects, tokens, session, health, deletion)
+RESOURCES = (
+    series,
+    records,
+    events,
+    runs,
+    alerts,
+    rules,
+    backtest,
+    projects,
+    tokens,
+    session,
+    health,
+    deletion,
+)
 GZIP_LEVEL = 4
 REFRESH_S = 1.0
 """How often tokens are read again: a token revoked by another process counts within this and one more."""

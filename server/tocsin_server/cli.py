@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tocsin_server import __version__
 from tocsin_server.access import Scope, Token, make_token
 from tocsin_server.auth import FILE_TOKENS
+from tocsin_server.cli_backtest import backtest
 from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli_diagnose import diagnose
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
@@ -208,6 +209,7 @@ def token_revoke(
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.command()(diagnose)
+app.command()(backtest)
 
 
 def _token_line(token: Token) -> str:

@@ -147,8 +147,16 @@ class Judge:
     before it failed or was merely ended, and a file with several is no loop of restarts.
     """
 
-    def __init__(self, context: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        settings: Mapping[str, RuleSettings] | None = None,
+        *,
+        anew: bool = True,
+    ) -> None:
+        """``anew`` False: attempts are restarts of one run, as on the server."""
         self._context = context
+        self._anew = anew
         self._settings = settings
         self._told: list[RunEvent] = []
         self._attempt = 1
@@ -156,6 +164,11 @@ class Judge:
         self._fired: dict[str, Alert] = {}
         self._begin()
         self.left_out = 0
+
+    @property
+    def run_id(self) -> str:
+        """By which the alerts of the launch that is judged now are told apart."""
+        return self._book.run_id
 
     @property
     def alerts(self) -> list[Alert]:
@@ -168,7 +181,7 @@ class Judge:
             self._told.append(heard)
             return self._apply(self._engine.observe_event(heard))
         ended: list[Finding] = []
-        if heard.writer.attempt_no > self._attempt:
+        if self._anew and heard.writer.attempt_no > self._attempt:
             ended = self.finish()
             self._attempt = heard.writer.attempt_no
             self._begin()

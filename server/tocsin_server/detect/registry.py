@@ -13,7 +13,7 @@ from typing import Any
 
 from tocsin_server.detect import rules
 from tocsin_server.detect.cause import Ranked
-from tocsin_server.detect.rule import Rule, RuleInfo, RunRule
+from tocsin_server.detect.rule import Rule, RuleInfo, RuleSettings, RunRule
 
 
 @lru_cache(maxsize=1)
@@ -37,6 +37,13 @@ def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
 def rule_causes() -> tuple[Ranked, ...]:
     """Candidate causes that rule files bring along, with their ranks."""
     return tuple(ranked for module in _modules() for ranked in getattr(module, "CAUSES", ()))
+
+
+def settings_types() -> dict[str, type[RuleSettings]]:
+    """The settings of the rules that judge records, by identifier."""
+    return {
+        module.RULE.info.id: module.RULE.settings_type for module in _modules() if hasattr(module, "RULE")
+    }
 
 
 def catalogue() -> list[RuleInfo]:

@@ -1,0 +1,229 @@
+"""What a rule with other settings would have said: settings checked, alarms and healthy steps counted.
+
+A step is *healthy* where no other rule has an alert of at least a warning open. An alarm of the rule under
+test counts as one on healthy steps where it fired on such a step and none of the others began within
+``LEAD_RECORDS`` after it: a rule that is the first to tell a true trouble is no false alarm.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin_server.detect.engine import catalogue
+from tocsin_server.detect.registry import settings_types
+from tocsin_server.detect.rule import RuleSettings
+from tocsin_server.domain import Alert, RecordBatch, Severity
+
+LEAD_RECORDS = 50
+LARGEST = 1_000_000
+"""Of a setting that counts: no rule shall be told to remember more than that."""
+TRAINING = ("loss", "grad_norm")
+"""Series that make a record one of training."""
+
+
+class SettingError(ValueError):
+    """A rule or a setting that cannot be tested: ``subject``, what was expected, what is there."""
+
+    def __init__(self, subject: str, expected: str, got: object) -> None:
+        super().__init__(f"{subject}: expected {expected}, got {got!r}"[:400])
+        self.subject, self.expected, self.got = subject, expected, str(got)[:200]
+
+
+def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
+    """The settings of ``rule`` with ``changes``: numbers, or text that is one. Raises SettingError."""
+    kinds = settings_types()
+    if rule not in kinds:
+        known = [info.id for info in catalogue()]
+        if rule in known:
+            raise SettingError("rule", "one that judges records, not the server's clock", rule)
+        raise SettingError("rule", f"one of {', '.join(sorted(kinds))}", rule)
+    kind = kinds[rule]
+    defaults = kind()
+    names = [item.name for item in fields(kind)]
+    for name in changes:
+        if name not in names:
+            raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
+    numbers: dict[str, Any] = {
+        name: _number(f"{rule}: {name}", told, getattr(defaults, name)) for name, told in changes.items()
+    }
+    return kind(**numbers)
+
+
+def _number(subject: str, told: Any, default: float) -> float:
+    """``told`` as a number of the kind of ``default``."""
+    whole = isinstance(default, int)
+    expected = "a whole number" if whole else "a finite number"
+    try:
+        value = (
+            float(told) if isinstance(told, (str, int, float)) and not isinstance(told, bool) else math.nan
+        )
+    except (ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value) or (whole and value != int(value)):
+        raise SettingError(subject, expected, told)
+    may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
+    if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
+        raise SettingError(
+            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", told
+        )
+    if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
+        raise SettingError(subject, f"at most {LARGEST}", told)
+    return int(value) if whole else value
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """Where the rule would have fired."""
+
+    run: str
+    subject: str
+    severity: Severity
+    onset_step: int | None
+    step: int | None
+    resolved_step: int | None
+    summary: str
+    cause: str
+    healthy: bool
+    """Whether it fired on healthy steps: a false alarm, as far as the other rules can tell."""
+
+
+@dataclass
+class Tested:
+    """One run under test. ``steps`` seen are training records of its lowest process."""
+
+    run: str
+    steps: int = 0
+    healthy_steps: int = 0
+    firings: list[Firing] = field(default_factory=list)
+    left_out: int = 0
+    """Alerts beyond the limit of one run, of any rule."""
+    cut: str = ""
+    """Why the run was not judged to its end, if it was not."""
+
+    def add(self, other: Tested) -> None:
+        """Counts another part of the same run in."""
+        self.steps += other.steps
+        self.healthy_steps += other.healthy_steps
+        self.firings += other.firings
+        self.left_out += other.left_out
+
+
+class Tally:
+    """The steps of the training records of a run's lowest process: eight bytes each."""
+
+    def __init__(self) -> None:
+        self._steps = array("q")
+        self._who: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def take(self, batch: RecordBatch) -> None:
+        """Counts the training records of a batch; those of a higher process tell of the same steps."""
+        who = (batch.writer.rank, batch.writer.attempt_no)
+        if self._who is None or who[0] < self._who[0]:
+            self._who = who
+        if who[0] != self._who[0]:
+            return
+        rows = np.zeros(batch.n, dtype=bool)
+        for name, column in batch.columns.items():
+            if name.partition("/")[0] in TRAINING:
+                rows[slice(None) if column.at is None else column.at] = True
+        self._steps.extend(batch.step[rows].tolist())
+
+    def judged(self, run: str, rule: str, alerts: Sequence[Alert]) -> Tested:
+        """What ``rule`` said among ``alerts``, and on how many healthy steps."""
+        steps = np.array(self._steps, dtype=np.int64)
+        others = [alert for alert in alerts if alert.rule != rule and alert.severity is not Severity.INFO]
+        sick, before = troubled(steps, others)
+        firings = [_firing(run, alert, steps, sick | before) for alert in alerts if alert.rule == rule]
+        return Tested(run, len(steps), int((~sick).sum()), firings)
+
+
+def troubled(
+    steps: NDArray[np.int64], alerts: Sequence[Alert]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks over the records at ``steps`` i64[n]: an alert is open, or begins within ``LEAD_RECORDS``."""
+    sick, before = np.zeros(len(steps), dtype=bool), np.zeros(len(steps), dtype=bool)
+    for alert in alerts:
+        start = alert.onset_step if alert.onset_step is not None else alert.fired_step
+        if start is None:
+            continue
+        inside = steps >= start
+        if alert.resolved_step is not None:
+            inside &= steps <= alert.resolved_step
+        sick |= inside
+        if inside.any():
+            first = int(np.argmax(inside))
+            before[max(0, first - LEAD_RECORDS) : first] = True
+    return sick, before
+
+
+def _firing(run: str, alert: Alert, steps: NDArray[np.int64], excused: NDArray[np.bool_]) -> Firing:
+    said = [step for step in (alert.onset_step, alert.fired_step) if step is not None]
+    near = np.isin(steps, said)
+    return Firing(
+        run=run,
+        subject=alert.subject,
+        severity=alert.severity,
+        onset_step=alert.onset_step,
+        step=alert.fired_step,
+        resolved_step=alert.resolved_step,
+        summary=alert.summary,
+        cause=alert.diagnosis.cause,
+        healthy=not bool((near & excused).any()),
+    )
+
+
+def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
+    """Alarms of at least ``least`` per 1000 healthy steps; None where no healthy step was seen."""
+    healthy = sum(run.healthy_steps for run in tested)
+    alarms = sum(
+        firing.healthy and firing.severity.height >= least.height for run in tested for firing in run.firings
+    )
+    return 1000 * alarms / healthy if healthy else None
+
+
+def summary_of(rule: str, settings: RuleSettings, tested: Sequence[Tested]) -> dict[str, Any]:
+    """The whole test as data, as docs/api.md shows it."""
+    return {
+        "rule": rule,
+        "settings": {item.name: getattr(settings, item.name) for item in fields(settings)},
+        "steps": sum(run.steps for run in tested),
+        "healthy_steps": sum(run.healthy_steps for run in tested),
+        "firings": sum(len(run.firings) for run in tested),
+        "alarms_per_1000_healthy_steps": {
+            severity.value: per_thousand(tested, severity) for severity in Severity
+        },
+        "runs": [_run_data(run) for run in tested],
+    }
+
+
+def _run_data(run: Tested) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "steps": run.steps,
+        "healthy_steps": run.healthy_steps,
+        "alerts_left_out": run.left_out,
+        "cut": run.cut,
+        "firings": [
+            {
+                "severity": firing.severity.value,
+                "subject": firing.subject,
+                "onset_step": firing.onset_step,
+                "step": firing.step,
+                "resolved_step": firing.resolved_step,
+                "summary": firing.summary,
+                "cause": firing.cause,
+                "healthy": firing.healthy,
+            }
+            for firing in run.firings
+        ],
+    }
