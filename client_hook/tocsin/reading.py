@@ -16,6 +16,11 @@ def number(value: Any) -> Any:
 
     Values of other libraries (NumPy, JAX) are converted at once.
     """
+    if type(value) is _plain and value.is_cpu:  # the common case first: this runs every step
+        try:
+            return float(value.item())
+        except (RuntimeError, TypeError):  # more than one element; a complex one
+            return None
     if isinstance(value, _tensor):
         return _read(value)
     if not _tensor and "torch" in sys.modules:
@@ -29,16 +34,18 @@ def number(value: Any) -> Any:
         return None
 
 
+_plain: Any = None
 _tensor: tuple[type, ...] = ()
 _read: Any = None
 """torch's tensor and its reading, once torch was imported by somebody else."""
 
 
 def _learn_torch() -> None:
-    global _tensor, _read
+    global _plain, _tensor, _read
     from .capture.staging import read
 
-    _tensor, _read = (sys.modules["torch"].Tensor,), read
+    _plain = sys.modules["torch"].Tensor
+    _tensor, _read = (_plain,), read
 
 
 def nonfinite(batch: Any) -> Any:

@@ -101,7 +101,7 @@ class Run:
             return
         try:
             if mapping:
-                values = {**mapping, **values}
+                values = {**mapping, **values} if values else mapping  # type: ignore[assignment]
             names = tuple(values)
             row = values.values()
             known = watch.names.get(names) or self._name(names)
@@ -142,17 +142,24 @@ class Run:
     def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
         """Values that are no plain floats: read now, or copied on their device; others are left out."""
         watch = self._watch
-        values = [value if type(value) is float else number(value) for value in row]
-        if None in map(_kind, values):
+        values: list[Any] = []
+        odd = on_device = False
+        for value in row:
+            if type(value) is not float:
+                value = number(value)
+                if value is None:
+                    odd = True
+                elif type(value) is not float:
+                    on_device = True
+            values.append(value)
+        if odd:
             pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
             watch.say("tocsin: expected numbers or tensors of one element, got others too: they are left out")
         item = (int(step), monotonic_ns() + watch.offset_ns, names, *values)
-        for value in values:
-            if type(value) is not float:
-                watch.stage(item)
-                return
-        if values:
+        if on_device:
+            watch.stage(item)
+        elif values:
             watch.put(item)
 
     def step(self, loss: Any = None, *, step: int | None = None, **values: Any) -> None:
@@ -361,11 +368,6 @@ class Run:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             error = None
         self.finish(error=error)
-
-
-def _kind(value: Any) -> Any:
-    """None for None, True for the rest: ``None in values`` would compare device scalars."""
-    return None if value is None else True
 
 
 def _of(given: Any, name: Any) -> Any:

@@ -1,27 +1,32 @@
-"""Cost of the hook in the training thread, beside TensorBoard's four ``add_scalar`` in the same run.
+"""What the hook costs a training, beside the trackers that pip can install, in one interleaved run.
 
-The contestants take turns in one process, block by block, so that a slow moment of the
-machine hits all of them. The server is another process on loopback. Ratios are to the
-baseline named in the same table; the targets are those of the design.
+``python bench_hook.py`` prints everything; ``--parts`` and ``--trackers`` choose. Ratios and differences
+are to what stands in the same table, and "nothing" is a training without any tracker measured like the
+others: what it "adds" is the noise of the machine. The targets are those of the design.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import math
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 import torch
-from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 import tocsin
+from tests.benchmarks.contest import Contestant, measured, percentile
+from tests.benchmarks.trackers import PACKAGES
 from tocsin import protocol
 from tocsin.outbox import Outbox
 from tocsin.sender import Sender
@@ -29,14 +34,15 @@ from tocsin.sender import Sender
 ROUNDS = 20
 LOGS = 400
 """Calls a block."""
-STEPS = 100
-"""Training steps a block."""
 WARM = 20
 """Of them not counted: the first of each block."""
 POINTS = 2_000_000
 NAMES = ("loss", "grad_norm", "scale", "lr")
+SAMPLED = 16
+"""An own norm is computed once in so many steps (``grad_norm="auto"``, as long as it stays below 1 %)."""
+STEPS = {"mlp": 200, "transformer": 60, "mlp-unclipped": 160, "transformer-unclipped": 64}
+"""Steps a block."""
 Times = dict[str, list[float]]
-Clock = Callable[[], int]
 
 
 @contextlib.contextmanager
@@ -53,11 +59,10 @@ def sink() -> Iterator[str]:
         process.wait()
 
 
-def timed(
-    times: list[float], count: int, call: Callable[[int], None], clock: Clock = time.perf_counter_ns
-) -> None:
-    """Appends the microseconds of each of ``count`` calls but the first."""
-    for index in range(count):
+def timed(times: list[float], call: Callable[[int], None]) -> None:
+    """Appends the microseconds of each of LOGS calls but the first."""
+    clock = time.perf_counter_ns
+    for index in range(LOGS):
         begun = clock()
         call(index)
         took = clock() - begun
@@ -66,77 +71,45 @@ def timed(
 
 
 def log_costs(url: str, place: Path) -> Times:
-    """Microseconds of reporting four values once."""
-    times: Times = {
-        "an empty call": [],
-        "log, 4 floats": [],
-        "log, 4 CPU tensors": [],
-        "add_scalar x 4, floats": [],
-    }
-    tensors = {name: torch.tensor(0.5) for name in NAMES}
-    floats = dict.fromkeys(NAMES, 0.5)
+    """Microseconds of reporting four values once, written as a script writes it."""
+    loss, norm, scale, lr = 0.5, 1.25, 65536.0, 1e-4
+    tensors = tuple(torch.tensor(value) for value in (loss, norm, scale, lr))
     board = SummaryWriter(str(place / "logs"))
     run = tocsin.watch("bench", name="log", url=url, spool_dir=place, patch=False)
 
+    def floats(step: int) -> None:
+        run.log(step=step, loss=loss, grad_norm=norm, scale=scale, lr=lr)
+
+    def of_tensors(step: int) -> None:
+        run.log(step=step, loss=tensors[0], grad_norm=tensors[1], scale=tensors[2], lr=tensors[3])
+
     def add_scalars(step: int) -> None:
-        for name, value in floats.items():
+        for name, value in zip(NAMES, (loss, norm, scale, lr), strict=True):
             board.add_scalar(name, value, step)
 
+    calls: dict[str, Callable[[int], None]] = {
+        "an empty call": lambda step: None,
+        "log, 4 floats": floats,
+        "log, 4 CPU tensors": of_tensors,
+        "add_scalar x 4, floats": add_scalars,
+    }
+    times: Times = {name: [] for name in calls}
     for _ in range(ROUNDS):
-        timed(times["an empty call"], LOGS, lambda step: None)
-        timed(times["log, 4 floats"], LOGS, lambda step: run.log(step=step, **floats))
-        timed(times["log, 4 CPU tensors"], LOGS, lambda step: run.log(step=step, **tensors))
-        timed(times["add_scalar x 4, floats"], LOGS, add_scalars)
+        for name, call in calls.items():
+            timed(times[name], call)
     run.finish()
     board.close()
     return times
 
 
-class Training:
-    """A small MLP with clipping, one step a call."""
-
-    def __init__(self) -> None:
-        torch.manual_seed(0)
-        self.model = nn.Sequential(
-            nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
-        )
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
-        self.batch = torch.randn(64, 256), torch.randn(64, 1)
-
-    def step(self, index: int) -> None:
-        """Forward, backward, clip, update."""
-        self.measured()
-
-    def measured(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step; its loss and gradient norm."""
-        inputs, targets = self.batch
-        loss = nn.functional.mse_loss(self.model(inputs), targets)
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss, norm
-
-
-def step_costs(url: str, place: Path, clock: Clock) -> Times:
-    """Microseconds of a training step by ``clock``: alone, with the hook, with TensorBoard."""
-    times: Times = {"no hook": [], "whole hook": [], "TensorBoard, 4 values": []}
-    board = SummaryWriter(str(place / "steps"))
-    training = Training()
-
-    def with_board(index: int) -> None:
-        loss, norm = training.measured()
-        lr = training.optimizer.param_groups[0]["lr"]
-        for name, value in zip(NAMES, (loss.item(), norm.item(), 1.0, lr), strict=True):
-            board.add_scalar(name, value, index)
-
-    for part in range(ROUNDS):
-        timed(times["no hook"], STEPS, training.step, clock)
-        with tocsin.watch("bench", name=f"mlp {part}", url=url, spool_dir=place):
-            timed(times["whole hook"], STEPS, training.step, clock)
-        timed(times["TensorBoard, 4 values"], STEPS, with_board, clock)
-    board.close()
-    return times
+def show_log(times: Times) -> None:
+    """Median and p99 of a call, the empty call's included, and the ratio to TensorBoard's."""
+    print("reporting four values (us)")
+    reference = median(times["add_scalar x 4, floats"])
+    for name, values in times.items():
+        p99, middle = percentile([values], 0.99), median(values)
+        print(f"  {name:<24} median {middle:9.2f}   p99 {p99:9.2f}   ratio {middle / reference:7.4f}")
+    print("  target: floats median <= 1 and p99 <= 10, CPU tensors median <= 2")
 
 
 def points_per_s(url: str, place: Path) -> float:
@@ -160,43 +133,96 @@ def points_per_s(url: str, place: Path) -> float:
     return POINTS / (time.perf_counter() - begun)
 
 
-def show(title: str, times: Times, baseline: str) -> None:
-    """Median, p99 and ratio of medians to the baseline of the same run."""
-    print(f"{title} (us; ratio to {baseline!r})")
-    reference = median(times[baseline])
-    for name, values in times.items():
-        p99 = sorted(values)[math.floor(0.99 * len(values))]
-        middle = median(values)
-        print(f"  {name:<24} median {middle:9.2f}   p99 {p99:9.2f}   ratio {middle / reference:7.4f}")
+def show_steps(loop: str, found: list[Contestant]) -> None:
+    """A line for each contestant, as Markdown."""
+    if not found:
+        return
+    bare = next((one.figures.rss for one in found if one.tracker == "nothing"), 0)
+    plain = median(one.figures.step() for one in found)
+    print(f"\na step of the {loop} ({plain:,.0f} us without a tracker)\n")
+    print("| | added, median | added, p99 | CPU of the training thread | start | exit | memory | brings |")
+    print("|---|---|---|---|---|---|---|---|")
+    for one in found:
+        figures, brought = one.figures, one.environment
+        own = one.tracker == "nothing"
+        size = "" if own else f"{brought.packages} packages, {brought.size / 1e6:.1f} MB"
+        name = one.tracker if own else f"{one.tracker} {brought.version}"
+        print(
+            f"| {name} | {figures.added():.1f} us | {figures.added_p99():.0f} us "
+            f"| {figures.added('cpu'):.1f} us | {figures.start_s:.2f} s | {figures.exit_s:.2f} s "
+            f"| {(figures.rss - bare) / 1e6:+.0f} MB | {size} |"
+        )
 
 
-def added(times: Times, name: str) -> float:
-    """Microseconds that ``name`` costs above no hook, block against the block beside it."""
-    size = STEPS - WARM
-    blocks = range(0, len(times[name]), size)
-    costs = [median(times[name][at : at + size]) - median(times["no hook"][at : at + size]) for at in blocks]
-    return median(costs)
+def show_samples(loop: str, found: list[Contestant]) -> None:
+    """Where the script computes no norm: the hook without norms of its own, and with them."""
+    print(f"\na step of the {loop}, where the script computes no gradient norm")
+    for one in found:
+        plain, tracked = one.figures.plain["wall"], one.figures.tracked["wall"]
+        low, high = (percentile(tracked, q) - percentile(plain, q) for q in (0.5, 0.99))
+        mean = _mean(tracked) - _mean(plain)
+        print(f"  {one.tracker:<18} adds median {low:8.1f}   p99 {high:8.1f}   mean {mean:8.1f} us")
 
 
-def show_steps(title: str, times: Times) -> None:
-    """The table, and what hook and TensorBoard add: the median of the rounds' differences."""
-    show(title, times, "no hook")
-    hook, board = (added(times, name) for name in ("whole hook", "TensorBoard, 4 values"))
-    print(f"  the hook adds {hook:.1f} us a step, TensorBoard {board:.1f} us (ratio {hook / board:.3f})")
+def _mean(rounds: list[list[float]]) -> float:
+    """Mean of all steps but the slowest hundredth, which belong to the machine."""
+    values = sorted(value for one in rounds for value in one)
+    kept = values[: max(1, len(values) * 99 // 100)]
+    return sum(kept) / len(kept)
+
+
+def show_machine() -> None:
+    """Date, processors and load: figures without them say little."""
+    name = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?"
+    )
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    python = ".".join(map(str, sys.version_info[:3]))
+    print(f"{now}; {os.cpu_count()} CPUs ({name}), load {load}; Python {python}, torch {torch.__version__}")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--parts", default="log,mlp,transformer,samples,points", help="comma between them")
+    parser.add_argument("--trackers", default=",".join(PACKAGES), help="of other makers; 'none' for none")
+    parser.add_argument("--rounds", type=int, default=10)
+    return parser.parse_args()
 
 
 def main() -> None:
     """Prints the tables, each with its targets."""
+    chosen = _arguments()
+    parts = chosen.parts.split(",")
+    others = [name for name in chosen.trackers.split(",") if name in PACKAGES]
     torch.set_num_threads(1)
+    show_machine()
     with sink() as url, tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        show("reporting four values", log_costs(url, place), "add_scalar x 4, floats")
-        print("  target: floats median <= 1 and p99 <= 10, CPU tensors median <= 2")
-        show_steps("a training step of an MLP, wall time", step_costs(url, place, time.perf_counter_ns))
-        show_steps("the same, CPU time of the training thread", step_costs(url, place, time.thread_time_ns))
-        print("  target: the whole hook adds <= 15")
-        print(f"from put to ack, with spool: {points_per_s(url, place):,.0f} points/s")
-        print("  target, end to end with the real server: >= 250,000")
+        if "log" in parts:
+            show_log(log_costs(url, place))
+        for loop in ("mlp", "transformer"):
+            if loop in parts:
+                trackers = ["nothing", "tocsin", "tocsin-log", *others]
+                show_steps(
+                    loop, measured(trackers, loop, url, place, rounds=chosen.rounds, steps=STEPS[loop])
+                )
+                print("\n  target: the whole hook adds <= 15 us")
+            bare = f"{loop}-unclipped"
+            if "samples" in parts:
+                own = ["tocsin-unsampled", "tocsin"]
+                show_samples(loop, measured(own, bare, url, place, rounds=chosen.rounds, steps=STEPS[bare]))
+        if "points" in parts:
+            print(f"\nfrom put to ack, with spool: {points_per_s(url, place):,.0f} points/s")
+            print("  target, end to end with the real server: >= 250,000")
+    show_machine()
 
 
 if __name__ == "__main__":
