@@ -49,6 +49,7 @@ class Book(Protocol):
     """What a run needs of ``alerts.AlertBook``."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
+    def end(self, reason: str, step: int | None, now_ns: int) -> list[Transition]: ...
     def open(self) -> list[Alert]: ...
 
 
@@ -210,10 +211,13 @@ class ActiveRun:
         return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
 
     def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
-        """Turns findings into alert transitions."""
+        """Turns findings into alert transitions. Of a run that has ended nothing stays open."""
         found: list[Transition] = []
         for finding in findings:
             found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
+        if self.state.ended:
+            self.board.part_with(self.book.open())
+            found += self.book.end(self.board.ending, self.board.last_step, now_ns)
         if found:
             self.board.open_alerts = tuple(self.book.open())
         return tuple(found)

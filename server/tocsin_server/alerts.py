@@ -16,6 +16,9 @@ from tocsin_server.domain import Alert, AlertState, Finding, Severity, Transitio
 LATE_NS = 600 * 10**9
 """Findings about records older than this at their arrival (a spool brought in) are late: no page."""
 
+RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
+"""Label of an alert that its run's end resolved, not its rule."""
+
 Told = set[tuple[AlertState, Severity]]
 
 
@@ -62,6 +65,22 @@ class AlertBook:
         if replace(alert, updated_ns=known.updated_ns) == known:
             return []
         return [self._keep(alert, known.state, now_ns)]
+
+    def end(self, reason: str, step: int | None, now_ns: int) -> list[Transition]:
+        """The run ended: nothing of it fires any more. What its rules find in a later attempt is told anew,
+        as the next episode of the same fingerprint."""
+        ended = []
+        for alert in [alert for alert in self._alerts.values() if alert.state is not AlertState.RESOLVED]:
+            over = replace(
+                alert,
+                state=AlertState.RESOLVED,
+                resolved_step=step,
+                resolved_ns=now_ns,
+                updated_ns=now_ns,
+                labels={**alert.labels, RESOLVED_BY: RUN_ENDED},
+            )
+            ended.append(replace(self._keep(over, alert.state, now_ns), reason=reason))
+        return ended
 
     def _begin(self, fingerprint: str, finding: Finding, episode: int, now_ns: int) -> Alert:
         blank = Alert(

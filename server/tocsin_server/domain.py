@@ -219,6 +219,8 @@ class Transition:
     previous: AlertState | None
     at_ns: int
     first: bool = True
+    reason: str = ""
+    """Why, where it is not the rule that says so: a line of the history instead of the summary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ SPEED_WINDOW_NS = 30_000_000_000
 """Steps a second are measured over so much time, and unknown after so much silence."""
 _SPEED_POINTS = 600
 _MS = 1_000_000
+_LONGEST_CAUSE = 300
+_OF_TIME = frozenset({"stalled", "trainer-lost"})
+"""Rules that say nothing of a run any more once it has ended."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class RunBoard:
         self.card = card
         self.sparks: dict[str, Spark] = {}
         self.open_alerts: tuple[Alert, ...] = ()
+        self.parting: dict[str, Any] | None = None
+        """The gravest alert that was open when the run ended: what it died of."""
         self._counts = _Counts()
         self._pace: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -116,6 +121,19 @@ class RunBoard:
     def gone(self, writer_no: int) -> None:
         """That process is not connected any more."""
         self._alive.pop(writer_no, None)
+
+    def part_with(self, alerts: Iterable[Alert]) -> None:
+        """The run has ended and these alerts are over with it: the gravest stays the row's reason."""
+        reason = _reason(alert for alert in alerts if alert.rule not in _OF_TIME)
+        if reason is not None and (self.parting is None or _height(reason) > _height(self.parting)):
+            self.parting = reason
+
+    @property
+    def ending(self) -> str:
+        """How the run ended, as a line of an alert's history."""
+        error = self.card.error or {}
+        cause = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return f"Run ended: {self.card.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
 
     @property
     def health(self) -> str:
@@ -193,7 +211,8 @@ class RunBoard:
         found = {severity.value: 0 for severity in reversed(Severity)}
         for alert in self.open_alerts:
             found[alert.severity.value] += 1
-        return {"alerts": len(self.open_alerts), "severities": found, "reason": _reason(self.open_alerts)}
+        reason = _reason(self.open_alerts) or (self.parting if self.card.state.ended else None)
+        return {"alerts": len(self.open_alerts), "severities": found, "reason": reason}
 
     def _trainer(self) -> dict[str, Any]:
         told = self._alive.values()
@@ -214,6 +233,7 @@ class RunBoard:
             "attempt": counts.attempt,
             "last_step": counts.last_step,
             "last": dict(counts.last),
+            "parting": self.parting,
         }
 
     @classmethod
@@ -222,6 +242,7 @@ class RunBoard:
         board = cls(card)
         if saved:
             board.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
+            board.parting = saved.get("parting")
             last = {name: exactjson.parse_number(value) for name, value in saved["last"].items()}
             board._counts = _Counts(
                 saved["skipped"], saved["nonfinite"], saved["attempt"], saved["last_step"], last
@@ -234,6 +255,10 @@ def _kind(name: str) -> tuple[str, bool]:
     """What a series is before its suffix (``grad_norm/D``), and whether it has none."""
     base, _, suffix = name.partition("/")
     return base, not suffix
+
+
+def _height(reason: Mapping[str, Any]) -> int:
+    return Severity(reason["severity"]).height
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:

@@ -232,6 +232,8 @@ class Pipeline:
         error = intake.error_of(held, self.limits)
         data = {"state": held.state, "records": held.records, "error": error}
         changes = self._ending(run, state, held.state, error)
+        if changes:
+            data["run_ended"] = True
         time_ns = held.t + state.offset_ns
         self._put_event(run, state, held.no, "finish", time_ns, run.board.last_step, data, changes)
 
@@ -246,6 +248,7 @@ class Pipeline:
         card = run.board.card
         card.state, card.ended_ns = RunState(word), now_ns
         card.error = dict(error) if failed else None
+        run.board.parting = None
         return {"state": card.state, "ended_ns": now_ns, "error": card.error}
 
     def disconnected(self, writer: Writer, *, silent_s: float = 0.0) -> None:

@@ -164,3 +164,25 @@ def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None
         for transition in tell(book, item):
             stored[transition.alert.id] = transition.alert
     assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
+
+
+def test_the_end_of_a_run_resolves_what_is_open() -> None:
+    """Pending, firing and recovering alerts are over with it and say why; resolved ones stay as they are."""
+    book = AlertBook("r_1")
+    lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
+    tell(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
+    ended = book.end("Run ended: failed", 120, NOW + 5)
+    assert [transition.alert.subject for transition in ended] == ["a", "b", "c"]
+    assert {transition.reason for transition in ended} == {"Run ended: failed"}
+    assert {transition.alert.labels["resolved_by"] for transition in ended} == {"run ended"}
+    assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in ended} == {(120, NOW + 5, True)}
+    assert book.open() == book.end("again", 121, NOW + 6) == []
+
+
+def test_a_later_attempt_begins_the_next_episode() -> None:
+    """After the run's end a rule that fires is a new alert of the same fingerprint, without that label."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing"))
+    book.end("Run ended: failed", 120, NOW)
+    (again,) = tell(book, finding("recovering"), finding("resolved"), finding("firing"))
+    assert (again.alert.episode, again.first, dict(again.alert.labels)) == (2, True, {})

@@ -165,3 +165,23 @@ def test_an_alert_reads_as_the_api_says() -> None:
     )
     assert (told["fired_ms"], told["run_name"], told["resolved_ms"]) == (7000, "n", None)
     assert told["diagnosis"]["evidence"][0]["value"] == "NaN"
+
+
+def test_an_ended_run_keeps_its_gravest_reason() -> None:
+    """What was open at its end is over, but the row still says what it died of, after a restart too."""
+    run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})
+    run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])
+    run.part_with([alert("collapse", Severity.CRITICAL)])
+    run.part_with([alert("later", Severity.WARNING)])
+    for row in (run.row(0), RunBoard.restore(run.card, run.saved()).row(0)):
+        assert (row["alerts"], row["severities"]["critical"]) == (0, 0)
+        assert row["reason"]["rule"] == "collapse"
+    assert run.ending.startswith("Run ended: failed, RuntimeError: xxx")
+    assert len(run.ending) < 400
+
+
+def test_a_run_that_goes_on_has_no_old_reason() -> None:
+    """A resumed attempt is judged by what is open now."""
+    run = board(state=RunState.RUNNING)
+    run.part_with([alert("collapse", Severity.CRITICAL)])
+    assert run.row(0)["reason"] is None

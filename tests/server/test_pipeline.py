@@ -167,6 +167,55 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: D
     assert [rule for rule, _ in alerts(again, "r1")] == ["nonfinite-loss"]
 
 
+@pytest.mark.parametrize("state", ["finished", "failed"])
+def test_the_end_of_a_run_leaves_nothing_firing(
+    run_server: Start, dial: Dial, tmp_path: Any, state: str
+) -> None:
+    """Its alerts are resolved in the commit of its end, and the row says what it died of, restarted too."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    error = {"type": "RuntimeError", "message": "loss is NaN"} if state == "failed" else {}
+    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    trainer.acked(1, 0)
+    (stored,) = server.services.reader.alerts("r1")
+    assert (stored.alert.state, stored.alert.resolved_step) == ("resolved", 1)
+    last = server.services.reader.alert_history(stored.alert.id)[-1]
+    assert last.summary.startswith(f"Run ended: {state}")
+    server.stop()
+    again = run_server(tmp_path)
+    (row,) = again.call(again.pipeline.rows)
+    assert (row["state"], row["alerts"], row["reason"]["rule"]) == (state, 0, "nonfinite-loss")
+
+
+def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None:
+    """What its rules find again is the next episode of the same fingerprint; healthy records say nothing."""
+    server = run_server()
+    for attempt, loss in (("a1", math.nan), ("a2", 1.0), ("a3", math.nan)):
+        trainer = dial(server.base, "r1", server.token, attempt=attempt)
+        trainer.train([0, 1], loss=[1.0, loss])
+        trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
+        trainer.acked(1, 0)
+    found = [
+        stored.alert
+        for stored in server.services.reader.alerts("r1")
+        if stored.alert.rule == "nonfinite-loss"
+    ]
+    assert sorted((alert.episode, alert.state.value) for alert in found) == [(1, "resolved"), (2, "resolved")]
+    assert len({alert.fingerprint for alert in found}) == 1
+
+
+def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: Dial) -> None:
+    """Ranks that go on for a while after one failed leave nothing open."""
+    server = run_server()
+    first, second = (dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1))
+    first.acked(first.train([0], loss=[1.0]))
+    first.send(Finish(0, time.time_ns(), state="failed", records=1))
+    first.acked(0, 0)
+    second.acked(second.train([0, 1], loss=[1.0, math.nan]))
+    assert all(state == "resolved" for _, state in alerts(server, "r1"))
+
+
 def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dial, eventually: Any) -> None:
     """A run that ended a while ago is let go; its row stays, and its trainer may come back."""
     server = run_server()

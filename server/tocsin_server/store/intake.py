@@ -264,5 +264,5 @@ def _transition_row(item: Transition) -> Row:
         "previous": item.previous,
         "at_ns": item.at_ns,
         "step": item.alert.resolved_step if item.alert.resolved_ns else item.alert.fired_step,
-        "summary": item.alert.summary,
+        "summary": item.reason or item.alert.summary,
     }
