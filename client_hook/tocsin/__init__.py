@@ -70,33 +70,18 @@ def watch(
 
     Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
     """
+    return _begin(**locals())  # all of the above, by their names
+
+
+def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
+    """Nothing is imported before it is known that there is anything to do."""
     if is_disabled():
         from .disabled import NoRun
 
         return NoRun(project, name or "")
     from .beginning import begin
 
-    return begin(
-        project,
-        name=name,
-        config=config,
-        tags=tags,
-        url=url,
-        token=token,
-        optimizers=optimizers,
-        scalers=scalers,
-        model=model,
-        grad_norm=grad_norm,
-        ranks=ranks,
-        patch=patch,
-        spool_dir=spool_dir,
-        exit_timeout=exit_timeout,
-        notes=notes,
-        resume=resume,
-        primary=primary,
-        start_step=start_step,
-        planned_steps=planned_steps,
-    )
+    return begin(project, name=name, **options)
 
 
 def log(mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> None:

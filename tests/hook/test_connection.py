@@ -45,7 +45,10 @@ def test_the_next_address_is_tried_when_one_refuses(server: IngestServer) -> Non
     """`localhost` is often ::1 first, where nobody listens."""
     dead = (socket.AF_INET, ("127.0.0.1", closed_port()))
     alive = (socket.AF_INET, ("127.0.0.1", server.port))
-    opened(parse_target(server.url), [dead, dead, alive]).close()
+    made = opened(parse_target(server.url), [dead, dead, alive])
+    assert made.waits_on is not None
+    assert made.waits_on.getpeername() == ("127.0.0.1", server.port)
+    made.close()
 
 
 def test_an_address_that_does_not_answer_is_given_up_for_the_next(server: IngestServer) -> None:

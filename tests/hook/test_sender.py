@@ -202,11 +202,15 @@ def test_a_server_that_lost_acknowledged_records_gets_them_again(
 
 
 def test_the_server_chooses_the_flush_interval(server: IngestServer) -> None:
-    """An ack that wishes 2 s between flushes is followed: fewer, larger messages."""
+    """An ack that wishes 2 s between flushes is followed: after one, the queue is left alone so long."""
     server.flush_ms = 2000
     trainer = Trainer(server.url, None)
     trainer.train(1)
     wait_until(lambda: trainer.sender._session.flush_s == 2.0)
+    before = time.monotonic()
+    trainer.train(1)
+    wait_until(lambda: trainer.sender.stats.acked_seq == 1)
+    assert trainer.sender._drain_at >= before + 2.0
     trainer.sender.close()
 
 
