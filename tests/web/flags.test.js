@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventText, flagsOf, placeFlags } from "../../web/lib/flags.js";
+import { eventText, expectedSpans, flagsOf, placeFlags } from "../../web/lib/flags.js";
 import { alertOf } from "./layers.js";
 
 const flag = (step, weight, text = "flag") => ({ step, text, severity: "", weight, key: `${step}` });
@@ -27,4 +27,9 @@ test("the alert being read has the weightiest flag; pending ones have none", () 
 test("only events that a reader looks for become flags", () => {
   const event = (kind, data = {}) => ({ id: 1, kind, step: 3, time_ms: 0, attempt: 1, rank: 0, data });
   assert.deepEqual([event("checkpoint"), event("phase", { name: "eval" }), event("attached")].map(eventText), ["checkpoint", "eval", ""]);
+});
+
+test("an announced change is a stretch of steps, once however many ranks said it", () => {
+  const event = (steps) => ({ id: 1, kind: "expect", step: 7, time_ms: 0, attempt: 1, rank: 0, data: { what: "lr", steps } });
+  assert.deepEqual(expectedSpans([event([10, 20]), event([10, 20]), event(null), event([30]), event("x")]), [{ severity: "expected", from: 10, to: 20 }]);
 });

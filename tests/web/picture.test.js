@@ -61,3 +61,20 @@ test("faults of a superseded stretch stay marked", () => {
   assert.deepEqual(marks.map(({ x, kind }) => [x, kind]), [[15, "nan"]]);
   assert.deepEqual(lines.map((line) => line.faint), [true, false, false]);
 });
+
+test("smoothing leaves the raw line and its range behind it, and every mark", () => {
+  const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]), layers = [layerOf(records)];
+  const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false), soft = picture({ axis: "linear" }, layers, [], [0, 200], 800, false, { smooth: 0.95 });
+  assert.deepEqual(soft.marks, plain.marks);
+  assert.deepEqual(soft.envelope, plain.envelope);
+  assert.deepEqual(soft.lines.map((line) => Boolean(line.raw)), [true, false]);
+  assert.deepEqual(soft.lines[0].y, plain.lines[0].y);
+  assert.ok(soft.lines[1].y.slice(150).every((v) => v > 0.3 && v < 0.7));
+});
+
+test("an older attempt is drawn in full where it is asked for, else only where nothing newer is", () => {
+  const layers = [layerOf([[10, 1], [20, 1]], 2), layerOf([[5, 2], [15, 2]], 1)];
+  const full = picture({ axis: "linear" }, layers, [], [0, 30], 800, false, { older: [1] });
+  assert.equal(full.lines.filter((line) => line.ink).flatMap((line) => line.x).length, 2);
+  assert.ok(full.lines.every((line) => !line.faint));
+});

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { followSize, readView, stepRange, writeView } from "../../web/lib/view.js";
+import { followSize, readView, stepRange, WHOLE, writeView } from "../../web/lib/view.js";
 
-const NONE = { from: null, to: null, follow: null, at: null, alert: null };
+const NONE = WHOLE;
 
 test("the address holds zoom, pinned step and chosen alert", () => {
   const view = { ...NONE, from: 1790.5, to: 1841, at: 1812, alert: "r_1.x.1" };
@@ -40,4 +40,13 @@ test("a run without a step still has a window", () => {
 
 test("steps to follow are a round number", () => {
   assert.deepEqual([3, 137, 678.8, 4800, 12345].map(followSize), [50, 100, 700, 5000, 10000]);
+});
+
+test("the address holds every choice of a person, whatever a series is called", () => {
+  const view = { ...WHOLE, from: 1, to: 9, x: "wall", smooth: 0.9, axes: { loss: "log", "a:b,c&d=<é>": "log2" }, older: [2, 1], ranks: "3", full: "loss", find: "act/|opt/", pins: ["x,y", "z"], order: ["b"], shut: ["", "sys"] };
+  assert.deepEqual(readView(writeView(view)), view);
+});
+
+test("choices that make no sense are left out", () => {
+  assert.deepEqual(readView("?x=sideways&smooth=7&axis=cubic:loss&axis=loss&attempt=-1&attempt=x&ranks=all"), { ...WHOLE, smooth: 0.99 });
 });

@@ -85,6 +85,13 @@ export class Api {
     return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 500 })}`);
   }
 
+  /** Exact records, a page. @param {string} id @param {string[]} names @param {StepWindow} window @param {number} limit @returns {Promise<{ items: RecordRow[], next: string | null }>} */
+  records(id, names, { from, to }, limit) {
+    const asked = new URLSearchParams((names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]));
+    for (const [key, value] of Object.entries({ from: ceil(from), to: floor(to), limit })) if (value !== null) asked.set(key, String(value));
+    return this.ask(`/runs/${encodeURIComponent(id)}/records?${asked}`);
+  }
+
   /** @param {{ run?: string, state?: string }} [filter] @returns {Promise<{ items: Alert[] }>} */
   alerts(filter = {}) {
     return this.ask(`/alerts${query(filter)}`);
@@ -96,9 +103,11 @@ export class Api {
     return this.ask("/tokens", { method: "POST", body, headers: { "content-type": "application/json", accept: "application/json" } });
   }
 
-  /** Address of every record as CSV, never sampled. @param {string} id */
-  csv(id) {
-    return `${this.base}/runs/${encodeURIComponent(id)}/records${query({ format: "csv" })}`;
+  /** Address of every record as CSV, never sampled. @param {string} id @param {string[]} [names] these series only @param {StepWindow} [window] */
+  csv(id, names = [], { from, to } = { from: null, to: null }) {
+    const asked = new URLSearchParams((names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]));
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), format: "csv" })) if (value !== null) asked.set(key, String(value));
+    return `${this.base}/runs/${encodeURIComponent(id)}/records?${asked}`;
   }
 }
 

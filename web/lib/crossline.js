@@ -1,14 +1,13 @@
 /** One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the panel heads. */
 
 import { say } from "./dom.js";
-import { int } from "./format.js";
 
 /** A click is no drag: it moved less than this. */
 const CLICK_PX = 4;
 /** A second click within this time is a double click, which resets the zoom and pins nothing. */
 const DOUBLE_CLICK_MS = 280;
 
-/** @typedef {{ width: () => number, range: () => [number, number], margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
+/** @typedef {{ width: () => number, range: () => [number, number], timeline: () => import("./timeline.js").Timeline, margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
 
 export class CrossLine {
   /** @type {number | null} */
@@ -45,16 +44,21 @@ export class CrossLine {
     this.refresh();
   }
 
+  /** The step under a pointer elsewhere, which is told here too; null: it left. @param {number | null} step */
+  hover(step) {
+    this.#hoverAt(step);
+  }
+
   /** Draws the line anew: the window or the data changed. */
   refresh() {
     const { step } = this, { left, right } = this.source.margins(), [a, b] = this.source.range();
     const width = this.source.width() - left - right;
-    const px = step === null ? NaN : left + ((step - a) / (b - a)) * width;
+    const line = this.source.timeline(), px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
     this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
     if (!this.line.hidden) {
       this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
       this.line.classList.toggle("pinned", this.#hover === null);
-      say(this.label, `step ${int(step)}`);
+      say(this.label, line.label(Number(step)));
     }
     this.source.told(step);
   }
@@ -63,7 +67,7 @@ export class CrossLine {
   #stepAt(event) {
     const { left, right } = this.source.margins(), [a, b] = this.source.range(), box = this.host.getBoundingClientRect();
     const width = box.width - left - right, px = event.clientX - box.left - left;
-    return px < 0 || px > width ? null : Math.round(a + (px / width) * (b - a));
+    return px < 0 || px > width ? null : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
   }
 
   /** @param {PointerEvent} event */
@@ -110,7 +114,7 @@ export class CrossLine {
     const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!way) return;
     event.preventDefault();
-    const [a, b] = this.source.range(), stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
+    const { toStep } = this.source.timeline(), [a, b] = this.source.range().map(toStep), stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
     this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
   }
 }

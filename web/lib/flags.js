@@ -33,6 +33,18 @@ export function eventText(event) {
   return "";
 }
 
+/** Steps for which a script announced a change: `run.expect("lr-restart", steps=[1000, 3000])`, once however many ranks said it. @param {RunEvent[]} events @returns {{ severity: "expected", from: number, to: number }[]} */
+export function expectedSpans(events) {
+  /** @type {Map<string, { severity: "expected", from: number, to: number }>} */
+  const spans = new Map();
+  for (const { kind, data, step } of events) {
+    if (kind !== "expect") continue;
+    const told = [data?.steps].flat().filter((each) => typeof each === "number"), from = Number(told[0] ?? step ?? NaN), to = Number(told[told.length - 1] ?? from);
+    if (from < to) spans.set(`${from} ${to}`, { severity: "expected", from, to });
+  }
+  return [...spans.values()];
+}
+
 /** @param {Alert[]} alerts @param {RunEvent[]} events @param {string | null} chosen the alert being read: its flag always finds a place @returns {Flag[]} */
 export function flagsOf(alerts, events, chosen) {
   const heights = { critical: 30, warning: 20, info: 10 };

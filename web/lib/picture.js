@@ -3,14 +3,19 @@
 import { linearAxis, log2Axis, logAxis, prefersLog, withRail } from "./axis.js";
 import { finite, thin } from "./buckets.js";
 import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
+import { leading, rankRange } from "./ranks.js";
 import { stretches } from "./series.js";
+import { smooth } from "./smooth.js";
+import { STEPS } from "./timeline.js";
 
 /**
  * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each value until the next
- * @typedef {{ x: number[], y: number[], faint: boolean }} Line
+ * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the x axis
+ * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string }} Line raw: what lies behind a smoothed line; ink: a token of the design
+ * @typedef {Outline & { ink?: string }} Shade
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
- * @typedef {{ lines: Line[], envelope: Outline, marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean }} Picture
+ * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean }} Picture
  */
 
 /** A mark is nine pixels wide: closer ones become one. */
@@ -84,9 +89,26 @@ function polygon(out, layer, start, stop, floor) {
   out.y.push(layer.max[start]);
 }
 
-/** The stretches of `layers` that lie in the window, at one bucket a pixel. @param {Layer[]} layers @param {[number, number]} range @param {number} width */
-function inSight(layers, [a, b], width) {
-  return stretches(layers).map(({ layer, from, to, faint }) => ({ faint, layer: clip(thin(layer, a, b, Math.max(50, width)), from, to) }));
+/** @typedef {{ layer: Layer, faint: boolean, ink?: string, hidden?: boolean }} Part hidden: only its faults are drawn */
+
+/** The stretches of `layers` that lie in the window, at one bucket a pixel. @param {Layer[]} layers @param {[number, number]} range @param {number} width @param {Look} look @returns {Part[]} */
+function inSight(layers, [a, b], width, look) {
+  const { project } = look.timeline ?? STEPS, count = Math.max(50, width), older = new Set(look.older);
+  const main = new Map([...layers].reverse().map((layer) => [layer.attempt, layer.rank]));
+  return stretches(layers).map(({ layer, from, to, faint }) => {
+    const apart = main.get(layer.attempt) !== layer.rank, shown = older.has(layer.attempt) && !apart;
+    return { faint: faint && !shown, hidden: apart && look.ranks !== undefined && look.ranks !== "each", ink: shown ? attemptInk(layer.attempt) : undefined, layer: thin(project(clip(layer, from, to)), a, b, count) };
+  });
+}
+
+/** The colour of an older attempt; the newest has the panel's. @param {number} attempt */
+export const attemptInk = (attempt) => `--run-${2 + ((attempt - 1) % 7)}`;
+
+/** The range over all ranks of the newest attempt, where it has more than one. @param {Layer[]} layers @param {[number, number]} range @param {number} width @param {Look} look */
+function bandOfRanks(layers, range, width, look) {
+  if (look.ranks === undefined || look.ranks === "each") return null;
+  const { project } = look.timeline ?? STEPS;
+  return rankRange(layers.filter((layer) => layer.attempt === layers[0]?.attempt).map(project), range, Math.max(50, Math.round(width / 2)));
 }
 
 /** Buckets of `layer` that begin in [from, to). @param {Layer} layer @param {number} from @param {number} to @returns {Layer} */
@@ -96,21 +118,31 @@ function clip(layer, from, to) {
   return { attempt: layer.attempt, rank: layer.rank, x: keep(layer.x), x1: keep(layer.x1), min: keep(layer.min), max: keep(layer.max), mean: keep(layer.mean), last: keep(layer.last), n: keep(layer.n), nan: keep(layer.nan), pinf: keep(layer.pinf), ninf: keep(layer.ninf), t: keep(layer.t) };
 }
 
-/** @param {Drawing} drawing @param {Layer[]} layers @param {Layer[]} skipped the series `skipped`, where this panel shows it @param {[number, number]} range @param {number} width pixels @param {boolean} wasLog @returns {Picture} */
-export function picture(drawing, layers, skipped, range, width, wasLog) {
-  const parts = inSight(layers, range, width), apart = (range[1] - range[0]) / Math.max(1, width);
-  const found = extent(parts.map((part) => part.layer), range);
+/** @param {Drawing} drawing @param {Layer[]} given @param {Layer[]} skipped the series `skipped`, where this panel shows it @param {[number, number]} range @param {number} width pixels @param {boolean} wasLog @param {Look} [look] @returns {Picture} */
+export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
+  const layers = leading(given, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
+  const parts = inSight(layers, range, width, look), apart = (range[1] - range[0]) / Math.max(1, width), { project } = look.timeline ?? STEPS;
+  const band = bandOfRanks(layers, range, width, look), drawn = parts.filter((part) => !part.hidden);
+  const found = extent([...drawn.map((part) => part.layer), ...(band ? [band] : [])], range);
   let plan = axisPlan(drawing, found, wasLog);
   const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), apart * MARK_PX);
-  const skips = skippedSteps(skipped, range[0], range[1], apart * SKIP_PX);
+  const skips = skippedSteps(skipped.map(project), range[0], range[1], apart * SKIP_PX);
   const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
   plan = withRail(plan, marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : EDGE, below ? RAIL_BOTTOM : EDGE);
-  const floor = plan.log ? 10 ** plan.range[0] : null, main = parts.find((part) => !part.faint);
+  const floor = plan.log ? 10 ** plan.range[0] : null;
   return {
-    lines: parts.map((part) => ({ ...lineOf(part.layer, Boolean(drawing.steps), plan.log), faint: part.faint })),
-    envelope: joined(parts.filter((part) => !part.faint).map((part) => envelopeOf(part.layer, floor))),
-    marks, skips, plan, range, steps: Boolean(drawing.steps), empty: !main,
+    lines: drawn.flatMap((part) => linesOf(part, drawing, plan.log, look.smooth ?? 0)),
+    envelope: joined([...(band ? [envelopeOf(band, floor)] : []), ...drawn.filter((part) => !part.faint && !part.ink).map((part) => envelopeOf(part.layer, floor))]),
+    shades: drawn.filter((part) => part.ink).map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink })),
+    marks, skips, plan, range, steps: Boolean(drawing.steps), empty: !drawn.some((part) => !part.faint),
   };
+}
+
+/** The line of a part; smoothed, with what it was made of behind it. A held value is never smoothed: it has no noise. @param {Part} part @param {Drawing} drawing @param {boolean} log @param {number} weight @returns {Line[]} */
+function linesOf(part, drawing, log, weight) {
+  const raw = { ...lineOf(part.layer, Boolean(drawing.steps), log), faint: part.faint, ...(part.ink ? { ink: part.ink } : {}) };
+  if (!weight || drawing.steps || part.faint) return [raw];
+  return [{ ...raw, faint: true, raw: true }, { ...raw, y: smooth(raw.y, weight) }];
 }
 
 /** @param {Outline[]} outlines @returns {Outline} */

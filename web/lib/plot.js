@@ -2,7 +2,8 @@
 
 import { MARK_WORDS } from "./marks.js";
 
-/** @typedef {import("./picture.js").Picture} Picture @typedef {{ x: number, severity: Severity, rang: boolean }} Edge @typedef {{ picture: Picture, bands: { severity: Severity, from: number, to: number }[], edges: Edge[], xticks: boolean, colour?: string, nticks?: number }} Drawn */
+/** @typedef {import("./picture.js").Picture} Picture @typedef {{ x: number, severity: Severity | "restart", rang: boolean }} Edge @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
+ * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, colour?: string, nticks?: number, ticks?: import("./timeticks.js").Ticks | null }} Drawn */
 
 /** Rows of the rail, as shares of the panel's height, and the shape of each kind: shape carries the meaning. */
 const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: string }>} */ ({
@@ -64,28 +65,37 @@ export function margins() {
   return sides;
 }
 
+/** Ticks of the x axis: plotly's own where it counts steps, ours where it tells time. @param {Drawn} drawn */
+function xTicks({ picture: { range }, nticks, ticks }) {
+  if (!ticks) return { nticks: nticks ?? 8, tickformat: range[1] - range[0] < 8 ? "" : ",d" };
+  const every = Math.max(1, Math.ceil(ticks.values.length / (nticks ?? 8)));
+  return { tickmode: "array", tickvals: ticks.values.filter((_, i) => i % every === 0), ticktext: ticks.labels.filter((_, i) => i % every === 0) };
+}
+
 /** @param {Drawn} drawn */
-function layout({ picture, bands, edges, xticks, nticks }) {
+function layout(drawn) {
+  const { picture, bands, edges, xticks } = drawn;
   const ink = colour("--ink-3"), { left, right } = margins();
   const axis = { color: ink, gridcolor: colour("--grid"), gridwidth: 1, zeroline: false, showline: false, ticks: "", tickfont: { size: 11 }, ticklabeloverflow: "allow", automargin: false };
   const { plan, range } = picture;
   const touch = matchMedia("(pointer: coarse)").matches;
   return {
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink }, paper_bgcolor: CLEAR, plot_bgcolor: CLEAR,
-    margin: { l: left, r: right, t: 6, b: xticks ? 24 : 6, pad: 0 },
+    margin: { l: left, r: right, t: 6, b: xticks ? (drawn.ticks?.labels.some((text) => text.includes("<br>")) ? 36 : 24) : 6, pad: 0 },
     showlegend: false, hovermode: false, dragmode: touch ? false : "zoom", separators: ".\u202f",
-    xaxis: { ...axis, range, autorange: false, showticklabels: xticks, nticks: nticks ?? 8, tickformat: range[1] - range[0] < 8 ? "" : ",d" },
+    xaxis: { ...axis, range, autorange: false, showticklabels: xticks, ...xTicks(drawn) },
     yaxis: { ...axis, type: plan.log ? "log" : "linear", range: plan.range, autorange: false, fixedrange: true, tickmode: "array", tickvals: plan.ticks, ticktext: plan.labels },
     yaxis2: { overlaying: "y", range: [0, 1], autorange: false, fixedrange: true, visible: false },
     shapes: [...bands.map(tint), ...edges.map(edgeLine)],
   };
 }
 
-/** @param {{ severity: Severity, from: number, to: number }} band */
-const tint = (band) => ({ type: "rect", xref: "x", yref: "paper", x0: band.from, x1: band.to, y0: 0, y1: 1, layer: "below", line: { width: 0 }, fillcolor: colour(`--${band.severity}-band`) });
+/** @param {Tint} band */
+const tint = (band) => ({ type: "rect", xref: "x", yref: "paper", x0: band.from, x1: band.to, y0: 0, y1: 1, layer: "below", line: { width: 0 }, fillcolor: band.severity === "expected" ? alpha(colour("--ink-3"), 0.1) : colour(`--${band.severity}-band`) });
 
-/** Where an alert began (solid: critical, dashed: the others) and, dotted, where it rang. @param {Edge} edge */
+/** Where an alert began (solid: critical, dashed: the others) and, dotted, where it rang; where an attempt began, thin and grey. @param {Edge} edge */
 function edgeLine({ x, severity, rang }) {
+  if (severity === "restart") return { type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below", line: { width: 1, color: colour("--line-strong"), dash: "1px,3px" } };
   const dash = rang ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
   return { type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { width: rang ? 1 : 1.5, color: colour(`--${severity}-fill`), dash } };
 }
@@ -93,17 +103,22 @@ function edgeLine({ x, severity, rang }) {
 /** @param {Drawn} drawn */
 function traces({ picture, colour: name }) {
   const ink = colour(name ?? "--run-1"), out = [];
-  if (picture.envelope.x.length) out.push({ type: "scatter", mode: "lines", x: picture.envelope.x, y: picture.envelope.y, fill: "toself", fillcolor: alpha(ink, 0.24), line: { width: 0, simplify: false }, hoverinfo: "skip" });
-  for (const line of picture.lines) {
-    const lone = line.y.filter(Number.isFinite).length < 2;
-    out.push({ type: "scatter", mode: lone ? "markers" : "lines", x: line.x, y: line.y, marker: { size: 5, color: ink }, opacity: line.faint ? 0.38 : 1, line: { width: line.faint ? 1 : 1.5, color: ink, shape: picture.steps ? "hv" : "linear", simplify: true }, connectgaps: false, hoverinfo: "skip" });
+  for (const shade of [{ ...picture.envelope, ink: undefined }, ...picture.shades]) {
+    if (shade.x.length) out.push({ type: "scatter", mode: "lines", x: shade.x, y: shade.y, fill: "toself", fillcolor: alpha(shade.ink ? colour(shade.ink) : ink, shade.ink ? 0.14 : 0.24), line: { width: 0, simplify: false }, hoverinfo: "skip" });
   }
+  for (const line of picture.lines) out.push(lineTrace(line, line.ink ? colour(line.ink) : ink, picture.steps));
   for (const kind of /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS))) {
     const marks = picture.marks.filter((mark) => mark.kind === kind);
     if (marks.length) out.push(rail(marks.map((mark) => mark.x), RAIL[kind].row, RAIL[kind].symbol, colour(RAIL[kind].token), 1.5));
   }
   if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", colour("--ink-2"), 1.2));
   return out;
+}
+
+/** @param {import("./picture.js").Line} line @param {string} ink @param {boolean} held */
+function lineTrace(line, ink, held) {
+  const lone = line.y.filter(Number.isFinite).length < 2, style = { width: line.faint ? 1 : 1.5, color: ink, shape: held ? "hv" : "linear", simplify: true, ...(line.dash ? { dash: line.dash } : {}) };
+  return { type: "scatter", mode: lone ? "markers" : "lines", x: line.x, y: line.y, marker: { size: 5, color: ink }, opacity: line.raw ? 0.28 : line.faint ? 0.38 : 1, line: style, connectgaps: false, hoverinfo: "skip" };
 }
 
 /** @param {number[]} x @param {number} row @param {string} symbol @param {string} ink @param {number} width */
@@ -115,7 +130,7 @@ const BUDGET_MS = 12;
 const REST = 1.5;
 const LONGEST_REST_MS = 400;
 
-/** @typedef {{ seen: boolean, bound: boolean, width: number, height: number }} PlotState @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels */
+/** @typedef {{ seen: boolean, bound: boolean, width: number, height: number, last: Draw | null }} PlotState @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels */
 
 /** Plots of one page: draws what changed, a few a frame, when it is on screen and nobody is dragging in it. */
 export class Plots {
@@ -144,7 +159,7 @@ export class Plots {
   /** Draws `div` by `draw` at the next frame in which it can be seen; the last call wins. @param {HTMLElement} div @param {Draw} draw */
   draw(div, draw) {
     if (!this.#known.has(div)) {
-      this.#known.set(div, { seen: false, bound: false, width: 0, height: 0 });
+      this.#known.set(div, { seen: false, bound: false, width: 0, height: 0, last: null });
       div.addEventListener("pointerdown", this.hold);
       this.watcher.observe(div);
       this.sizes.observe(div);
@@ -159,6 +174,17 @@ export class Plots {
     this.sizes.unobserve(div);
     this.#dirty.delete(div);
     if (this.#known.delete(div)) this.plotly.purge(div);
+  }
+
+  /** The chart as it stands, as a picture's address ("data:image/…"). @param {HTMLElement} div @param {"png" | "svg"} format @param {string} title @returns {Promise<string | null>} null: it was never drawn */
+  image(div, format, title) {
+    const state = this.#known.get(div);
+    if (!state?.last) return Promise.resolve(null);
+    const width = Math.max(640, state.width), height = Math.max(320, state.height), { left, right } = margins(), drawn = state.last(width - left - right);
+    if (!drawn) return Promise.resolve(null);
+    const plain = layout({ ...drawn, xticks: true }), ground = colour("--surface");
+    const head = { text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0, xref: "paper", xanchor: "left", font: { size: 13, color: colour("--ink") } };
+    return this.plotly.toImage({ data: traces(drawn), layout: { ...plain, paper_bgcolor: ground, plot_bgcolor: ground, title: head, margin: { ...plain.margin, t: 36 }, width, height } }, { format, width, height, scale: format === "png" ? 2 : 1 });
   }
 
   close() {
@@ -184,7 +210,10 @@ export class Plots {
   #resized(entries) {
     for (const { target, contentRect } of entries) {
       const state = this.#known.get(/** @type {HTMLElement} */ (target));
-      if (state) Object.assign(state, { width: Math.round(contentRect.width), height: Math.round(contentRect.height) });
+      const size = { width: Math.round(contentRect.width), height: Math.round(contentRect.height) };
+      if (!state || (size.width === state.width && size.height === state.height)) continue;
+      Object.assign(state, size);
+      if (state.last && !this.#dirty.has(/** @type {HTMLElement} */ (target))) this.#dirty.set(/** @type {HTMLElement} */ (target), state.last);
     }
     this.#ask();
   }
@@ -219,6 +248,7 @@ export class Plots {
 
   /** @param {HTMLElement} div @param {PlotState} state @param {Draw} draw */
   #react(div, state, draw) {
+    state.last = draw;
     const { left, right } = margins(), drawn = draw(state.width - left - right);
     if (!drawn) return;
     const done = this.plotly.react(div, traces(drawn), { ...layout(drawn), width: state.width, height: state.height }, CONFIG);

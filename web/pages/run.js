@@ -5,14 +5,19 @@ import { el, refill, say } from "../lib/dom.js";
 import { Feed } from "../lib/feed.js";
 import { int } from "../lib/format.js";
 import { loadPlotly, Plots } from "../lib/plot.js";
+import { ranksOf } from "../lib/ranks.js";
+import { moments, STEPS, timeline } from "../lib/timeline.js";
 import { followSize, readView, stepRange, writeView } from "../lib/view.js";
 import { Aside, severityChips } from "../parts/aside.js";
+import { Controls } from "../parts/controls.js";
 import { Details } from "../parts/details.js";
 import { Gauges } from "../parts/gauges.js";
 import { icon } from "../parts/icons.js";
 import { button, notice } from "../parts/notice.js";
 import { Others } from "../parts/others.js";
+import { panelMenu } from "../parts/panelmenu.js";
 import { Tape } from "../parts/tape.js";
+import { showValues } from "../parts/valuetable.js";
 import { NAMES, Vitals } from "../parts/vitals.js";
 
 /** What the socket does not carry (series that are new, writers, facts) is asked for again this often. */
@@ -41,6 +46,8 @@ class RunPage {
   /** What of the alerts the charts show, as of the last drawing. */
   alertKey = "";
   tapeDrawn = 0;
+  /** The x axis as last worked out; null: something changed since. @type {import("../lib/timeline.js").Timeline | null} */
+  #axis = null;
 
   /** @param {import("../main.js").App} app @param {HTMLElement} main @param {string} id */
   constructor(app, main, id) {
@@ -50,10 +57,12 @@ class RunPage {
     this.view = readView(location.search);
     this.base = new Feed(app.api, app.live, id, { changed: (delta, grew) => this.#heard(delta, grew), failed: (error) => this.#failed(error) });
     this.gauges = new Gauges();
-    this.details = new Details();
+    this.details = new Details((step) => this.go(step));
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
-    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) });
-    this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots });
+    this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
+    const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) => panelMenu(this.#panelHost(), panel);
+    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) }, menuOf);
+    this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots, view: () => this.view, set: (change) => this.set(change), hover: (step) => this.vitals.cross.hover(step), menuOf });
     this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
     this.frame = this.#frame();
   }
@@ -72,8 +81,8 @@ class RunPage {
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
       this.aside.callout, this.failure, this.gauges.node, this.tape.node,
       el("div.runcols", {}, el("div", {},
-        el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, el("span.grow"), this.followButton, this.resetButton),
-        this.vitals.node, legend(), this.others.head, this.others.failure, this.others.grid), this.aside.node),
+        el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
+        this.vitals.node, legend(), this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
       this.details.node];
   }
 
@@ -89,6 +98,7 @@ class RunPage {
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);
     this.vitals.cross.pin(this.view.at);
+    this.#lookChanged();
     void this.#plotly();
     void this.base.load(NAMES, { from: null, to: null, buckets: this.#buckets() });
     void this.refresh().then(() => { if (!this.closed) this.#look(); });
@@ -105,12 +115,14 @@ class RunPage {
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     for (const feed of [this.base, this.fine, this.others]) feed?.close();
     this.plots?.close();
+    document.documentElement.classList.remove("has-full");
   }
 
   /** The address changed and still means this run. */
   moved() {
     this.view = readView(location.search);
     this.vitals.cross.pin(this.view.at);
+    this.#lookChanged();
     this.#look();
     return true;
   }
@@ -119,7 +131,7 @@ class RunPage {
     try {
       const plotly = await loadPlotly(this.app.session.plotly);
       if (this.closed) return;
-      this.plots = new Plots(plotly, (range) => (range ? this.zoom(range) : this.reset()));
+      this.plots = new Plots(plotly, (range) => (range ? this.#zoomed(range) : this.reset()));
       this.draw();
       this.others.draw();
     } catch (error) {
@@ -139,6 +151,7 @@ class RunPage {
       this.#alertsChanged();
       this.details.show(run, this.events);
       this.others.offer(run.series.map((each) => each.name));
+      this.#showControls();
     } catch (error) {
       if (!this.closed) this.#failed(/** @type {Error} */ (error));
     }
@@ -157,6 +170,8 @@ class RunPage {
   /** @param {RunDelta | null} delta null: the whole answer came @param {boolean} grew */
   #heard(delta, grew) {
     if (this.failure) this.failure.hidden = true;
+    this.#axis = null;
+    if (!delta) this.#showControls();
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
     if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
     if (grew && !this.fine?.ready) this.#drawVitals();
@@ -201,10 +216,23 @@ class RunPage {
 
   /** @returns {import("../parts/vitals.js").Scene} */
   scene() {
-    const fine = this.fine?.ready ? this.fine.set : null;
-    return { range: this.range(), last: this.base.set.last ?? 0, alerts: this.app.alerts.of(this.id), events: this.events, chosen: this.aside?.current()?.id ?? null,
-      reported: this.#reported(),
+    const fine = this.fine?.ready ? this.fine.set : null, line = this.timeline(), [a, b] = this.range();
+    return { range: [line.toX(a), line.toX(b)], last: this.base.set.last ?? 0, alerts: this.app.alerts.of(this.id), events: this.events, chosen: this.aside?.current()?.id ?? null,
+      reported: this.#reported(), restarts: this.#restarts(), timeline: line, axis: (name) => this.view.axes[name] ?? null,
+      look: { smooth: this.view.smooth, older: this.view.older, ranks: this.view.ranks, timeline: line },
       layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS };
+  }
+
+  /** The x axis that was chosen, by the times of the records in memory. */
+  timeline() {
+    if (this.view.x === "step") return STEPS;
+    const of = (/** @type {Feed | null} */ feed) => (feed?.ready ? [NAMES.map((name) => feed.set.get(name)).find((layers) => layers.some((layer) => layer.x.length)) ?? []] : []);
+    return (this.#axis ??= timeline(this.view.x, moments([...of(this.base), ...of(this.fine)])));
+  }
+
+  /** First steps of the attempts after the first. */
+  #restarts() {
+    return (this.run?.attempts_list ?? []).filter((each) => each.attempt > 1 && each.first_step !== null).map((each) => Number(each.first_step));
   }
 
   /** Names of all series the run has; null: not known yet. */
@@ -244,6 +272,45 @@ class RunPage {
   #followSize() {
     const [a, b] = this.range();
     return followSize(this.view.from === null ? (b - a) / 8 : b - a);
+  }
+
+  /** A window chosen on a chart, in the units of its x axis. @param {[number, number]} range */
+  #zoomed(range) {
+    const { toStep } = this.timeline();
+    this.zoom([toStep(range[0]), toStep(range[1])]);
+  }
+
+  /** Another look at the same steps. @param {Partial<import("../lib/view.js").View>} change */
+  set(change) {
+    this.view = { ...this.view, ...change };
+    this.#address();
+    this.#lookChanged();
+    this.draw();
+  }
+
+  #lookChanged() {
+    this.#axis = null;
+    this.#showControls();
+    this.vitals.fill(this.view.full);
+    document.documentElement.classList.toggle("has-full", this.view.full !== null);
+    this.others.arrange();
+  }
+
+  #showControls() {
+    this.controls.show(this.run, ranksOf([...this.base.set.layers.values()].flat()));
+  }
+
+  /** @returns {import("../parts/panelmenu.js").PanelHost} */
+  #panelHost() {
+    const without = (/** @type {string} */ name) => Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
+    const window = () => (this.view.from === null && this.view.follow === null ? { from: null, to: null } : { from: Math.max(0, Math.floor(this.range()[0])), to: Math.ceil(this.range()[1]) });
+    return {
+      axis: (name) => this.view.axes[name] ?? null, setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      full: () => this.view.full, setFull: (name) => this.set({ full: name }),
+      pins: () => this.view.pins, pin: (name) => this.set({ pins: this.view.pins.includes(name) ? this.view.pins.filter((each) => each !== name) : [...this.view.pins, name] }),
+      move: (name, by) => this.others.move(name, by), run: () => this.row?.name ?? this.id, plots: () => this.plots,
+      csv: (name) => this.app.api.csv(this.id, [name], window()), table: (name) => void showValues(this.app.api, this.id, name, window()),
+    };
   }
 
   /** @param {[number, number]} range */
@@ -330,7 +397,7 @@ class RunPage {
   /** @param {StepWindow} window */
   #finer(window) {
     if (this.fine?.ready) { this.fine.close(); this.fine = null; }
-    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: (_, grew) => { if (grew) this.#drawVitals(); }, failed: (error) => this.#failed(error) });
+    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: (_, grew) => { this.#axis = null; if (grew) this.#drawVitals(); }, failed: (error) => this.#failed(error) });
     void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
   }
 
@@ -343,6 +410,7 @@ class RunPage {
     if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select")) return;
     if (event.key === "r" || event.key === "R") this.reset();
     if (event.key === "f" || event.key === "F") this.follow();
+    if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
   }
 }
 

@@ -1,16 +1,18 @@
 /** Tabs below the charts: config, facts, attempts and writers, audit, events, notes. */
 
 import { el, refill } from "../lib/dom.js";
-import { flatten, valueText } from "../lib/flatten.js";
-import { clock as clockTime, int, moment, num } from "../lib/format.js";
+import { flatten } from "../lib/flatten.js";
+import { int, moment, num } from "../lib/format.js";
 import { number } from "../lib/exact.js";
 import { auditList } from "./auditlist.js";
-
-/** Events listed; the newest. */
-const MOST_EVENTS = 200;
+import { prose } from "./markdown.js";
+import { EventLog } from "./eventlog.js";
 
 export class Details {
-  constructor() {
+  /** @param {(step: number) => void} go moves the charts to a step */
+  constructor(go) {
+    this.log = new EventLog(go);
+    this.key = "";
     this.tabs = [tab("Config"), tab("Facts"), tab("Series"), tab("Attempts"), tab("Audit"), tab("Events"), tab("Notes")];
     const list = el("div", { role: "tablist", "aria-label": "Details" }, ...this.tabs.map((each) => each.button));
     this.node = el("section.card.tabs", { "aria-label": "Details" }, list, ...this.tabs.map((each) => each.panel));
@@ -42,13 +44,17 @@ export class Details {
   /** @param {RunDetail} run @param {RunEvent[]} events */
   show(run, events) {
     const [config, facts, series, attempts, audit, told, notes] = this.tabs.map((each) => each.panel);
+    const key = JSON.stringify([run.config, run.facts, run.series, run.attempts_list, run.writers, run.notes, events.length]);
+    if (key === this.key) return;
+    this.key = key;
     refill(config, pairs(run.config, "No config was given: tocsin.watch(..., config={...}) records it."));
     refill(facts, pairs(run.facts, "The trainer has not said hello yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
     refill(audit, auditList(events));
-    refill(told, eventTable(events));
-    refill(notes, run.notes ? el("p.soft.prose", {}, run.notes) : el("p.muted", {}, "No notes: tocsin.watch(..., notes=\"…\") keeps them with the run."));
+    if (told.firstChild !== this.log.node) refill(told, this.log.node);
+    this.log.show(events);
+    refill(notes, run.notes ? prose(run.notes) : el("p.muted", {}, "No notes: tocsin.watch(..., notes=\"…\") keeps them with the run."));
   }
 }
 
@@ -72,7 +78,7 @@ function pairs(value, empty) {
 function table(heads, rows, right, empty) {
   if (!rows.length) return el("p.muted", {}, empty);
   const style = (/** @type {number} */ i) => ({ class: right.includes(i) ? "n" : "" });
-  return el("div.scroll", { tabindex: "0" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", { scope: "col", ...style(i) }, head)))),
+  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": heads.join(", ") }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", { scope: "col", ...style(i) }, head)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, i) => el("td", style(i), cell)))))));
 }
 
@@ -87,7 +93,3 @@ const attemptTable = (run) => table(["Attempt", "Began", "First step", "Last ste
 /** @param {RunDetail} run */
 const writerTable = (run) => el("div.then", {}, el("h3", {}, "Writers"), table(["Attempt", "Rank", "Host", "Process", "Records", "Events", "Connected"],
   run.writers.map((each) => [int(each.attempt), int(each.rank), each.host ?? "–", each.pid === null ? "–" : String(each.pid), int(each.records), int(each.events), each.connected ? "yes" : "no"]), [0, 1, 4, 5], "No process has written yet."));
-
-/** @param {RunEvent[]} events */
-const eventTable = (events) => table(["Step", "Time", "Event", "What"],
-  [...events].reverse().slice(0, MOST_EVENTS).map((each) => [int(each.step), el("span", { title: moment(each.time_ms) }, clockTime(each.time_ms)), each.kind, el("span.prose", {}, flatten(each.data).map(([key, text]) => `${key} ${text}`).join(" · ") || valueText(null))]), [0], "No event yet.");

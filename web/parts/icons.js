@@ -25,6 +25,12 @@ const SHAPES = {
   dark: "M13 9.6A5.6 5.6 0 0 1 6.4 3 5.6 5.6 0 1 0 13 9.6z",
   system: "M2 3h12v8H2zM5.5 14h5M8 11v3",
   fleet: "M2 3.5h12M2 8h12M2 12.5h12",
+  more: "M3 8h.01M8 8h.01M13 8h.01",
+  pin: "M5.5 2h5M6.2 2.2v4.3L4 9.5h8L9.8 6.5V2.2M8 9.5V14",
+  compare: "M2 12.5 6 6l3.5 4L14 3M2 8.5l4 3.5 3.5-6L14 12",
+  grip: "M6 4h.01M10 4h.01M6 8h.01M10 8h.01M6 12h.01M10 12h.01",
+  box: "M2 3h12v3H2zM3 6v7h10V6M6.3 9h3.4",
+  eye: "M1.5 8C4 4 12 4 14.5 8 12 12 4 12 1.5 8zM8 6.4a1.6 1.6 0 1 1 0 3.2 1.6 1.6 0 0 1 0-3.2z",
   bell: "M2 12.2c3 0 2.8-9 6-9s3 9 6 9zM8 14.2h.01",
 };
 const FILLED = new Set(["critical", "warning"]);

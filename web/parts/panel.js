@@ -1,6 +1,8 @@
 /** The frame of a chart: title, how it is drawn, exact value at the right, plot below. The frame is there before the data. */
 
+import { at } from "../lib/buckets.js";
 import { el, say } from "../lib/dom.js";
+import { num } from "../lib/format.js";
 import { countMarks } from "../lib/marks.js";
 import { NOTHING } from "../lib/readout.js";
 import { reading } from "../lib/series.js";
@@ -12,7 +14,10 @@ import { reading } from "../lib/series.js";
  */
 
 export class Panel {
-  /** @param {PanelKind} kind @param {{ tag?: string, tall?: number }} [o] */
+  /** What was drawn last, for the smoothed value under the cross line. @type {import("../lib/picture.js").Picture | null} */
+  picture = null;
+
+  /** @param {PanelKind} kind @param {{ tag?: string, tall?: number, menu?: Node, grip?: Node }} [o] */
   constructor(kind, o = {}) {
     this.kind = kind;
     this.value = el("b", {}, "–");
@@ -22,18 +27,27 @@ export class Panel {
     this.note = el("span.micro.extra", {}, kind.note({ log: kind.drawing.axis !== "linear" && kind.drawing.axis !== "auto" }));
     this.plot = el("div.plot", { "--h": `${kind.height + (o.tall ?? 0)}px`, role: "img", "aria-label": `${kind.title} by step` });
     this.node = el(o.tag ?? "section.panel", { "aria-label": kind.title, "data-series": kind.name },
-      el("div.panelhead", {}, el("h3", {}, ...titleOf(kind.title)), this.note, this.faults, el("span.readout", {}, this.value, this.soft, this.bad)), this.plot);
+      el("div.panelhead", {}, o.grip ?? null, el("h3", { title: kind.title }, ...titleOf(kind.title)), this.note, this.faults, el("span.readout", {}, this.value, this.soft, this.bad), o.menu ?? null), this.plot);
     this.log = false;
   }
 
-  /** Writes the value at step `x`, or the newest. @param {Layer[]} layers @param {number | null} x */
-  tell(layers, x) {
+  /** Writes the value at step `x`, or the newest; where the line is smoothed also that, first. @param {Layer[]} layers @param {number | null} x @param {import("../lib/timeline.js").Timeline} [timeline] */
+  tell(layers, x, timeline) {
     const found = reading(layers, x);
     const read = found ? this.kind.read(found.layer, found.i) : NOTHING;
-    say(this.value, read.value);
-    say(this.soft, read.soft ? ` ${read.soft}` : "");
+    const smoothed = found && !/NaN|Inf/.test(read.value) ? this.#smoothed(timeline && x !== null ? timeline.toX(x) : x) : null;
+    say(this.value, smoothed === null ? read.value : num(smoothed));
+    say(this.soft, smoothed !== null ? ` raw ${read.soft || read.value}` : read.soft ? ` ${read.soft}` : "");
     say(this.bad, read.bad ? ` · ${read.bad}` : "");
     this.value.classList.toggle("is-critical", /NaN|Inf/.test(read.value));
+  }
+
+  /** @param {number | null} x @returns {number | null} null: nothing is smoothed */
+  #smoothed(x) {
+    const lines = this.picture?.lines ?? [], behind = lines.findIndex((line) => line.raw && !line.ink), line = behind < 0 ? undefined : lines[behind + 1];
+    if (!line || !line.x.length) return null;
+    const value = line.y[x === null ? line.x.length - 1 : Math.max(0, at(line.x, x))];
+    return Number.isFinite(value) ? value : null;
   }
 
   /** A vital sign that this run never reported keeps only its head. @param {boolean} absent */
@@ -44,6 +58,7 @@ export class Panel {
 
   /** Takes note of what was drawn: how, and what stands on the rails. @param {import("../lib/picture.js").Picture} picture */
   drew(picture) {
+    this.picture = picture;
     this.log = picture.plan.log;
     say(this.note, this.kind.note(picture.plan));
     const counts = countMarks(picture.marks);

@@ -50,6 +50,7 @@ interface Alert {
   summary: string; labels: Record<string, string>; diagnosis: Diagnosis | null;
 }
 interface RunEvent { id: number | string; kind: string; step: number | null; time_ms: number; attempt: number; rank: number; data: Record<string, unknown> }
+interface RecordRow { seq: number; attempt: number; rank: number; step: number; time_ms: number; values: Record<string, Wire> }
 interface Session { name: string; scope: string; ingest_url: string; version: string; plotly: string }
 interface RunDelta { type: "run"; id: number; cursor: number; row?: RunRow; series: Record<string, WireLayer[]>; events?: RunEvent[] }
 

@@ -13,5 +13,5 @@ interface PlotDiv extends HTMLElement {
 interface PlotlyStatic {
   react(div: HTMLElement, data: object[], layout: object, config: object): Promise<PlotDiv>;
   purge(div: HTMLElement): void;
-  toImage(div: HTMLElement, options: object): Promise<string>;
+  toImage(figure: HTMLElement | object, options: object): Promise<string>;
 }

@@ -1,0 +1,152 @@
+"""The run page's controls: the address holds them, files are exact, what came from outside is only text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_scripted"
+Train = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def scripted(shared_tower: Any, script: Callable[[str], str]) -> str:
+    """A run of two attempts: steps 0 to 39, then again from 20 to 59."""
+    for first in ("0", "20"):
+        with shared_tower.training(script("scripted"), "scripted", RUN, first, "40") as process:
+            assert process.wait(120) == 0
+    return RUN
+
+
+@pytest.fixture
+def tab(scripted: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
+    """The page of that run."""
+    tab = visit(shared_tower)
+    tab.open_run(scripted)
+    return tab
+
+
+def choose(tab: Any, series: str, item: str) -> None:
+    """Opens a chart's menu and takes one of its items."""
+    tab.page.locator(f'[data-series="{series}"] .menubutton').click()
+    tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
+
+
+LINES = """document.querySelector('[data-series=loss] .plot').data
+    .filter((each) => each.mode === 'lines' && !each.fill)"""
+VIOLATIONS = """() => {
+    globalThis.bad = [];
+    addEventListener('securitypolicyviolation', (event) => bad.push(event.blockedURI));
+}"""
+
+
+def lines(tab: Any) -> int:
+    """How many lines are drawn in the chart of the loss, envelopes and marks aside."""
+    return int(tab.page.evaluate(f"() => {LINES}.length"))
+
+
+def test_the_address_holds_what_was_chosen(tab: Any) -> None:
+    """X axis, smoothing and a log axis survive a reload, for they are in the address."""
+    tab.page.locator('[data-x="relative"]').click()
+    tab.page.get_by_label("Smoothing").fill("0.7")
+    choose(tab, "lr", "Log, powers of ten")
+    tab.page.wait_for_url("**axis=log%3Alr*")
+    tab.page.reload()
+    tab.page.locator('[data-series="lr"] .plot .xy').first.wait_for()
+    assert tab.page.locator('[data-x="relative"]').get_attribute("aria-pressed") == "true"
+    assert tab.page.get_by_label("Smoothing").input_value() == "0.7"
+    axis = "document.querySelector('[data-series=lr] .plot')._fullLayout.yaxis.type"
+    assert tab.page.evaluate(axis) == "log"
+
+
+def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
+    """With smoothing on, the raw line and the three faults are drawn as before."""
+    before = lines(tab)
+    tab.page.get_by_label("Smoothing").fill("0.8")
+    tab.page.wait_for_function(f"(n) => {LINES}.length > n", arg=before)
+    faults = tab.page.locator('[data-series="loss"] .faults').inner_text()
+    assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
+
+
+def test_an_older_attempt_is_a_layer_on_demand(tab: Any) -> None:
+    """Asking for attempt 1 draws what the restart replayed in full and in a colour of its own."""
+    tab.page.locator('[data-attempt="1"]').click()
+    tab.page.wait_for_url("**attempt=1*")
+    tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")
+
+
+def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
+    """The file of a chart has every record, NaN and both infinities by name."""
+    with tab.page.expect_download() as download:
+        choose(tab, "loss", "CSV, every record in the window")
+    download.value.save_as(tmp_path / "loss.csv")
+    rows = [line.split(",") for line in (tmp_path / "loss.csv").read_text("utf-8").splitlines()]
+    at, step = rows[0].index("loss"), rows[0].index("step")
+    told = [(int(row[step]), row[at]) for row in rows[1:] if row[at]]
+    found = dict(told)
+    assert len(told) == 80
+    assert [found[n] for n in (7, 8, 9)] == ["nan", "inf", "-inf"]
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
+def test_a_panel_becomes_a_picture_under_the_policy(
+    kind: str, begins: bytes, tab: Any, tmp_path: Path
+) -> None:
+    """PNG and SVG are made in the browser under the page's Content-Security-Policy."""
+    tab.page.evaluate(VIOLATIONS)
+    with tab.page.expect_download() as download:
+        choose(tab, "loss", kind)
+    download.value.save_as(tmp_path / "picture")
+    assert (tmp_path / "picture").read_bytes().startswith(begins)
+    assert tab.page.evaluate("() => bad") == []
+
+
+def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
+    """A regular expression filters, a pin puts a series on top, arrow keys change the order."""
+    tab.page.get_by_label("Filter series").fill("^act/")
+    section = tab.page.locator('[data-section="act"] [data-series]')
+    tab.page.wait_for_function("() => document.querySelectorAll('.sections [data-series]').length === 2")
+    section.first.locator(".grip").focus()
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.wait_for_url("**order=*")
+    assert section.first.get_attribute("data-series") == "act/mlp"
+    choose(tab, "act/attn", "Pin to the top")
+    pinned = tab.page.locator('[data-section="pinned"] [data-series]')
+    pinned.wait_for()
+    assert pinned.get_attribute("data-series") == "act/attn"
+
+
+def test_a_panel_fills_the_window_until_escape(tab: Any) -> None:
+    """Full window and back by keyboard."""
+    choose(tab, "loss", "Full window")
+    tab.page.wait_for_url("**full=loss*")
+    height = "() => document.querySelector('[data-series=loss] .plot').clientHeight"
+    tab.page.wait_for_function(f"() => ({height})() > 900")
+    tab.page.keyboard.press("Escape")
+    tab.page.wait_for_function(f"() => ({height})() < 400")
+    assert "full=" not in tab.page.url
+
+
+def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
+    """Markup in notes, tags, config, events and series is shown letter by letter; no link runs a script."""
+    tab.page.locator('[data-series="<img src=x onerror=alert(1)>"]').wait_for()
+    for name in ("Notes", "Events", "Config"):
+        tab.page.get_by_role("tab", name=name).click()
+    assert tab.page.locator("main img, main i:text('tag'), main script").count() == 0
+    assert tab.page.locator(".markdown strong").text_content() == "Baseline"
+    links = tab.page.locator(".markdown a").evaluate_all("(all) => all.map((each) => each.href)")
+    assert links == ["https://example.org/log"]
+
+
+def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
+    """The table holds every digit and the words of what is not finite."""
+    choose(tab, "loss", "Values as a table")
+    table = tab.page.get_by_role("dialog").locator("tbody")
+    table.get_by_text("NaN").wait_for()
+    assert {"+Inf", "−Inf"} <= set(table.locator("td").all_inner_texts())
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_role("dialog").wait_for(state="detached")

@@ -1,0 +1,44 @@
+/** How the other series are arranged: pinned ones first, then a section a prefix, in the order that a person dragged them into. */
+
+/** @typedef {{ key: string, title: string, names: string[] }} Section */
+
+/** What the hook measures of the machine and of itself comes after what the script logged. @param {string} key */
+const isMachine = (key) => key === "sys" || key === "hook";
+export const PINNED = "\u0000pinned";
+
+/** "act/attn_max" belongs to "act". @param {string} name */
+export const prefixOf = (name) => (name === "gpu_util" ? "sys" : name.includes("/") ? name.slice(0, name.indexOf("/")) : "");
+
+/** @param {string} text a regular expression, or where it is none, a part of a name @returns {{ test: (name: string) => boolean, wrong: boolean }} */
+export function nameFilter(text) {
+  try {
+    const pattern = new RegExp(text, "i");
+    return { test: (name) => pattern.test(name), wrong: false };
+  } catch {
+    const part = text.toLowerCase();
+    return { test: (name) => name.toLowerCase().includes(part), wrong: true };
+  }
+}
+
+/** @param {string[]} names @param {{ find: string, pins: string[], order: string[] }} view @returns {Section[]} none of them empty */
+export function sections(names, { find, pins, order }) {
+  const filter = nameFilter(find), shown = names.filter(filter.test), pinned = pins.filter((name) => shown.includes(name));
+  const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
+  const rest = keys.map((key) => ({ key, title: key || "General", names: arranged(shown.filter((name) => !pins.includes(name) && prefixOf(name) === key), order) }));
+  return pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }, ...rest] : rest;
+}
+
+/** Those of `order` first, in its order; the others by name. @param {string[]} names @param {string[]} order */
+function arranged(names, order) {
+  const place = new Map(order.map((name, i) => [name, i]));
+  return [...names].sort((a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || (a < b ? -1 : 1));
+}
+
+/** `name` put before place `to` of its section: the new `order` (or `pins`), which names no more of a section than has been moved. @param {Section} section @param {string} name @param {number} to @param {string[]} order @returns {string[]} */
+export function moved(section, name, to, order) {
+  const rest = section.names.filter((each) => each !== name), place = Math.min(rest.length, Math.max(0, to));
+  const now = [...rest.slice(0, place), name, ...rest.slice(place)];
+  const known = section.names.reduce((last, each, i) => (order.includes(each) ? i : last), -1);
+  const reach = section.key === PINNED ? now.length : Math.max(known, place, section.names.indexOf(name)) + 1;
+  return [...order.filter((each) => !section.names.includes(each)), ...now.slice(0, reach)];
+}
