@@ -12,6 +12,9 @@ from typing import Any
 
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SiblingFacts
+from tocsin_server.detect.layers import NAMES as LAYER_NAMES
+from tocsin_server.detect.layers import VECTORS as LAYER_VECTORS
+from tocsin_server.detect.layers import LayerBook
 
 CHECKPOINTS = 64
 NAMES = 256
@@ -89,6 +92,8 @@ class RunContext:
     """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
     siblings: SiblingFacts = field(default_factory=SiblingFacts)
     """What is known of similar runs."""
+    layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
+    """Gradient norms of single layers at the newest steps that were told of."""
 
     def is_component(self, suffix: str) -> bool:
         """Whether ``loss/<suffix>`` is a term of the loss, not the loss of an optimizer of that name."""
@@ -134,6 +139,8 @@ class RunContext:
             return self._with_metric(data)
         if kind == SIBLING_FACTS:
             return replace(self, siblings=SiblingFacts.from_plain(data))
+        if kind in (LAYER_NAMES, LAYER_VECTORS):
+            return replace(self, layers=self.layers.learn(kind, step, data))
         return self
 
     def _with_components(self, names: Any) -> RunContext:
@@ -173,7 +180,7 @@ class RunContext:
     def learned(self) -> dict[str, Any]:
         """What events may have added, as plain data for a snapshot."""
         learned = {name: getattr(self, name) for name in _LEARNED}
-        return {**learned, "siblings": self.siblings.plain()}
+        return {**learned, "siblings": self.siblings.plain(), "layers": self.layers.plain()}
 
     def relearn(self, learned: Mapping[str, Any]) -> RunContext:
         """The context with what a snapshot says events had added; what a hello says itself is newer."""
@@ -191,6 +198,7 @@ class RunContext:
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             siblings=SiblingFacts.from_plain(learned.get("siblings", {})),
+            layers=LayerBook.from_plain(learned.get("layers", {})),
         )
 
 

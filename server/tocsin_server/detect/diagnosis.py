@@ -13,6 +13,7 @@ from functools import lru_cache
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import Candidate, Cause
 from tocsin_server.detect.causes import CANDIDATES
+from tocsin_server.detect.layers import is_located, located, origin, origin_in
 from tocsin_server.detect.registry import rule_causes
 from tocsin_server.domain import Diagnosis, Evidence
 
@@ -26,11 +27,11 @@ def candidates() -> tuple[Candidate, ...]:
     return tuple(candidate for _, candidate in ranked)
 
 
-def explain(case: Case) -> Diagnosis:
-    """The diagnosis of an alert."""
+def explain(case: Case, told: Diagnosis | None = None) -> Diagnosis:
+    """The diagnosis of an alert; ``told`` is what was said of this episode before."""
     found = [cause for cause in (candidate(case) for candidate in candidates()) if cause is not None]
     cause = found[0] if found else UNKNOWN
-    return Diagnosis(
+    diagnosis = Diagnosis(
         cause=cause.text,
         evidence=_evidence(case, cause),
         alternatives=_alternatives(cause, found[1:]),
@@ -38,6 +39,16 @@ def explain(case: Case) -> Diagnosis:
         disproof=cause.disproof,
         story=_story(case, cause),
     )
+    return with_layers(diagnosis, case, told)
+
+
+def with_layers(diagnosis: Diagnosis, case: Case, told: Diagnosis | None = None) -> Diagnosis:
+    """In which layer it began, where gradient norms of layers are known: said once, it stays."""
+    if is_located(diagnosis):
+        return diagnosis
+    if (begun := origin_in(told)) is None:
+        begun = origin(case.context.layers, case.rule, case.subject, case.onset)
+    return located(diagnosis, begun)
 
 
 def kept(told: Diagnosis, case: Case) -> Diagnosis:
@@ -49,11 +60,12 @@ def kept(told: Diagnosis, case: Case) -> Diagnosis:
     names = {item.name for item in own}
     unruled = {row for row in told.story if not row[2]}
     rows = unruled | {(verdict.onset_step, verdict.summary, rule) for rule, _, verdict in case.episode}
-    return replace(
+    renewed = replace(
         told,
         evidence=own + tuple(item for item in told.evidence if item.name not in names),
         story=tuple(sorted(rows, key=lambda item: (item[0], item[2], item[1]))),
     )
+    return with_layers(renewed, case)
 
 
 def _evidence(case: Case, cause: Cause) -> tuple[Evidence, ...]:

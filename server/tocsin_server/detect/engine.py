@@ -14,9 +14,10 @@ import msgspec
 
 from tocsin_server.detect.case import BASELINE, Case
 from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.diagnosis import explain, kept
+from tocsin_server.detect.diagnosis import explain, kept, with_layers
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SERVER
+from tocsin_server.detect.layers import VECTORS as LAYERS
 from tocsin_server.detect.ranks import RollCall
 from tocsin_server.detect.registry import catalogue, run_rules
 from tocsin_server.detect.rule import (
@@ -33,7 +34,7 @@ from tocsin_server.detect.rule import (
 from tocsin_server.detect.stream import SavedRule, SavedStream, Stream
 from tocsin_server.detect.subject import Subject, severity_of
 from tocsin_server.detect.view import WIDE, View, beside, layout, moment, split
-from tocsin_server.domain import AlertState, Finding, RecordBatch, RunEvent, Writer
+from tocsin_server.domain import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
 
@@ -133,6 +134,8 @@ class Engine:
         for rule in self._run_rules:
             rule.told(at, event)
         found = [finding for rule in self._run_rules for finding in self._hear_run(rule)]
+        if event.kind == LAYERS:
+            found += self._locate(event.time_ns)
         if event.kind == "finish":
             found += self._finish(event.writer)
             if event.data.get("run_ended"):
@@ -157,6 +160,18 @@ class Engine:
         for writer in self._writers.values():
             for stream in writer.streams.values():
                 stream.learn(context)
+
+    def _locate(self, time_ns: int) -> Iterator[Finding]:
+        """Norms of layers that came behind the alert they explain, as they do from a device."""
+        stream, number = self._latest()
+        for subject in list(self._subjects.values()):
+            verdict, told = subject.said, subject.told
+            if verdict is None or told is None or verdict.state != FIRING:
+                continue
+            subject.told = with_layers(told, self._case(stream, number, subject, verdict))
+            if subject.told is not told:
+                now = msgspec.structs.replace(verdict, time_ns=time_ns)
+                yield self._said(subject, now, subject.told)
 
     def _finish(self, writer: Writer) -> list[Finding]:
         """A writer has ended: its last records, too few for a block, are judged as well."""
@@ -358,7 +373,15 @@ class Engine:
         return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
 
     def _finding(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Finding:
-        case = Case(
+        case = self._case(stream, number, subject, verdict)
+        diagnosis = explain(case, subject.told)
+        if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
+            diagnosis = kept(subject.told, case)
+        subject.told = None if verdict.state == RESOLVED else diagnosis
+        return self._said(subject, verdict, diagnosis)
+
+    def _case(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Case:
+        return Case(
             rule=subject.rule,
             subject=subject.name,
             verdict=verdict,
@@ -367,10 +390,9 @@ class Engine:
             upto=number,
             context=self.context,
         )
-        diagnosis = explain(case)
-        if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
-            diagnosis = kept(subject.told, case)
-        subject.told = None if verdict.state == RESOLVED else diagnosis
+
+    @staticmethod
+    def _said(subject: Subject, verdict: Verdict, diagnosis: Diagnosis) -> Finding:
         return Finding(
             rule=subject.rule,
             severity=severity_of(verdict),
