@@ -1,0 +1,92 @@
+"""Parameters: frozen, missing, idle, tied, and the modules they are in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tests.hook.audit.audited import audited, found, net, train, unseen
+from tests.hook.captured import watched
+
+
+def test_an_eps_in_a_module_of_the_script() -> None:
+    """torch's own LayerNorm computes in float32, so its 1e-5 is no finding, nor would 1e-8 be."""
+
+    class RMSNorm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.eps = 1e-8
+            self.weight = nn.Parameter(torch.ones(6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.weight
+
+    model = nn.Sequential(nn.LayerNorm(6, eps=1e-8), RMSNorm(), nn.Linear(6, 1)).half()
+    outbox = audited(model, lambda: model(torch.ones(4, 6, dtype=torch.float16)).mean())
+    subjects = [one["subject"] for one in found(outbox, "eps-underflow")]
+    assert subjects == ["eps of opt1 (AdamW)", "1 (RMSNorm.eps)"]
+
+
+def test_frozen_missing_and_idle_parameters_are_told_apart() -> None:
+    """Frozen by a flag, given to no optimizer, reached by no backward."""
+    model = nn.ModuleDict({name: nn.Linear(6, 1) for name in ("used", "frozen", "missing", "idle")})
+    model["frozen"].requires_grad_(False)
+    given = [*model["used"].parameters(), *model["idle"].parameters(), *model["frozen"].parameters()]
+    optimizer = torch.optim.SGD(given, lr=0.1)
+    with watched(model=model) as (_, outbox):
+        train(
+            model,
+            lambda: (model["used"](torch.ones(2, 6)) + model["missing"](torch.ones(2, 6))).mean(),
+            optimizer,
+            10,
+        )
+    assert [one["subject"] for one in found(outbox, "frozen-parameters")] == ["frozen.weight, frozen.bias"]
+    assert [one["subject"] for one in found(outbox, "missing-parameters")] == ["missing.weight, missing.bias"]
+    for stage, severity in (("first-step", "info"), ("step-10", "warning")):
+        (idle,) = found(outbox, "parameters-without-gradient", stage)
+        assert (idle["subject"], idle["severity"]) == ("idle.weight, idle.bias", severity)
+
+
+def test_a_parameter_used_from_the_second_step_on_is_no_warning() -> None:
+    """The tenth step looks again."""
+    model, step = nn.ModuleDict({"a": nn.Linear(6, 1), "late": nn.Linear(6, 1)}), iter(range(99))
+
+    def forward() -> Tensor:
+        out: Tensor = model["a"](torch.ones(2, 6))
+        return (out if next(step) < 1 else out + model["late"](torch.ones(2, 6))).mean()
+
+    outbox = audited(model, forward, steps=10)
+    assert len(found(outbox, "parameters-without-gradient")) == 1
+    assert found(outbox, "parameters-without-gradient", "step-10") == []
+
+
+def test_tied_weights_and_weights_registered_twice() -> None:
+    """One Parameter with two names is usual; two Parameters on one memory are updated twice."""
+    tied = nn.Sequential(nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False))
+    tied[1].weight = tied[0].weight
+    (finding,) = found(audited(tied), "shared-weights")
+    assert (finding["severity"], finding["subject"]) == ("info", "0.weight = 1.weight")
+    twins = nn.Sequential(nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False))
+    twins[1].weight = nn.Parameter(twins.get_parameter("0.weight").data)
+    (finding,) = found(audited(twins), "shared-weights")
+    assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
+
+
+def test_the_model_is_found_where_none_is_given() -> None:
+    """It is the outermost module that owns what the optimizer steps."""
+    inner = net()
+    model = nn.Sequential(inner)
+    extra = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(inner[0].parameters(), lr=0.1)
+    with watched() as (_, outbox):
+        train(model, lambda: model(torch.ones(4, 6)).mean(), optimizer)
+    assert [one["subject"] for one in found(outbox, "missing-parameters")] == ["0.2.weight, 0.2.bias"]
+    assert extra.weight.requires_grad
+
+
+def test_without_a_model_missing_parameters_are_not_auditable() -> None:
+    """A parameter that belongs to no module: said, not passed over."""
+    alone = nn.Parameter(torch.ones(3))
+    with watched() as (_, outbox):
+        train(nn.Identity(), lambda: alone.mean(), torch.optim.SGD([alone], lr=0.1))
+    assert "no model is known" in unseen(outbox)

@@ -1,0 +1,101 @@
+"""The audit as a whole: when it is made, and that it harms nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.hook.audit.audited import audited, found, mean_of, net, train, unseen
+from tests.hook.captured import watched
+from tests.hook.test_staging import NoSync
+from tocsin.audit import CHECKS
+
+
+def test_a_sound_training_has_no_finding() -> None:
+    """One event at the first step, one at the tenth; nothing to say and everything seen."""
+    outbox = audited(net(), steps=12)
+    events = outbox.events("audit")
+    assert [(event["stage"], event["step"]) for event in events] == [("first-step", 0), ("step-10", 9)]
+    assert [(event["findings"], event["not_auditable"]) for event in events] == [([], [])] * 2
+    assert set(events[0]["checks"]) <= set(CHECKS)
+
+
+def test_a_failing_check_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on."""
+    monkeypatch.setattr("tocsin.audit.optimizers.check_rates", lambda *given: 1 / 0)
+    outbox = audited(net(), lambda: torch.ones(1, requires_grad=True).nan_to_num().sum())
+    assert "learning rates: ZeroDivisionError" in unseen(outbox)
+    assert len(found(outbox, "masked-values")) == 1
+
+
+def test_weights_are_bit_identical_and_nothing_is_kept() -> None:
+    """With and without the audit; and neither model nor graph lives on because of it."""
+
+    def trained(inside: bool) -> list[Tensor]:
+        torch.manual_seed(3)
+        model = net()
+        if inside:
+            audited(model, steps=12)
+        else:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+            train(model, lambda: model(torch.ones(4, 6)).mean(), optimizer, 12)
+        return [param.detach().clone() for param in model.parameters()]
+
+    assert all(torch.equal(one, two) for one, two in zip(trained(True), trained(False), strict=True))
+    model = net()
+    ref, grad_fns = weakref.ref(model), []
+    with watched():
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = model(torch.ones(4, 6)).mean()
+        grad_fns.append(weakref.ref(loss))
+        loss.backward()
+        optimizer.step()
+        del model, optimizer, loss
+        gc.collect()
+        assert (ref(), grad_fns[0]()) == (None, None)
+
+
+def test_a_compiled_step_has_no_more_graph_breaks() -> None:
+    """Counted by dynamo, of a model compiled with and without a watch."""
+    counts = []
+    for watching in (False, True):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        model = net()
+        compiled = torch.compile(model, backend="aot_eager")
+        if watching:
+            audited(model, mean_of(compiled), steps=3)
+        else:
+            train(model, mean_of(compiled), torch.optim.AdamW(model.parameters()), 3)
+        counts.append(sum(torch._dynamo.utils.counters["graph_break"].values()))
+    assert counts[0] == counts[1]
+
+
+def test_the_audit_waits_for_no_device() -> None:
+    """Graph, parameters, optimizer and scaler on a device that has no values: nothing asks for one."""
+    with FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
+        model = nn.Linear(
+            6, 1, dtype=torch.float16
+        )  # fake, but not on CUDA: a build without it makes no graph there
+        params = [nn.Parameter(torch.empty(3, device="cuda"), requires_grad=False) for _ in range(2)]
+        optimizer = torch.optim.Adam([*model.parameters(), *params], lr=1e-3)
+        optimizer.param_groups[0]["lr"] = torch.empty((), device="cuda")
+        with watched(model=model) as (run, outbox):
+            loss = torch.nan_to_num(model(torch.empty(4, 6, dtype=torch.float16))).pow(2).sum()
+            ledger = run._ledger
+            ledger.primary = ledger.stepper(optimizer)
+            ledger.name_of(ledger.primary)
+            ledger.inspect(loss, False)
+            for number in (1, 10):
+                for call in ledger.appointments.keep(number):
+                    call()
+    assert [one["subject"] for one in found(outbox, "fp16-unsafe")] == [
+        "Pow x 1 (float16), Sum x 1 (float16)"
+    ]
+    assert "learning rate of opt1 (Adam): it is a tensor" in unseen(outbox)
+    assert [event["stage"] for event in outbox.events("audit")] == ["first-step", "step-10"]
