@@ -16,7 +16,9 @@ from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.api import (
     alerts,
+    archive,
     backtest,
+    configs,
     deletion,
     description,
     events,
@@ -65,6 +67,8 @@ RESOURCES = (
     session,
     health,
     deletion,
+    archive,
+    configs,
 )
 GZIP_LEVEL = 4
 REFRESH_S = 1.0
