@@ -1,0 +1,71 @@
+"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN RUNS``. One in nine has a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import sys
+import time
+
+from websockets.asyncio.client import connect
+
+from tocsin import protocol
+
+AT_ONCE = 24
+STEPS = 80
+PROJECTS = ("deblur", "speech", "nmt", "imagenet")
+
+
+def hello(number: int, token: str) -> protocol.Hello:
+    """The first message of run ``number``."""
+    writer = protocol.WriterId("first", 0, "boot", 1000 + number, 1)
+    told = {"name": f"run-{number:04}", "run": f"c_{number:04}", "project": PROJECTS[number % 4]}
+    config = {"lr": 10.0 ** -(2 + number % 4), "batch_size": 2 ** (3 + number % 5), "seed": number}
+    tags = ["fp16" if number % 2 else "bf16"]
+    rest = {
+        "planned_steps": 200,
+        "config": config,
+        "tags": tags,
+        "world_size": 1,
+        "host": f"node-{number % 32}",
+    }
+    return protocol.Hello(version=1, token=token, writer=writer, time_ns=time.time_ns(), **told, **rest)  # type: ignore[arg-type]
+
+
+def records(number: int, now_ns: int) -> protocol.Records:
+    """Eighty steps with the four vital signs; a spike and a NaN in some."""
+    chance = random.Random(number)
+    loss = [1 / (1 + step / 20) + chance.gauss(0, 0.02) for step in range(STEPS)]
+    if number % 9 == 0:
+        loss[50], loss[60] = 9.0, math.nan
+    columns = {"loss": loss, "grad_norm": [chance.uniform(0.5, 1.5) for _ in loss]}
+    columns |= {"scale": [65536.0] * STEPS, "lr": [1e-3] * STEPS, "skipped": [0.0] * STEPS}
+    packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in columns.items()}
+    steps, times = range(STEPS), [now_ns + step * 1_000_000 for step in range(STEPS)]
+    step_bytes, time_bytes = protocol.little_endian("q", steps), protocol.little_endian("q", times)
+    return protocol.Records(0, STEPS, step_bytes, time_bytes, packed)
+
+
+async def report(address: str, token: str, number: int, gate: asyncio.Semaphore) -> None:
+    """One run from its hello to its last acknowledgement; one in five goes on, for all the server knows."""
+    url = address.replace("http", "ws", 1) + protocol.PATH
+    async with gate, connect(url, compression=None) as socket:
+        await socket.send(protocol.encode(hello(number, token)))
+        await socket.send(protocol.encode(records(number, time.time_ns())))
+        if number % 5:
+            await socket.send(protocol.encode(protocol.Finish(0, time.time_ns(), records=STEPS)))
+        async for frame in socket:
+            message = protocol.decode_server(frame)  # type: ignore[arg-type]
+            if isinstance(message, protocol.Ack) and message.seq >= STEPS - 1:
+                return
+
+
+async def crowd(address: str, token: str, runs: int) -> None:
+    """All of them, a few at a time."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    await asyncio.gather(*(report(address, token, number, gate) for number in range(runs)))
+
+
+if __name__ == "__main__":
+    asyncio.run(crowd(sys.argv[1], sys.argv[2], int(sys.argv[3])))
