@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Alert, Diagnosis, Severity
-from tocsin_server.offline import VITAL, WARM_UP_RECORDS, Judged
+from tocsin_server.offline import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
 from tocsin_server.sparkline import extremes, is_logarithmic, nonfinite, sparkline
 from tocsin_server.sparks import Spark
 
@@ -80,6 +80,12 @@ def notes(judged: Judged) -> list[str]:
         found.append(
             f"Only {judged.training_records} training records: rules that compare with the run's own level "
             f"need about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
+        )
+    elif judged.training_records < FULL_RECORDS:
+        found.append(
+            f"Only {judged.training_records} training records, too few for all rules: the first "
+            f"{WARM_UP_RECORDS} were the baseline, in which a spike cannot be told, and whether the loss "
+            f"falls at all takes {FULL_RECORDS}."
         )
     if judged.unread:
         which = ", ".join(str(item.line) for item in judged.first_unread)

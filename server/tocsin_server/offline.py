@@ -24,6 +24,8 @@ STEP_NS = 1_000_000_000
 """Records of a file without times are taken to be a second apart: rules judge steps, not this."""
 WARM_UP_RECORDS = 50
 """Below so many training records the rules that need a baseline of the run's own have none."""
+FULL_RECORDS = 210
+"""With so many every rule of the loss has had its warm-up, ``not-learning`` too: below, silence says less."""
 ALERT_LIMIT = 1000
 """So many alerts of a file are kept, the first ones; all are counted."""
 SERIES_LIMIT = 64

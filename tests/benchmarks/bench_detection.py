@@ -4,6 +4,10 @@
 read and ``label.json``: ``label`` begins with UNSTABLE or the run is healthy; the first number in ``onset``
 is the step, unless it says "between". An unstable run is caught by an alarm at or after its onset; alarms
 of a published rule that are less than 50 records apart count as one, as an alert that goes on does.
+
+The lead is counted in steps from the first alarm at or after the onset to the ruin: the first loss that is
+not finite or above three times the best median of ten before. Each log is judged again
+with every tenth and every hundredth training record: the verdict stays, or the log is too short to say.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ import math
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -24,12 +30,17 @@ from tests.benchmarks.published import PUBLISHED
 from tocsin.importers import Item, LogRecord, open_log
 from tocsin_server.detect.context import RunContext
 from tocsin_server.domain import AlertState, Finding, Severity
-from tocsin_server.offline import Judge, Replay
+from tocsin_server.offline import FULL_RECORDS, Judge, Replay
 
 APART = 50
 """Records without an alarm that end one alarm of a published rule."""
 BESIDES = ("label.json", "PROVENANCE.txt", "normalized.jsonl")
+LOUD = (Severity.WARNING, Severity.CRITICAL)
 SERIES = ("loss", "grad_norm", "scale")
+THINNED = (10, 100)
+DIVERGED = 3.0
+"""Times the lowest median of ``SMOOTH`` losses."""
+SMOOTH = 10
 ALL = "**tocsin, all rules**"
 
 
@@ -53,6 +64,8 @@ class Case:
     alarms: list[Alarm] = field(default_factory=list)
     judged: set[str] = field(default_factory=set)
     """Published rules whose series the log has."""
+    ruin: int | None = None
+    """Step at which the loss diverged or stopped being finite, if it did."""
 
 
 def log_of(folder: Path) -> Path:
@@ -66,15 +79,66 @@ def read(folder: Path) -> Case:
     label = json.loads((folder / "label.json").read_text("utf-8"))
     case = Case(folder.name, str(label["label"]).startswith("UNSTABLE"))
     log = open_log(log_of(folder))
-    items = list(log.items())
-    records = [
-        item for item in items if isinstance(item, LogRecord) and item.values.keys() & {"loss", "grad_norm"}
-    ]
+    return judged(case, label, list(log.items()), log.planned_steps)
+
+
+def is_training(item: Item) -> bool:
+    """Whether an item is a record of training, not of an evaluation."""
+    return isinstance(item, LogRecord) and bool(item.values.keys() & {"loss", "grad_norm"})
+
+
+def thinned(items: Iterable[Item], every: int) -> list[Item]:
+    """Every so many training records; evaluations and all else stay."""
+    kept, seen = [], 0
+    for item in items:
+        seen += is_training(item)
+        if not is_training(item) or seen % every == 1:
+            kept.append(item)
+    return kept
+
+
+def judged(case: Case, label: dict[str, Any], items: list[Item], planned: int | None) -> Case:
+    """``case`` with the alarms of every rule over ``items``."""
+    records = [item for item in items if isinstance(item, LogRecord) and is_training(item)]
     case.steps = [record.step for record in records]
+    case.ruin = ruin_of(
+        [(record.step, record.values["loss"]) for record in records if "loss" in record.values]
+    )
     if case.unstable:
         case.onset = onset_of(case.steps, str(label.get("onset", "")))
-    case.alarms = [*ours(case, items, log.planned_steps), *theirs(case, records)]
+    case.alarms = [*ours(case, items, planned), *theirs(case, records)]
     return case
+
+
+def ruin_of(losses: Sequence[tuple[int, float]]) -> int | None:
+    """The step of the first loss that is not finite, or above ``DIVERGED`` times the best level above 0."""
+    last: deque[float] = deque(maxlen=SMOOTH)
+    best = math.inf
+    for step, loss in losses:
+        if not math.isfinite(loss) or (0 < best < math.inf and loss > DIVERGED * best):
+            return step
+        last.append(loss)
+        if len(last) == SMOOTH:
+            best = min(best, median(last))
+    return None
+
+
+def lead_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
+    """Steps from the first alarm at or after the onset to the ruin; negative where it came after it."""
+    delay = delay_of(case, rules, severities)
+    if delay is None or case.ruin is None:
+        return None
+    return case.ruin - case.steps[(case.onset or 0) + delay]
+
+
+def verdict_of(case: Case) -> str:
+    """What tocsin makes of a log: unstable, or nothing at warning or above, or too few records to say."""
+    own = {alarm.rule for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
+    onset = case.onset or 0
+    loud = [alarm for alarm in picked(case, own, LOUD) if alarm.at >= onset or not case.unstable]
+    if loud:
+        return "unstable"
+    return "too few records" if len(case.steps) < FULL_RECORDS else "nothing"
 
 
 def onset_of(steps: Sequence[int], told: str) -> int | None:
@@ -140,12 +204,13 @@ class Row:
     name: str
     caught: str
     delay: str
+    lead: str
     critical: str
     warning: str
     rate: str
 
     def __str__(self) -> str:
-        cells = (self.name, self.caught, self.delay, self.critical, self.warning, self.rate)
+        cells = (self.name, self.caught, self.delay, self.lead, self.critical, self.warning, self.rate)
         return f"| {' | '.join(cells)} |"
 
 
@@ -158,15 +223,20 @@ def row(name: str, cases: Sequence[Case], rules: set[str], severities: tuple[Sev
     loud = {level: [case for case in healthy if picked(case, rules, (level,))] for level in Severity}
     count = sum(len(picked(case, rules, severities)) for case in healthy)
     records = sum(len(case.steps) for case in healthy)
-    middle = f"{median(delays):g} ({min(delays)}-{max(delays)})" if delays else "-"
     return Row(
         name,
         f"{len(caught)}/{len(unstable)}",
-        middle,
+        spread(delays),
+        spread([lead for case in caught if (lead := lead_of(case, rules, severities)) is not None]),
         f"{len(loud[Severity.CRITICAL])}/{len(healthy)}",
         f"{len(loud[Severity.WARNING])}/{len(healthy)}",
         f"{1000 * count / records:.2f}" if records else "-",
     )
+
+
+def spread(values: Sequence[int]) -> str:
+    """Median, least and most."""
+    return f"{median(values):g} ({min(values)} to {max(values)})" if values else "-"
 
 
 def picked(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> list[Alarm]:
@@ -183,7 +253,7 @@ def delay_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> i
 
 def table(cases: Sequence[Case]) -> list[Row]:
     """All rules together, each that alarmed anywhere, then the published ones."""
-    loud, known = (Severity.WARNING, Severity.CRITICAL), {rule.name for rule in PUBLISHED}
+    loud, known = LOUD, {rule.name for rule in PUBLISHED}
     own = {alarm.rule for case in cases for alarm in case.alarms} - known
     rows = [row(ALL, cases, own, loud), row(f"{ALL}, critical only", cases, own, (Severity.CRITICAL,))]
     rows += [row(name, cases, {name}, loud) for name in sorted(own)]
@@ -203,9 +273,10 @@ def main() -> None:
     healthy = [case for case in cases if not case.unstable]
     print(f"{len(cases)} logs, {len(healthy)} healthy with {sum(len(c.steps) for c in healthy)} records\n")
     print(
-        "| rule | caught | delay in records | critical on healthy | warning on healthy | per 1000 records |"
+        "| rule | caught | delay in records | lead in steps | critical on healthy | warning on healthy "
+        "| per 1000 records |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     print("\n".join(map(str, table(cases))) + "\n")
     own = {alarm.rule for case in cases for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
     for case in cases:
@@ -213,6 +284,29 @@ def main() -> None:
         told = ", ".join(f"{alarm.rule} {alarm.severity.value} at record {alarm.at}" for alarm in alarms)
         kind = "unstable" if case.unstable else "healthy"
         print(f"{case.name}: {kind}, onset at record {case.onset}: {told or 'nothing'}")
+    print("\n| log | all records | " + " | ".join(f"1 of {every}" for every in THINNED) + " |")
+    print("|---|---|" + "---|" * len(THINNED))
+    for folder_of in sorted(Path(folder).glob("*/label.json")):
+        print(f"| {folder_of.parent.name} | {' | '.join(verdicts(folder_of.parent))} |")
+
+
+def verdicts(folder: Path) -> list[str]:
+    """The verdict of a log with all its records, and thinned."""
+    label = json.loads((folder / "label.json").read_text("utf-8"))
+    log = open_log(log_of(folder))
+    items = list(log.items())
+    return [
+        f"{verdict_of(case)} ({len(case.steps)})"
+        for every in (1, *THINNED)
+        for case in [
+            judged(
+                Case(folder.name, str(label["label"]).startswith("UNSTABLE")),
+                label,
+                thinned(items, every) if every > 1 else items,
+                log.planned_steps,
+            )
+        ]
+    ]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.benchmarks.bench_detection import Case, apart, delay_of, onset_of, read
+import pytest
+
+from tests.benchmarks.bench_detection import (
+    Case,
+    apart,
+    delay_of,
+    lead_of,
+    onset_of,
+    read,
+    ruin_of,
+    verdict_of,
+    verdicts,
+)
 from tocsin_server.domain import Severity
 
 
@@ -35,3 +47,39 @@ def test_a_log_that_diverges_is_caught_after_its_onset(tmp_path: Path) -> None:
     delay = delay_of(case, {"nonfinite-loss"}, (Severity.CRITICAL,))
     assert delay is not None
     assert delay <= 5
+    assert case.ruin == 100
+    assert lead_of(case, {"nonfinite-loss"}, (Severity.CRITICAL,)) == -delay
+
+
+def test_the_ruin_is_where_the_loss_diverges_or_is_lost() -> None:
+    """Three times the best level, or no number; a loss below 0 has no ratio; a noisy start is no level."""
+    calm = [(step, 1.0) for step in range(20)]
+    assert ruin_of([*calm, (20, 2.9), (21, 3.1)]) == 21
+    assert ruin_of([*calm, (20, float("nan"))]) == 20
+    assert ruin_of([(0, 9.0), (1, 30.0), *calm]) is None
+    assert ruin_of([(step, -1.0) for step in range(20)] + [(20, 50.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [("UNSTABLE: NaN", ["unstable"] * 3), ("healthy", ["nothing", "nothing", "too few records"])],
+)
+def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
+    tmp_path: Path, label: str, told: list[str]
+) -> None:
+    """Every tenth and hundredth record of a run that loses its numbers for good, and of a healthy one."""
+    (tmp_path / "label.json").write_text(json.dumps({"label": label, "onset": "step 4000"}))
+    bad = "nan" if label.startswith("UNSTABLE") else "0.4"
+    losses = [f"{0.4 + 2 / (1 + at / 300) + 0.01 * (at % 7)}" for at in range(4000)] + [bad] * 2000
+    if bad != "nan":
+        losses = losses[:4000]
+    (tmp_path / "log.csv").write_text(
+        "step,loss\n" + "".join(f"{at},{loss}\n" for at, loss in enumerate(losses))
+    )
+    assert [text.partition(" (")[0] for text in verdicts(tmp_path)] == told
+
+
+def test_silence_about_few_records_is_no_verdict() -> None:
+    """Below the longest warm-up nothing found means little."""
+    assert verdict_of(Case("a", True, steps=list(range(100)))) == "too few records"
+    assert verdict_of(Case("a", True, steps=list(range(1000)))) == "nothing"
