@@ -1,6 +1,6 @@
 """A digest of all that a run holds, the same for every format and every size of page. Pure.
 
-Every NaN counts as one: CSV and JSON lines have but one name for them.
+Every NaN counts as one: CSV and JSON lines have but one name for them (``nans`` keeps their bits).
 """
 
 from __future__ import annotations

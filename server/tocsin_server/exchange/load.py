@@ -31,6 +31,7 @@ from tocsin_server.exchange.bundle import (
 )
 from tocsin_server.exchange.digest import Digest
 from tocsin_server.exchange.flights import read_flights, write_flights
+from tocsin_server.exchange.nans import with_nans
 from tocsin_server.exchange.read import read_pages
 from tocsin_server.exchange.shapes import checked
 from tocsin_server.exchange.write import digest_of
@@ -169,7 +170,7 @@ class _Import:
 
     def _take_records(self) -> None:
         last = (-1, -1)
-        for page in read_pages(self._folder, self._manifest.format):
+        for page in with_nans(read_pages(self._folder, self._manifest.format), self._folder):
             last = self._in_order(page, last)
             self._digest.take_page(page)
             intakes = [Intake(self._run_id, batch=batch) for batch in batches(page, self._writers)]

@@ -7,6 +7,7 @@ events up to the last arrival, alerts and facts as they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from tocsin_server.exchange.bundle import (
 )
 from tocsin_server.exchange.digest import Digest
 from tocsin_server.exchange.flights import flight_items
+from tocsin_server.exchange.nans import NanWriter
 from tocsin_server.export import Format, bodies_of, every_page
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
@@ -49,12 +51,8 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     if dump is None:
         raise BundleError("run", "the id of a run", repr(run_id))
     folder.mkdir(parents=True, exist_ok=True)
-    digest = Digest()
-    reader = StoreReader(database)
-    pages = (digest.take_page(page) for page in pages_of(reader, dump))
-    with records_file(folder, form).open("wb") as file:
-        for body in bodies_of(pages, form, dump.series):
-            file.write(body)
+    digest, reader = Digest(), StoreReader(database)
+    _write_records(folder, form, dump, pages_of(reader, dump), digest)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
     _write_lines(folder / FLIGHTS, flights)
@@ -70,6 +68,22 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     )
     write_manifest(folder, manifest)
     return manifest
+
+
+def _write_records(
+    folder: Path, form: Format, dump: Dump, pages: Iterator[RecordPage], digest: Digest
+) -> None:
+    nans = NanWriter(folder)
+
+    def taken() -> Iterator[RecordPage]:
+        for page in pages:
+            if form is not Format.PARQUET:
+                nans.take(page, digest.records)
+            yield digest.take_page(page)
+
+    with records_file(folder, form).open("wb") as file, closing(nans):
+        for body in bodies_of(taken(), form, dump.series):
+            file.write(body)
 
 
 def digest_of(database: Database, dump: Dump) -> Digest:
