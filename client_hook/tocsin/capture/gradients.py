@@ -16,8 +16,21 @@ from .staging import read
 from .stepper import Stepper
 
 _is_compiling = torch.compiler.is_compiling
-_caught: list[Any] = [None, None, None]
-"""The total norm that torch computed last, the vector of norms it was made of; the newest vector."""
+
+
+class _Caught:
+    """The total norm that torch computed last, and the vector of norms it was made of."""
+
+    __slots__ = ("newest", "total", "vector")
+
+    def __init__(self) -> None:
+        self.newest: Any = None
+        """What the norm was taken of last, while torch computes a total norm."""
+        self.total: Any = None
+        self.vector: Any = None
+
+
+_caught = _Caught()
 
 
 class Norms(NamedTuple):
@@ -42,7 +55,7 @@ def install() -> None:
 
 
 def _install_total_norm() -> None:
-    patching.undo_later(lambda: _caught.__setitem__(slice(None), [None, None, None]))
+    patching.undo_later(_caught.__init__)  # type: ignore[misc]
     inner = clip_grad._get_total_norm
     patching.replace(clip_grad, "_get_total_norm", _watch_total_norm)
     if getattr(torch.nn.utils, "get_total_norm", None) is inner:
@@ -53,42 +66,36 @@ def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps the vector that torch makes on the way to a total 2-norm: the norms of all gradients.
 
     Its last operation, the norm of that vector, is listened to while it runs; nothing is computed for it.
+    Where somebody else has put a function of his own there, or another thread is at it, it is left alone.
     """
+    linalg = torch.linalg
+    plain = linalg.vector_norm
+
+    def vector_norm(x: Any, *more: Any, **named: Any) -> Any:
+        _caught.newest = x
+        return plain(x, *more, **named)
 
     @functools.wraps(original)
     def get_total_norm(tensors: Any, norm_type: Any = 2.0, *args: Any, **kwargs: Any) -> Any:
-        linalg = torch.linalg
-        plain = linalg.vector_norm
-        if not patching.attached or _is_compiling() or norm_type != 2 or not _is_plain(plain):
+        if _is_compiling() or not patching.attached or norm_type != 2 or linalg.vector_norm is not plain:
             return original(tensors, norm_type, *args, **kwargs)
-
-        def vector_norm(x: Any, *more: Any, **named: Any) -> Any:
-            _caught[2] = x
-            return plain(x, *more, **named)
-
-        vector_norm._tocsin = True  # type: ignore[attr-defined]
         linalg.vector_norm = vector_norm
         try:
             total = original(tensors, norm_type, *args, **kwargs)
         finally:
             linalg.vector_norm = plain
-        _caught[:] = (total, _caught[2], None)
+        _caught.total, _caught.vector, _caught.newest = total, _caught.newest, None
         return total
 
     return get_total_norm
 
 
-def _is_plain(function: Any) -> bool:
-    """Not while another thread is at it: what it put there would be left behind."""
-    return not hasattr(function, "_tocsin")
-
-
 def _vector_of(total_norm: Any) -> Any:
     """The vector behind this total norm, where torch made both."""
-    total, vector, _ = _caught
-    if total is not total_norm or vector is None or vector.ndim != 1:
+    vector = _caught.vector
+    if vector is None or _caught.total is not total_norm or vector.ndim != 1:
         return None
-    return getattr(vector, "_local_tensor", vector)
+    return vector if type(vector) is Tensor else getattr(vector, "_local_tensor", vector)
 
 
 def _install_public() -> None:
@@ -108,7 +115,7 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
         parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
     ) -> Any:
         if patching.attached and not _is_compiling():
-            if not isinstance(parameters, (Tensor, list)):
+            if type(parameters) is not list and not isinstance(parameters, Tensor):
                 parameters = list(parameters)  # an iterator can be gone through once only
             try:
                 _clipped(parameters, max_norm, total_norm)

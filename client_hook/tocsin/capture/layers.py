@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from math import isfinite
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -45,7 +46,7 @@ BEFORE = 8
 """Of the kept vectors so many go ahead of one in trouble."""
 
 
-class Vector(NamedTuple):
+class Vector(msgspec.Struct, gc=False):
     """Norms in the order of ``table``, on their device, with the scale that is still in them, or None."""
 
     table: Table
@@ -106,7 +107,12 @@ class Layers:
 
     def seen(self, stepper: Stepper, params: list[Any], norms: Tensor, scale: Any, source: str) -> None:
         """``norms``: of the gradients of those of ``params`` that have one, of the coming record."""
-        table = self._table(stepper, params, norms.numel(), source)
+        count = norms.numel()
+        latest = _state(stepper).latest
+        if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
+            stepper.vector = Vector(latest[1], norms, scale, source)
+            return
+        table = self._table(stepper, params, count, source)
         if table is not None:
             stepper.vector = Vector(table, norms, scale, source)
 
@@ -124,7 +130,7 @@ class Layers:
         if self._staged:
             self._poll()
         norm = stepper.norm
-        if type(skipped) is not float or (norm is not None and type(norm) is not float):
+        if type(skipped) is not float or (type(norm) is not float and norm is not None):
             self._await(stepper)
         else:
             loss = stepper.losses[-1].value if stepper.losses else 0.0
@@ -133,7 +139,9 @@ class Layers:
                 self._trouble(stepper, state, step, why, vector or self._measured(stepper))
                 return
             state.bad = False
-        if vector is not None and self._is_due(stepper, state):
+        if vector is None or (stepper.user_clips and stepper.number % EVERY != 1):
+            return
+        if self._is_due(state):
             state.told, state.sampled = state.told + 1, step
             self._send(stepper, step, vector, "sample")
 
@@ -188,9 +196,9 @@ class Layers:
         scale = None if stepper.unscaled else stepper.scale
         return None if table is None else Vector(table, made.norms, scale, made.source)
 
-    def _is_due(self, stepper: Stepper, state: State) -> bool:
+    def _is_due(self, state: State) -> bool:
         """An ordinary sample; ranks above 0 have the same to say."""
-        if self._rank or (stepper.user_clips and stepper.number % EVERY != 1):
+        if self._rank:
             return False
         now = self._clock()
         if state.told >= FIRST and now - self._ordinary_at < ORDINARY_S:
@@ -283,13 +291,10 @@ class Layers:
     # -- whose norm it is
 
     def _table(self, stepper: Stepper, params: list[Any], count: int, source: str) -> Table | None:
-        """Known by the ends of a list all of which has gradients; else by every member."""
+        """By its members; the ends of a list all of which has gradients are remembered (``latest``)."""
         state = _state(stepper)
-        ends = (id(params[0]), id(params[-1]), len(params), source) if len(params) == count else None
-        latest = state.latest
-        if ends is not None and latest is not None and latest[0] == ends:
-            return latest[1]
-        with_gradient = params if ends is not None else [one for one in params if one.grad is not None]
+        whole = len(params) == count
+        with_gradient = params if whole else [one for one in params if one.grad is not None]
         if len(with_gradient) != count or not count:
             return None
         if source == "clip":  # torch's order; our own is that of the parameters
@@ -300,8 +305,8 @@ class Layers:
             if len(state.tables) >= TABLES:
                 return None
             table = state.tables[ids] = Table(ids, len(state.tables))
-        if ends is not None:
-            state.latest = (ends, table)
+        if whole and count:
+            state.latest = ((id(params[0]), id(params[-1]), count, count, source), table)
         return table
 
 

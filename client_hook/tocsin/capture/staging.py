@@ -45,16 +45,20 @@ def read(value: Any) -> Any:
     Takes numbers and tensors of one element. Host tensors are read at once, never kept.
     """
     try:
+        if type(value) is Tensor and value.is_cpu:  # the common case first: this runs every step
+            return float(value.item())
         if isinstance(value, Tensor):
             return _read_tensor(value)
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    except RuntimeError:
+        if isinstance(value, Tensor) and value.numel() != 1:
+            return None
+        raise
 
 
 def _read_tensor(value: Tensor) -> Any:
-    if type(value) is Tensor and value.is_cpu:  # the common case first: this runs every step
-        return float(value.item()) if value.numel() == 1 else None
     local = getattr(value, "_local_tensor", None)
     if local is not None:
         value = local
