@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tests.hook.captured import KeptOutbox, watched
-from tests.hook.truth import LOOPS, Truth
+from tests.hook.loops import LOOPS
+from tests.hook.truth import Truth
 
 
 def _same(told: dict[str, float], true: dict[str, float]) -> None:

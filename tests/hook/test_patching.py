@@ -12,7 +12,10 @@ import torch
 from torch.nn.utils import clip_grad
 
 from tests.hook.captured import KeptOutbox, watch, watched
-from tests.hook.truth import LOOPS, Truth, plain, scaled_clip
+from tests.hook.loops import LOOPS
+from tests.hook.loops.scaled import scaled_clip
+from tests.hook.loops.single import plain
+from tests.hook.truth import Truth
 from tocsin import capture
 from tocsin.capture import gradients, ledger, loss, optimizer, patching, scaler
 from tocsin.capture.ledger import Ledger

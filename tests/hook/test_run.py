@@ -12,7 +12,8 @@ import torch
 
 import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch, watched
-from tests.hook.truth import Truth, plain
+from tests.hook.loops.single import plain
+from tests.hook.truth import Truth
 
 
 def _one_step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, middle: object = None) -> None:

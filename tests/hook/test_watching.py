@@ -12,7 +12,8 @@ import torch
 import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watched
 from tests.hook.ingest_server import IngestServer, wait_until
-from tests.hook.truth import Truth, scaled_clip
+from tests.hook.loops.scaled import scaled_clip
+from tests.hook.truth import Truth
 from tocsin.watching import Watch
 
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import staging
 from .appointments import Appointments
+from .inside import Gathered, close, depth
 from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_FOUND_INF,
@@ -36,6 +37,9 @@ LOSSES = 4096
 CLIP_CHANGES = 8
 """A clip threshold that changes more often is adaptive: its changes are no events any more."""
 NORM_EVERY = 16
+
+if TYPE_CHECKING:
+    from .layers import Layers
 
 Seen = list[tuple[Stepper, tuple[list[Any], list[int]]]]
 
@@ -59,16 +63,6 @@ class Reporter(Protocol):
     def trouble(self, where: str, error: Exception) -> None: ...
 
 
-class Layered(Protocol):
-    """Who keeps the gradient norms of single parameters: ``layers.Layers``."""
-
-    def seen(self, stepper: Stepper, params: list[Any], norms: Any, scale: Any, source: str) -> None: ...
-
-    def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None: ...
-
-    def named(self, names: Mapping[int, str]) -> None: ...
-
-
 class Ledger:
     """Optimizers of one run, its step count, and the making of records."""
 
@@ -84,6 +78,9 @@ class Ledger:
     ) -> None:
         self.reporter = reporter
         self.steppers: dict[int, Stepper] = {}
+        self.members: dict[int, Stepper] = {}
+        """Optimizers whose steps, made inside a backward, are part of another one's."""
+        self.gathered: Gathered = {}
         self.only: Stepper | None = None
         self.orphans: list[Loss] = []
         self.primary: Stepper | None = None
@@ -97,7 +94,7 @@ class Ledger:
         self.norm_every = _norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
-        self.layers: Layered | None = None
+        self.layers: Layers | None = None
         """Told of each record and of the vectors of norms before it."""
         self.inspect: Callable[[Any, bool], None] | None = None
         """Told the losses of the first backward, before it, and whether a scaler scaled them."""
@@ -113,7 +110,7 @@ class Ledger:
 
     def stepper(self, optimizer: Any) -> Stepper | None:
         """State of ``optimizer``; None where ``optimizers=`` names others only."""
-        known = self.steppers.get(id(optimizer))
+        known = self.steppers.get(id(optimizer)) or self.members.get(id(optimizer))
         if known is not None and known.ref() is optimizer:
             return known
         if self._only_given and id(optimizer) not in self._given:
@@ -131,11 +128,24 @@ class Ledger:
         self.only = steppers[0] if len(steppers) == 1 and steppers[0].probes else None
 
     def _forget(self, key: int) -> None:
-        gone = self.steppers.get(key)
-        if gone is not None and gone.ref() is None:
-            gone.probes, gone.params = (), frozenset()
-            del self.steppers[key]
+        for known in (self.steppers, self.members):
+            gone = known.get(key)
+            if gone is not None and gone.ref() is None:
+                gone.probes, gone.params = (), frozenset()
+                del known[key]
+                self._count()
+
+    def enlist(self, stepper: Stepper, lead: Stepper) -> int:
+        """One of those that step inside a backward under ``lead``; returns its place among them."""
+        if stepper is lead:
+            return -1
+        key = id(stepper.ref())
+        if self.members.get(key) is not stepper:
+            self.steppers.pop(key, None)
+            self.members[key] = stepper
             self._count()
+            stepper.place = len(self.members)
+        return stepper.place
 
     def scaler_name(self, scaler: Any) -> str:
         """Name of ``scaler`` as given, else ``scaler1``, ``scaler2`` in the order of first use."""
@@ -144,6 +154,16 @@ class Ledger:
             name = f"scaler{len(self._scaler_names) + 1}"
             self._scaler_names[id(scaler)] = name
         return name
+
+    def is_within_another(self, stepper: Stepper) -> bool:
+        """Whether a step of its parameters is under way already: ZeRO, Lookahead and the like wrap it.
+
+        What such an inner optimizer does is part of the outer one's step, no step of its own.
+        """
+        return any(
+            one.depth and one is not stepper and stepper.params <= one.params
+            for one in self.steppers.values()
+        )
 
     def name_of(self, stepper: Stepper) -> str:
         """Its name; the first call makes the first to step the primary, if none was wished for."""
@@ -205,6 +225,9 @@ class Ledger:
 
     def after_one(self, stepper: Stepper, marks: tuple[list[Any], list[int]], loss: Loss) -> None:
         """``after_backward`` for the one optimizer that there is."""
+        if self.gathered:
+            close(self, [loss])
+            return
         if not stepper.changed(marks):
             self.orphans.append(loss)
             del self.orphans[:-ORPHANS]
@@ -214,10 +237,14 @@ class Ledger:
         else:
             stepper.reached = True
             stepper.losses.append(loss)
+        stepper.weights = stepper.probes[0]._version
         self.coming = self.step + 1
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
         """Gives the losses to the optimizers whose gradients this backward changed."""
+        if self.gathered:
+            close(self, losses)
+            return
         reached = [stepper for stepper, marks in seen if stepper.changed(marks)]
         for stepper in reached:
             self._reach(stepper, losses)
@@ -231,6 +258,8 @@ class Ledger:
         if stepper.open and not stepper.depth:
             self.abandon(stepper)
         stepper.reached = True
+        if stepper.probes:
+            stepper.weights = stepper.probes[0]._version
         waiting = stepper.losses
         waiting.extend(losses)
         if len(waiting) > LOSSES:
@@ -238,9 +267,16 @@ class Ledger:
 
     def cleared(self, stepper: Stepper) -> None:
         """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
+        if id(stepper) in self.gathered:
+            return
         if stepper.depth or stepper.in_scaler:
             # A closure's own zero_grad: what counts is what comes after it.
             stepper.losses, stepper.norm, stepper.norm_from = [], None, ""
+        elif stepper.is_perturbed():
+            # SAM's first pass: its gradient moved the weights on purpose, and is dropped.
+            for one in self.steppers.values():
+                if not one.params.isdisjoint(stepper.params):
+                    one.reset()
         elif stepper.open or self._abandons(stepper):
             self.abandon(stepper)
         else:
@@ -284,14 +320,15 @@ class Ledger:
         every = self.norm_every
         if not every or stepper.user_clips or stepper.norm is not None:
             return False
-        number = self.step + 1 if stepper is self.primary or self.primary is None else stepper.number
-        return number % every == 0
+        leads = stepper is self.primary or self.primary is None or depth.inside
+        number = self.step + 1 if leads else stepper.number
+        return number % every == 0 and not (CUDA and capturing())
 
     def owner(self, params: Any) -> list[Stepper]:
         """The optimizers that own the first or the last of ``params`` (a list of parameters)."""
-        steppers = self.steppers.values()
+        steppers = [*self.steppers.values(), *self.members.values()]
         if len(steppers) == 1:
-            return list(steppers)
+            return steppers
         ends = {id(params[0]), id(params[-1])} if params else set()
         for stepper in steppers:
             stepper.look()
@@ -304,6 +341,12 @@ class Ledger:
 
         In one piece, because it runs cold after torch's own work: each call more is felt.
         """
+        if depth.inside and not stepper.losses:
+            self.gathered[id(stepper)] = (stepper, stepped, skipped)
+            return
+        if CUDA and capturing():
+            stepper.reset()  # what runs at capture runs once, and not when the graph is replayed
+            return
         now = monotonic_ns()
         reporter = self.reporter
         if not stepper.number:
@@ -335,7 +378,7 @@ class Ledger:
         if self.layers is not None and not self.quiet:
             self.layers.recorded(stepper, step, stepped, skipped)
         names = stepper.names.get((flags, stepper.lr_groups)) or self._new_names(stepper, flags)
-        if not self.quiet and not (CUDA and capturing()):
+        if not self.quiet:
             item = (step, now + reporter.offset_ns, names, *values, *stepper.lrs)
             if staging.device_seen and _on_device(item):
                 reporter.stage(item, None if type(stepper.scale) is float else stepper.scaler)

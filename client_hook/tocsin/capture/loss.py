@@ -16,24 +16,13 @@ from torch import Tensor
 
 from . import patching
 from .compiling import switch
+from .inside import depth as _depth
 from .ledger import Seen
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
 from .stepper import Loss, Stepper
 
 _is_compiling = torch.compiler.is_compiling
-
-
-class _Depth:
-    """Whether a backward is under way: reentrant checkpoints call backward inside it."""
-
-    __slots__ = ("inside",)
-
-    def __init__(self) -> None:
-        self.inside = False
-
-
-_depth = _Depth()
 
 
 def install() -> None:
@@ -113,10 +102,9 @@ def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
 
 
 def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
-    if not found:
-        return
     for ledger, marks in seen:
-        ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
+        if found or ledger.gathered:
+            ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
 
 
 def _loss(ledger: Any, value: Any, scaled: Scaled | None) -> Loss:

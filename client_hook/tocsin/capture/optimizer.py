@@ -18,7 +18,9 @@ from torch.optim.optimizer import (
 )
 
 from . import patching
+from .compiling import switch
 from .gradients import own_norm
+from .inside import depth
 from .staging import read
 from .stepper import Stepper
 
@@ -64,8 +66,11 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
     stepper.depth += 1
     if stepper.depth > 1:
         return
+    if ledger.only is None and ledger.is_within_another(stepper):
+        stepper.nested = True
+        return
     stepper.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-    if not stepper.number:
+    if not stepper.number and not (depth.inside and ledger.primary is not None):
         ledger.first_step(stepper, optimizer)
     if not stepper.in_scaler:
         stepper.read_rates(optimizer, read)
@@ -90,6 +95,10 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
         stepper.deferred = True
         return
     stepper.deferred = False
+    if stepper.nested:
+        stepper.nested = False
+        stepper.reset()
+        return
     if stepper.in_scaler:
         stepper.fired = True
         return
@@ -108,12 +117,15 @@ def _stepped(ledger: Any, stepper: Stepper) -> None:
 def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if patching.attached and not _is_compiling():
+        if not _is_compiling() and patching.attached:
+            compiler = switch(None)
             for ledger in patching.attached:
                 try:
                     _zeroed(ledger, self)
                 except Exception as error:
                     ledger.trouble("zero_grad", error)
+            if compiler is not None:
+                switch(compiler)
         return original(self, *args, **kwargs)
 
     return zero_grad
@@ -130,7 +142,8 @@ def _zeroed(ledger: Any, optimizer: Any) -> None:
 def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if patching.attached and not _is_compiling():
+        if not _is_compiling() and patching.attached:
+            compiler = switch(None)
             for ledger in patching.attached:
                 try:
                     first = next(iter(self.parameters()), None)
@@ -140,6 +153,8 @@ def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
                             _zeroed(ledger, optimizer)
                 except Exception as error:
                     ledger.trouble("zero_grad", error)
+            if compiler is not None:
+                switch(compiler)
         return original(self, *args, **kwargs)
 
     return zero_grad

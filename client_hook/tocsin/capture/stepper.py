@@ -48,6 +48,7 @@ class Stepper:
         "lrs",
         "name",
         "names",
+        "nested",
         "norm",
         "norm_from",
         "norm_scaled",
@@ -55,6 +56,7 @@ class Stepper:
         "open",
         "params",
         "params_in",
+        "place",
         "probes",
         "reached",
         "ref",
@@ -65,6 +67,7 @@ class Stepper:
         "unscaled",
         "user_clips",
         "vector",
+        "weights",
     )
 
     def __init__(self, ref: Any) -> None:
@@ -88,6 +91,12 @@ class Stepper:
         self.last_paused = 0
         self.depth = 0
         self.deferred = False
+        self.place = 0
+        """Among the members of a step inside a backward, from 1."""
+        self.nested = False
+        """Its step is under way inside that of an optimizer around it."""
+        self.weights = 0
+        """Version of the first probe at the newest backward."""
         self.in_scaler = False
         self.fired = False
         self.closure = False
@@ -145,6 +154,10 @@ class Stepper:
         """The probes' gradients and their versions, to see whether a backward changed them."""
         grads = [probe.grad for probe in self.probes]
         return grads, [0 if grad is None else grad._version for grad in grads]
+
+    def is_perturbed(self) -> bool:
+        """Whether the weights were written to since the newest backward, though nothing has stepped."""
+        return bool(self.losses and self.probes) and self.probes[0]._version != self.weights
 
     def changed(self, marks: tuple[list[Any], list[int]]) -> bool:
         """Whether any probe has another gradient since ``marks``, or the same one written to."""

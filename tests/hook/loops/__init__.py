@@ -1,0 +1,28 @@
+"""Training loops as scripts and frameworks write them, each measuring itself by hand.
+
+A module's public functions are its loops: each takes a ``Truth`` to note its steps in, and returns the
+model it has trained.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tests.hook.loops import scaled, several, single, wrapped
+from tests.hook.truth import Truth
+
+
+def _of(module: ModuleType) -> dict[str, Callable[[Truth], Any]]:
+    return {
+        name: loop
+        for name, loop in vars(module).items()
+        if inspect.isfunction(loop) and loop.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+
+LOOPS: dict[str, Callable[[Truth], Any]] = {
+    name: loop for module in (single, scaled, several, wrapped) for name, loop in _of(module).items()
+}

@@ -1,0 +1,281 @@
+"""Loops in which the step is called by something else: a hook, a wrapper, a closure, a compiled function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.utils.checkpoint import checkpoint
+
+from tests.hook.truth import EVERY, Truth, batches, half_loss, lrs, model, norm_of
+
+
+def in_backward(truth: Truth) -> nn.Module:
+    """An optimizer a parameter, stepped by its hook as soon as its gradient is whole."""
+    net = model()
+    optimizers = {param: torch.optim.AdamW([param], lr=0.01) for param in net.parameters()}
+    squares: list[float] = []
+
+    def step(param: Tensor) -> None:
+        squares.append(float(param.grad.double().pow(2).sum()) if param.grad is not None else 0.0)
+        optimizers[param].step()  # type: ignore[index]
+        optimizers[param].zero_grad()  # type: ignore[index]
+
+    for param in net.parameters():
+        param.register_post_accumulate_grad_hook(step)
+    for batch in batches(20):
+        squares.clear()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm = math.sqrt(sum(squares)) if truth.count % EVERY == 0 else None
+        truth.note(next(iter(optimizers.values())), [loss], norm=norm)
+    return net
+
+
+def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
+    """The same, with a clip of each gradient and another learning rate for each parameter."""
+    net = model()
+    params = list(net.parameters())
+    rates = {param: 0.01 / (k + 1) for k, param in enumerate(params)}
+    optimizers = {param: torch.optim.SGD([param], lr=rate) for param, rate in rates.items()}
+    norms: list[float] = []
+
+    def step(param: Tensor) -> None:
+        norms.append(float(clip_grad_norm_([param], 0.01)))
+        optimizers[param].step()  # type: ignore[index]
+        optimizers[param].zero_grad(set_to_none=False)  # type: ignore[index]
+
+    order: list[float] = []
+    for param in params:
+        param.register_post_accumulate_grad_hook(lambda param: order.append(rates[param]))
+        param.register_post_accumulate_grad_hook(step)
+    for batch in batches(20):
+        norms.clear()
+        order.clear()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        first = optimizers[params[0]]
+        truth.note(first, [loss], norm=math.hypot(*norms), rates=order)
+    return net
+
+
+def sharpness_aware(truth: Truth) -> nn.Module:
+    """SAM: the first pass moves the weights up its gradient and drops it, the second one is applied."""
+
+    class Sam(torch.optim.Optimizer):
+        def __init__(self, params: Any, rho: float, lr: float) -> None:
+            super().__init__(params, {"rho": rho, "lr": lr})
+            self.base = torch.optim.SGD(self.param_groups, lr=lr)
+            self.param_groups = self.base.param_groups
+
+        @torch.no_grad()
+        def first_step(self) -> None:
+            total = norm_of(self.param_groups[0]["params"])
+            for param in self.param_groups[0]["params"]:
+                self.state[param]["old"] = param.clone()
+                param.add_(param.grad * (0.05 / (total + 1e-12)))
+            self.zero_grad()
+
+        @torch.no_grad()
+        def second_step(self) -> None:
+            for param in self.param_groups[0]["params"]:
+                param.copy_(self.state[param]["old"])
+            self.base.step()
+            self.zero_grad()
+
+    net = model()
+    optimizer = Sam(net.parameters(), rho=0.05, lr=0.05)
+    for batch in batches(20):
+        net(batch).pow(2).mean().backward()
+        optimizer.first_step()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm = truth.sampled(net.parameters())
+        optimizer.second_step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
+
+
+def lookahead(truth: Truth) -> nn.Module:
+    """A wrapper steps another optimizer inside: that is one step, with the wrapper's learning rate."""
+
+    class Lookahead(torch.optim.Optimizer):
+        def __init__(self, inner: torch.optim.Optimizer) -> None:
+            super().__init__(inner.param_groups, inner.defaults)
+            self.inner, self.count = inner, 0
+            self.slow = [param.detach().clone() for param in self.param_groups[0]["params"]]
+
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            self.inner.step()
+            self.count += 1
+            if self.count % 5 == 0:
+                for slow, param in zip(self.slow, self.param_groups[0]["params"], strict=True):
+                    slow.lerp_(param, 0.5)
+                    param.copy_(slow)
+
+    net = model()
+    optimizer = Lookahead(torch.optim.Adam(net.parameters(), lr=0.01))
+    for batch in batches(20):
+        optimizer.zero_grad()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm = truth.sampled(net.parameters())
+        optimizer.step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
+
+
+def subclass_of_subclass(truth: Truth) -> nn.Module:
+    """An optimizer whose ``step`` calls ``super().step()`` twice removed."""
+
+    class Decayed(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    class Loud(Decayed):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    net = model()
+    optimizer = Loud(net.parameters(), lr=0.1)
+    for batch in batches(20):
+        optimizer.zero_grad()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm = truth.sampled(net.parameters())
+        optimizer.step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
+
+
+def closure_by_keyword(truth: Truth) -> nn.Module:
+    """As Lightning does it: forward, zero_grad and backward inside ``optimizer.step(closure=...)``."""
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    for batch in batches(20):
+        losses: list[Tensor] = []
+
+        def training_step(batch: Tensor = batch, losses: list[Tensor] = losses) -> Tensor:
+            loss = net(batch).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            losses.append(loss)
+            return loss
+
+        optimizer.step(closure=training_step)
+        norm = norm_of(net.parameters()) if truth.count % EVERY == 0 else None
+        truth.note(optimizer, losses, norm=norm)
+    return net
+
+
+def closure_with_clip_and_scaler(truth: Truth) -> nn.Module:
+    """As Lightning does it in float16: the closure first, then unscale, clip, ``scaler.step``, update."""
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=4)
+    for batch in batches(24, hot=(6, 7)):
+
+        def training_step(batch: Tensor = batch) -> Tensor:
+            loss = half_loss(net, batch)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            return loss
+
+        loss, scale = training_step(), scaler.get_scale()
+        scaler.unscale_(optimizer)
+        norm = norm_of(net.parameters())
+        clip_grad_norm_(net.parameters(), 1.0)
+        finite = math.isfinite(norm)
+        scaler.step(optimizer)
+        truth.note(
+            optimizer,
+            [loss],
+            norm=norm,
+            scale=scale,
+            stepped=finite,
+            skipped=not finite,
+            found_inf=float(not finite),
+        )
+        truth.updated(scaler)
+    assert any(row["skipped"] for row in truth.rows)
+    return net
+
+
+def wrapping_schedulers(truth: Truth) -> nn.Module:
+    """A chain of schedulers, each of which wraps ``optimizer.step`` to count its calls."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    warm = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=5)
+    fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 15)
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm, fall], [5])
+    for batch in batches(20):
+        optimizer.zero_grad()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm, rates = truth.sampled(net.parameters()), lrs(optimizer)
+        optimizer.step()
+        schedule.step()
+        truth.note(optimizer, [loss], norm=norm, rates=rates)
+    return net
+
+
+def _checkpointed(truth: Truth, *, reentrant: bool) -> nn.Module:
+    net = model()
+    first, middle, last = net
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(20):
+        optimizer.zero_grad()
+        hidden = checkpoint(first, batch.requires_grad_(), use_reentrant=reentrant)
+        loss = last(checkpoint(middle, hidden, use_reentrant=reentrant)).pow(2).mean()
+        loss.backward()
+        norm = truth.sampled(net.parameters())
+        optimizer.step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
+
+
+def checkpointed(truth: Truth) -> nn.Module:
+    return _checkpointed(truth, reentrant=False)
+
+
+def checkpointed_reentrant(truth: Truth) -> nn.Module:
+    return _checkpointed(truth, reentrant=True)
+
+
+def _compiled(truth: Truth, wrap: Callable[[nn.Module], Callable[[Tensor], Tensor]]) -> nn.Module:
+    net = model()
+    forward = wrap(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(20):
+        optimizer.zero_grad()
+        loss = forward(batch).pow(2).mean()
+        loss.backward()
+        norm = norm_of(net.parameters())
+        clip_grad_norm_(net.parameters(), 0.1)
+        optimizer.step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
+
+
+def compiled_model(truth: Truth) -> nn.Module:
+    return _compiled(truth, lambda net: torch.compile(net, backend="aot_eager"))
+
+
+def parametrized(truth: Truth) -> nn.Module:
+    """Weights that are computed from other weights: the optimizer's parameters are the originals."""
+    net = model()
+    nn.utils.parametrizations.weight_norm(net[0])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(20):
+        optimizer.zero_grad()
+        loss = net(batch).pow(2).mean()
+        loss.backward()
+        norm = truth.sampled(net.parameters())
+        optimizer.step()
+        truth.note(optimizer, [loss], norm=norm)
+    return net
