@@ -24,6 +24,7 @@ from tocsin_server.api import (
     events,
     failures,
     health,
+    layers,
     projects,
     records,
     rules,
@@ -56,6 +57,7 @@ API = "/api/v1"
 # Those with a longer path first: a run's id may hold a slash, so `/runs/{id}` takes what is left over.
 RESOURCES = (
     series,
+    layers,
     records,
     events,
     runs,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tocsin_server.store import alert_rows, pages, recovery, run_rows, window
+from tocsin_server.domain import RunEvent
+from tocsin_server.store import alert_rows, layer_rows, pages, recovery, run_rows, window
 from tocsin_server.store.answers import (
     AlertStep,
     EventPage,
@@ -89,6 +90,11 @@ class StoreReader:
         """Events in order of arrival. Raises ValueError where ``after`` is not the ``next`` of a page."""
         with self._engine.begin() as connection:
             return pages.read_events(connection, run_id, after, max(1, limit))
+
+    def layers(self, run_id: str, *, start: int | None, stop: int | None, limit: int) -> list[RunEvent]:
+        """Events about gradient norms of layers (``layer_rows.read_layers``)."""
+        with self._engine.begin() as connection:
+            return layer_rows.read_layers(connection, run_id, start=start, stop=stop, limit=limit)
 
     def alerts(
         self,

@@ -1,0 +1,43 @@
+"""Events about the gradient norms of layers, between two steps, out of all events of a run."""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from tocsin_server.domain import RunEvent, Writer
+from tocsin_server.store.tables import event, writer
+
+NAMES, VECTORS = "layer-names", "layers"
+
+
+def read_layers(
+    connection: Connection, run_id: str, *, start: int | None, stop: int | None, limit: int
+) -> list[RunEvent]:
+    """All that name places, and the newest ``limit`` vectors of steps ``start`` to ``stop``, both included.
+
+    In order of arrival.
+    """
+    steps = event.c.kind == VECTORS
+    if start is not None:
+        steps &= event.c.step >= start
+    if stop is not None:
+        steps &= event.c.step <= stop
+    newest = _read(connection, run_id, steps, limit)
+    return [*_read(connection, run_id, event.c.kind == NAMES, limit)[::-1], *newest[::-1]]
+
+
+def _read(connection: Connection, run_id: str, wanted: ColumnElement[bool], limit: int) -> list[RunEvent]:
+    query = (
+        select(event, writer.c.attempt_no, writer.c.rank)
+        .join(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
+        .where(event.c.run_id == run_id, wanted)
+        .order_by(event.c.arrival.desc(), event.c.no.desc())
+        .limit(limit)
+    )
+    return [
+        RunEvent(
+            Writer(run_id, row.writer_no, row.attempt_no, row.rank),
+            row.arrival, row.no, row.kind, row.time_ns, row.step, row.data,
+        )
+        for row in connection.execute(query)
+    ]  # fmt: skip

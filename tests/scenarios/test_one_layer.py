@@ -1,0 +1,101 @@
+"""One layer of a transformer-like stack whose gradients leave the range of numbers: the story names it."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.scenarios.judging import Training, Verdict, judged, trained
+from tocsin.run import Run
+from tocsin_server.domain import Severity
+
+STEPS, GROWS, BREAKS = 300, 200, 260
+"""The gradient that the second block hands on grows from one step on, and overflows at another."""
+
+
+class Block(nn.Module):
+    """A residual block; ``louder`` multiplies the gradient that goes through its inside, not its values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.louder = nn.Linear(8, 16), nn.Linear(16, 8), 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        inside: Tensor = self.up(x).tanh()
+        if self.louder != 1.0 and inside.requires_grad:
+            louder = self.louder
+            inside.register_hook(lambda grad: grad * louder)
+        out: Tensor = x + self.down(inside)
+        return out
+
+
+def training(scaled: bool) -> Training:
+    def train(run: Run) -> None:
+        blocks = [Block() for _ in range(3)]
+        stem, head = nn.Linear(4, 8), nn.Linear(8, 1)
+        stack = nn.ModuleDict({"stem": stem, "blocks": nn.ModuleList(blocks), "head": head})
+        optimizer = torch.optim.AdamW(stack.parameters(), lr=1e-4)
+        scaler = torch.amp.GradScaler("cpu", enabled=scaled)
+        draw = torch.Generator().manual_seed(4)
+        for step in range(STEPS):
+            if step >= GROWS:
+                blocks[1].louder = math.inf if step >= BREAKS else 1.05 ** (step - GROWS)
+            x = torch.randn(32, 4, generator=draw)
+            h = stem(x)
+            for block in blocks:
+                h = block(h)
+            loss = (head(h) - x.sum(1, keepdim=True)).pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(stack.parameters(), 1e6)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+    return train
+
+
+@cache
+def verdict(scaled: bool) -> Verdict:
+    return judged(trained(training(scaled)))
+
+
+RULES = [(True, "scaler-overflow-burst"), (False, "nonfinite-grad-norm")]
+
+
+@pytest.mark.parametrize(("scaled", "rule"), RULES)
+def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None:
+    """Nearest to the loss of those that are not finite: the first linear layer of the second block."""
+    alert = verdict(scaled).of(rule)
+    facts = {one.name: one for one in alert.diagnosis.evidence}
+    assert (facts["layer"].value, facts["layer"].step) == ("blocks.1.up.bias", BREAKS)
+    assert facts["layers not finite"].unit == "of 16"
+    (told,) = [
+        text for step, text, _ in alert.diagnosis.story if step == BREAKS and "blocks.1.up.bias" in text
+    ]
+    assert "those nearer to the loss are finite" in told
+
+
+@pytest.mark.parametrize(("scaled", "rule"), RULES)
+def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
+    """How many times over its usual level, and since which step, as the gradient was made to."""
+    alert = verdict(scaled).of(rule)
+    growth = next(one for one in alert.diagnosis.evidence if one.name == "layer growth")
+    assert isinstance(growth.value, float)
+    assert growth.value > 4
+    assert growth.step is not None
+    assert GROWS < growth.step < BREAKS
+    assert any("blocks.1.up.bias grow" in text for _, text, _ in alert.diagnosis.story)
+
+
+def test_nothing_grave_is_said_before() -> None:
+    """The same stack alarms nobody until the layer's gradients grow."""
+    assert all(
+        (alert.onset_step or 0) >= GROWS
+        for alert in verdict(True).alerts
+        if alert.severity is Severity.CRITICAL
+    )
