@@ -16,7 +16,13 @@ from .values import text_number
 EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
 """Columns of what `tocsin-server export` writes: its other names are ours already."""
 DELIMITERS = (",", "\t", ";", "|")
-_NAME = re.compile(r"[A-Za-z_][\w./@+\-()%#@ ]*$")
+_NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+_RULED = re.compile(r"[|:\-+=\s]+$")
+"""The line below the header of a table in Markdown."""
+_OF_RUN = re.compile(r"(.+?) - (\S.*)$")
+"""``run-1 - train/loss``: a column of a chart that W&B exported."""
+_BOUNDS = ("__MIN", "__MAX")
 
 
 class CsvParser:
@@ -37,13 +43,15 @@ class CsvParser:
             return
         if not self._header:
             self._delimiter = delimiter_of(line)
-            self._header = _cells(line, self._delimiter)
+            self._header = _without_run(_cells(line, self._delimiter))
             self._ours = EXPORTED.issubset(self._header)
             yield Fact(number, HEADER, {"names": self._header})
             return
         cells = _cells(line, self._delimiter)
+        if self._delimiter == "|" and _RULED.match(line):
+            return
         if is_header(cells):
-            self._header = cells
+            self._header = _without_run(cells)
             yield Restart(number)
             yield Fact(number, HEADER, {"names": self._header})
         elif len(cells) != len(self._header):
@@ -54,6 +62,8 @@ class CsvParser:
     def _row(self, cells: list[str], number: int) -> Row:
         named = zip(self._header, cells, strict=True)
         kept = {name: cell for name, cell in named if name and cell and name not in self.left}
+        if self._delimiter == ";":
+            kept = {name: _with_point(cell) for name, cell in kept.items()}
         row = self._fields.row(kept, number)
         row.ours = self._ours
         return row
@@ -61,12 +71,34 @@ class CsvParser:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     line = line.lstrip("# ") if line.startswith("#") else line
+    if delimiter == "|" and line.lstrip().startswith("|"):
+        line = line.strip().strip("|")
+    if delimiter == " ":
+        return re.split(r"\s{2,}", line.strip()) if "  " in line.strip() else line.split()
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 
 def delimiter_of(line: str) -> str:
-    """The delimiter that cuts ``line`` into most cells."""
-    return max(DELIMITERS, key=line.count)
+    """The delimiter that cuts ``line`` into most cells; a space where there is no other."""
+    found = max(DELIMITERS, key=line.count)
+    return found if found in line else " "
+
+
+def _without_run(header: list[str]) -> list[str]:
+    """The header without the name of the run, where W&B put the same one in front of every column.
+
+    The lower and upper bounds that it adds to each column are no series of their own.
+    """
+    header = ["" if name.endswith(_BOUNDS) else name for name in header]
+    found = [_OF_RUN.match(name) for name in header]
+    if len({match[1] for match in found if match}) != 1:
+        return header
+    return [match[2] if match else name for match, name in zip(found, header, strict=True)]
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as others write it."""
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def is_header(cells: list[str]) -> bool:
@@ -79,10 +111,10 @@ def is_header(cells: list[str]) -> bool:
 
 def header_of(head: Head) -> list[str]:
     """The header, where ``head`` is the beginning of a table; else nothing."""
-    lines = [line for line in head.lines[:8] if line.strip()]
+    lines = [line for line in head.lines[:8] if line.strip() and not _RULED.match(line)]
     if not head.first or len(lines) < 2:
         return []
-    cells = _cells(lines[0], delimiter_of(lines[0]))
+    cells = _without_run(_cells(lines[0], delimiter_of(lines[0])))
     if not is_header(cells) or all(alias(cell) is None for cell in cells):
         return []
     second = _cells(lines[1], delimiter_of(lines[0]))

@@ -10,8 +10,10 @@ from .names import normal
 from .values import is_null, number
 
 STEP = (
-    "global_step", "_step", "step", "steps", "iteration", "iter", "num_updates", "update", "updates",
-    "trainer/global_step", "train/global_step", "total_steps", "global_steps", "iteration_number", "it",
+    "global_step", "current_steps", "current_step", "cur_step", "current_iter", "iter_num", "train_step",
+    "train_steps", "optimizer_step", "_step", "step", "steps", "iteration", "iter", "num_updates", "update",
+    "updates", "trainer/global_step", "train/global_step", "total_steps", "global_steps",
+    "iteration_number", "it",
 )  # fmt: skip
 BATCH = ("batch", "batch_idx", "batch_index", "batch_id", "iter_in_epoch", "step_in_epoch")
 EPOCH = ("epoch", "epochs", "train/epoch", "epoch_num", "current_epoch")

@@ -16,7 +16,7 @@ from .values import NUMBER, is_null, text_number
 
 _KEY = r"[A-Za-z_][\w./@+\-]*(?: [A-Za-z][\w./@+\-]*){0,3}"
 _PAIR = re.compile(
-    rf"({_KEY})['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)"
+    rf"({_KEY})(?:\(\w+\))?['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)"
     r"(?!:?[\w/]|:\d|\.\d)",
     re.IGNORECASE,
 )
@@ -26,7 +26,7 @@ _SPACED = re.compile(
     re.IGNORECASE,
 )
 _COUNT = (
-    r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*\.\d)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?"
+    r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*(?:\.\d|\s*%))(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?"
     r"(?!\s*(?:s|ms|it/s)\b)"
 )
 _STEP = re.compile(
@@ -38,6 +38,11 @@ _EPOCH = re.compile(
 )
 _AT = re.compile(r"@\s*([\d,]+)\s*(?:steps?|iter)", re.IGNORECASE)
 _BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:\d\d|[=>.\-]+\])")
+_SAMPLES = re.compile(r"\bepoch:?\s*(\d+)\s*\[\s*(\d+)/(\d+)\s*\(\s*\d+(?:\.\d+)?%\)\]", re.IGNORECASE)
+"""``Train Epoch: 1 [640/60000 (1%)]``: samples, as the examples of PyTorch print them."""
+_BRACKETED = re.compile(r"\]\s*\[(\d+)\]\s+(?=[A-Za-z_][\w/]*=)")
+"""``logging_writer.py:48] [100] loss=2.1``: CLU of Flax."""
+_FILES = (".py", ".cc", ".cpp", ".cu")
 _LINE_LIMIT = 4000
 _POSITIONS = {
     "step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "global_step",
@@ -69,8 +74,13 @@ class KeyValueParser:
         epoch, step, batch = _EPOCH.search(line), _STEP.search(line), _BATCH.search(line)
         bar = _BAR.search(line) if "/" in line else None
         at = _AT.search(line) if "@" in line else None
+        samples = _SAMPLES.search(line) if "%)]" in line else None
+        if samples is not None:
+            row.epoch, row.iteration, row.per_epoch = (float(group) for group in samples.groups())
+            return
         if epoch is not None:
-            row.epoch = self._epoch = float(epoch[1])
+            row.epoch = float(epoch[1])
+            self._epoch = self._epoch if line.lstrip().startswith("{") else row.epoch
             row.epochs = float(epoch[2]) if epoch[2] else None
         if at is not None:
             row.step = _count(at[1])
@@ -80,6 +90,8 @@ class KeyValueParser:
             self._within(row, _count((step or batch)[2]))  # type: ignore[index]
         elif bar is not None:
             self._progress(row, float(bar[1]), float(bar[2]), line[: bar.start()])
+        elif "] [" in line and (bracketed := _BRACKETED.search(line)) is not None:
+            row.step = float(bracketed[1])
         elif self._bar is not None and line.lstrip().startswith("{"):
             row.step = self._bar[0]
 
@@ -125,6 +137,8 @@ def _values(row: Row, line: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _name(key: str) -> str | None:
     """What of ``key`` (up to four words) is the name: the longest end of it that is one of ours."""
+    if key.endswith(_FILES):
+        return None
     words = key.split(" ")
     for start in range(len(words)):
         part = " ".join(words[start:])

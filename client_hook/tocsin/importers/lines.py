@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 LINE_LIMIT = 1 << 20
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_ENDS = re.compile(r"\r\n|\n|\r")
+_ENDS = re.compile(r"\r\n|\n|\r|\x08+")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -23,7 +23,7 @@ _MARKS = (
 class Lines:
     """Splits what it is fed into (number, line); a line without its end waits for the rest.
 
-    A carriage return alone ends a line too (progress bars), but does not count as one.
+    A carriage return alone, or backspaces, end a line too (progress bars), but do not count as one.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Lines:
             if end.start() > start and not self._overlong:
                 yield self.number, plain(text[start : end.start()])
             self._overlong = False
-            self.number += end[0] != "\r"
+            self.number += end[0].endswith("\n")
             start = end.end()
         self._rest = text[start:]
         if len(self._rest) > LINE_LIMIT:

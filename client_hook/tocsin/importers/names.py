@@ -27,13 +27,16 @@ _EXACT: dict[str, Alias] = {
         "loss/train", "train_loss_step", "total_loss", "loss_total", "loss/total", "losses/total", "lm_loss",
         "train_inner/loss", "train/lm_loss", "loss_avg", "avg_loss", "mean_loss", "loss_step", "batch_loss",
         "loss_value", "loss_val_now", "train_loss_epoch", "train_loss_avg", "running_loss", "l_total",
-        "g_loss", "loss_g", "loss/g", "loss_gen", "gen_loss", "generator_loss", "g/loss", "errg", "l_g_total",
+        "step_loss", "avr_loss", "current_loss", "cur_loss", "loss/train/total", "train/crossentropyloss",
+        "train/ce_loss", "crossentropyloss", "celoss", "g_loss", "loss_g", "loss/g", "loss_gen", "gen_loss",
+        "generator_loss", "g/loss", "errg", "l_g_total",
     ),
     **_ranked(
         "grad_norm", "grad_norm", "train/grad_norm", "gnorm", "total_norm", "gradient_norm", "gradnorm",
         "grad/norm", "grad_norm_val", "grad_norm_value", "global_grad_norm", "grad_norm_total",
         "grad_2.0_norm_total", "grad_norm/total", "grads/norm", "total_grad_norm", "train_inner/gnorm",
-        "grad_norm_avg", "grad_norm_g", "g_grad_norm",
+        "grad_norm_avg", "optim/total_grad_norm", "optim/grad_norm", "l2_norm/grad/global",
+        "train/gradient_norm", "grad_norm_g", "g_grad_norm",
     ),
     **_ranked(
         "scale", "loss_scale", "scale", "amp_scale", "scaler_scale", "grad_scale", "lossscale", "amp/scale",
@@ -42,7 +45,8 @@ _EXACT: dict[str, Alias] = {
     ),
     **_ranked(
         "lr", "lr", "learning_rate", "train/lr", "train/learning_rate", "learningrate", "optim/lr", "lr/0",
-        "train_inner/lr", "lr/group0", "lr_0", "lr/pg1", "lr_g", "base_lr", "current_lr", "optimizer/lr",
+        "train_inner/lr", "optim/learning_rate_group0", "lr/group0", "lr_0", "lr/pg1", "lr_g", "base_lr",
+        "current_lr", "optimizer/lr",
     ),
     **_ranked(
         "skipped", "skipped", "skip", "number_of_skipped_iterations", "overflow", "skipped_iters",
@@ -65,7 +69,7 @@ _OF_ADVERSARY = re.compile(r"^(grad_norm|gnorm|lr|learning_rate|scale|loss_scale
 _GROUP = re.compile(
     r"^(?:lr|learning_rate)(?:[-/_][a-z]+)?[-/_]?(?:group|pg|param_group|g)?[_/]?(\d+)$", re.IGNORECASE
 )
-_LR_OF = re.compile(r"^lr-\w+(?:/pg(\d+))?$", re.IGNORECASE)
+_LR_OF = re.compile(r"^lr-\w+(?:/(?:pg(\d+)|group(\d+)))?$", re.IGNORECASE)
 _EVALUATION = re.compile(r"^(validation|valid|val|eval|evaluation|dev|test|testing)[/_ -](.+)$")
 _EVALUATED = re.compile(r"^(.+)[/_](validation|valid|val|eval|test)$")
 _PHASE_RANK = ("validation", "valid", "val", "eval", "evaluation", "dev", "test", "testing")
@@ -131,7 +135,7 @@ def alias(name: str, *, evaluation: bool = False) -> Alias | None:
 def _group(found: re.Match[str] | None) -> Alias | None:
     if found is None:
         return None
-    number = int(found[1] or 1) - 1
+    number = int(found[2]) if found[2] else int(found[1] or 1) - 1
     return (f"lr/g{number}" if number else "lr", 20)
 
 
@@ -168,8 +172,9 @@ def _metric(name: str, rank: int) -> Alias:
 
 
 def _component(plain: str) -> Alias | None:
-    if plain.startswith(("train/", "train_inner/")) or "scale" in plain or "weight" in plain:
+    if plain.startswith("train_inner/") or "scale" in plain or "weight" in plain:
         return None
+    plain = plain.removeprefix("train/")
     words = _words(plain)
     if words & _DERIVED or ("loss" not in words and not re.match(r"^l_[a-z]", plain)):
         return None

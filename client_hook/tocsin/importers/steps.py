@@ -30,6 +30,10 @@ class StepCount:
         self._rows = 0
         self._between = 0
         self._fine = False
+        self._part = False
+        """Epochs come in parts (0.02, 0.04, ... 1.0): they say how far a run is, rows number its steps."""
+        self._ends: tuple[float, float] | None = None
+        """First and newest of these epochs."""
 
     def restart(self) -> None:
         """A header came again: a new attempt, where the present one has records."""
@@ -43,10 +47,11 @@ class StepCount:
             self._between += 1
             self._rows += 1
             return (-1 if self.newest is None else self.newest) + self._between
+        began_anew = self._is_behind(row)
         step = self._step(row)
         if row.evaluation or self.is_summary(row):
             return step
-        if self._is_anew(step):
+        if began_anew or self._is_anew(step):
             self.attempt += 1
             self._begin()
             step = self._step(row)
@@ -62,6 +67,15 @@ class StepCount:
             return False
         return step < self.newest and step <= self._first
 
+    def _is_behind(self, row: Row) -> bool:
+        """Whether a row that has but a part of an epoch is not behind the first one: a new run begins."""
+        if row.epoch is None or row.step is not None or row.iteration is not None or row.evaluation:
+            return False
+        self._part = self._part or not float(row.epoch).is_integer()
+        first, newest = self._ends or (row.epoch, row.epoch)
+        self._ends = (first, row.epoch)
+        return self._part and row.epoch < newest and row.epoch <= first
+
     def is_summary(self, row: Row) -> bool:
         """Whether ``row`` says something of a whole epoch, in a file that also tells of its steps."""
         return self._fine and row.epoch is not None and row.step is None and row.iteration is None
@@ -75,7 +89,7 @@ class StepCount:
         if row.iteration is not None:
             self._fine = True
             return self._within(row)
-        if row.epoch is not None and float(row.epoch).is_integer():
+        if row.epoch is not None and not self._part and float(row.epoch).is_integer():
             return int(row.epoch)
         return 0 if self.newest is None else self.newest + 1
 

@@ -16,7 +16,7 @@ from tocsin.importers.lines import LINE_LIMIT, Lines
 
 
 @given(
-    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b\0\ufeff"), min_size=1)),
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\b\x1b\0\ufeff"), min_size=1)),
     st.integers(1, 7),
 )
 def test_lines_come_out_whole(texts: list[str], size: int) -> None:
