@@ -16,6 +16,8 @@ from tocsin_server.settings import Settings
 ROOM_AT = 0.25
 """Share of the backlog limit up to which trainers may flush at their usual pace."""
 LOOK_AGAIN_S = 1.0
+WIDEST_TICK_MS = 2000
+"""Browsers hear of new records at least this often, however far the writer is behind."""
 
 
 class Store(Protocol):
@@ -86,7 +88,15 @@ class Pressure:
     @property
     def flush_ms(self) -> int:
         """The flush interval to ask for: widened as the backlog grows, widest while the database fails."""
-        usual, widest = self._settings.flush_ms, max(self._settings.flush_ms, self._settings.flush_ms_max)
+        return self._widened(self._settings.flush_ms, self._settings.flush_ms_max)
+
+    @property
+    def tick_ms(self) -> int:
+        """How far apart browsers are told of new records: fewer deltas leave the core to the writer."""
+        return self._widened(self._settings.tick_ms, WIDEST_TICK_MS)
+
+    def _widened(self, usual: int, widest: int) -> int:
+        widest = max(usual, widest)
         if self._store.failing:
             return widest
         share = self._store.backlog_bytes / self._settings.backlog_bytes

@@ -75,7 +75,7 @@ class LiveRoom:
     async def _ticking(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                await asyncio.sleep(self.settings.tick_ms / 1000)
+                await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
                 listener.take_alerts()
                 self._guarded(lambda: self.tick(listener))
 
@@ -178,7 +178,9 @@ class Sheet:
         """Every row, sparks in them."""
         if "all" not in self._fleets:
             boards = self._pipeline.roster.newest_first()
-            self._fleets["all"] = self._fleet([board.json(self._now_ns) for board in boards], [])
+            self._fleets["all"] = self._fleet(
+                [board.json(self._now_ns, sparks=place < SPARKED) for place, board in enumerate(boards)], []
+            )
         return self._fleets["all"]
 
     def fleet(self, dirty: set[str]) -> str:

@@ -285,6 +285,11 @@ class Pipeline:
         if transitions or changes:
             self._submit(run, None, transitions=transitions, changes=changes)
 
+    def pace(self, run_id: str) -> float | None:
+        """Steps a second of a run in memory, None where that is not known."""
+        run = self.roster.active.get(run_id)
+        return None if run is None else run.board.steps_per_s(self.clock())
+
     def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
         """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
         run = self.roster.active.get(run_id)
@@ -402,6 +407,7 @@ class Pipeline:
             "failing": self._store.failing,
             "pressed": self.pressure.pressed,
             "flush_ms": self.pressure.flush_ms,
+            "tick_ms": self.pressure.tick_ms,
             "lag_ms": self.lag_ms(),
             "rule_crashes": sum(run.crashes for run in runs),
             "trainers": sum(state.connections for state in states),

@@ -40,6 +40,15 @@ def test_the_flush_interval_widens_with_the_backlog(backlog: int, failing: str |
     assert Pressure(Full(backlog, failing), Settings(backlog_bytes=1000)).flush_ms == flush_ms
 
 
+@pytest.mark.parametrize(
+    ("backlog", "failing", "tick_ms"), [(0, None, 250), (250, None, 250), (1000, None, 2000), (0, "x", 2000)]
+)
+def test_browsers_get_fewer_deltas_under_pressure(backlog: int, failing: str | None, tick_ms: int) -> None:
+    """At their usual pace up to a quarter of the limit; every 2 s when it is full."""
+    pressure = Pressure(Full(backlog, failing), Settings(backlog_bytes=1000, tick_ms=250))
+    assert pressure.tick_ms == tick_ms
+
+
 def test_who_waits_goes_on_when_there_is_room() -> None:
     """A full backlog holds readers up, and a commit lets them go on."""
 
