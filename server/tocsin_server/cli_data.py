@@ -32,7 +32,7 @@ from tocsin_server.export import Format, export_records, file_name, find_run
 from tocsin_server.recorder import download
 from tocsin_server.retention import expired, last_word_ns
 from tocsin_server.settings import Settings
-from tocsin_server.store import life
+from tocsin_server.store import life, space
 from tocsin_server.store.backup import backup as back_up
 from tocsin_server.store.backup import file_of
 from tocsin_server.store.backup import restore as put_back
@@ -300,6 +300,7 @@ def _delete(settings: Settings, database: Database, mark: Callable[[Connection],
             typer.echo(f"{len(marked)} runs are gone; the running server takes their rows away.")
             return
         removal.finish(transact, marked)
+        space.vacuum(database)
         typer.echo(f"{len(marked)} runs are deleted.")
         if database.dialect == "postgresql":
             typer.echo("Autovacuum makes their room free for new rows; `VACUUM` does it at once.")

@@ -18,7 +18,7 @@ from tocsin_server import removal
 from tocsin_server.pipeline import Pipeline
 from tocsin_server.retention import expired
 from tocsin_server.settings import Settings
-from tocsin_server.store import life
+from tocsin_server.store import life, space
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
@@ -66,6 +66,13 @@ class Housekeeper:
         for run_id in marked:
             await self._forget(run_id)
         await asyncio.to_thread(removal.finish, removal.on_writer(self._writer), marked)
+        await asyncio.to_thread(self._make_room, bool(marked))
+
+    def _make_room(self, deleted: bool) -> None:
+        if deleted:
+            space.vacuum(self._database)
+        else:
+            space.tidy_tail(self._database)
 
     async def _forget(self, run_id: str) -> None:
         """Another process may have marked the run: nothing here may take it for a living one."""

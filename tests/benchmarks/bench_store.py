@@ -3,15 +3,18 @@
 ``python tests/benchmarks/bench_store.py [STEPS ...]``: how long the run is when it is opened, by default
 100,000, 1,000,000 and 10,000,000. Each database is measured in a process of its own. Writing is CPU time
 of the server's process (and wall time, which other work on the machine lengthens); opening is the
-median of many, four vital signs at 2000 buckets.
+median of many, four vital signs at 2000 buckets. Bytes a point of other tools come last, unless
+``TOCSIN_BENCH_PEERS=0``.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +27,7 @@ import numpy as np
 from sqlalchemy import func, make_url, select, text
 from sqlalchemy.engine import URL
 
+from tests.benchmarks.peers import PACKAGES, measured
 from tests.benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
 from tocsin.protocol import Hello, WriterId
@@ -32,6 +36,7 @@ from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registry import register
+from tocsin_server.store.space import OF_RUNS, tidy_tail, vacuum
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
 
@@ -73,6 +78,14 @@ class Bench:
         self.store.start()
         self.reader = StoreReader(self.database)
         self._arrival = -1
+        self._ended = threading.Event()
+        self._keeper = threading.Thread(target=self._keep)
+        self._keeper.start()
+
+    def _keep(self) -> None:
+        """What the server's housekeeping does for a growing database."""
+        while not self._ended.wait(1.0):
+            tidy_tail(self.database)
 
     def writer(self, run: str) -> Writer:
         """The only writer of a new run."""
@@ -143,9 +156,19 @@ class Bench:
         return 1e3 * median(cpu), 1e3 * median(wall), level
 
     def close(self) -> None:
-        """Ends the writer."""
+        """Ends the writer and the housekeeping."""
+        self._ended.set()
+        self._keeper.join()
         self.store.stop(60)
         self.database.close()
+
+    def by_table(self) -> str:
+        """Where Postgres's bytes lie."""
+        query = text("SELECT pg_total_relation_size(to_regclass(:name))")
+        with self.database.reader.connect() as connection:
+            sizes = {name: int(connection.execute(query, {"name": name}).scalar_one()) for name in OF_RUNS}
+        largest = sorted(sizes.items(), key=lambda item: -item[1])[:4]
+        return ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in largest)
 
 
 def memory_mb() -> float:
@@ -184,6 +207,11 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
             f"opening {steps[-1]:,} steps takes {ratio[0]:.2f} (CPU) and {ratio[1]:.2f} (wall) times "
             f"{steps[-2]:,}; goal: 1.5"
         )
+    if bench.database.dialect == "postgresql":
+        told = bench.by_table()
+        vacuum(bench.database)
+        size = (bench.bytes() - empty) / (steps[-1] * len(VITALS))
+        print(f"{told}; after VACUUM {size:.2f} B/point: {bench.by_table()}")
     measure_wide(bench)
     bench.close()
 
@@ -210,8 +238,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         raw = raw_rate(Path(place), batch=BATCH, series=len(VITALS))
         print(f"raw sqlite3, blobs of {BATCH} records: {raw}")
-        postgres = OwnPostgres(fsync=True)
-        try:
+        with OwnPostgres(fsync=True) as postgres:
             for url in (make_url(f"sqlite:///{place}/tocsin.db"), postgres.new_database()):
                 print(
                     f"-- {url.get_backend_name()} (Postgres itself works in processes of its own: see wall)",
@@ -220,8 +247,16 @@ def main() -> None:
                 address = url.render_as_string(hide_password=False)
                 rates = [str(raw.wall), str(raw.cpu)]
                 subprocess.run([sys.executable, __file__, "--measure", address, *rates, *steps], check=True)
-        finally:
-            postgres.close()
+        if os.environ.get("TOCSIN_BENCH_PEERS") != "0":
+            tell_peers(Path(place) / "peers")
+
+
+def tell_peers(place: Path) -> None:
+    """The same four series with other tools, for the room they take; one that does not install is said."""
+    for name in PACKAGES:
+        found = measured(place, name)
+        told = found if isinstance(found, str) else f"{name}: {found.bytes_a_point:.1f} B/point"
+        print(told, flush=True)
 
 
 if __name__ == "__main__":

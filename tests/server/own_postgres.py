@@ -11,6 +11,7 @@ import signal
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,11 +60,29 @@ class OwnPostgres:
     def new_database(self) -> URL:
         """The URL of an empty database."""
         name = f"tocsin_{os.getpid()}_{next(_names)}"
+        self._say(f"CREATE DATABASE {name}")
+        return self.url.set(database=name)
+
+    @contextlib.contextmanager
+    def database_on(self, folder: Path) -> Iterator[URL]:
+        """The URL of an empty database whose tables lie in ``folder``; dropped at the end."""
+        owner = (self._home / "data").stat()
+        os.chown(folder, owner.st_uid, owner.st_gid)
+        name = f"tocsin_{os.getpid()}_{next(_names)}"
+        self._say(
+            f"CREATE TABLESPACE {name} LOCATION '{folder}'", f"CREATE DATABASE {name} TABLESPACE {name}"
+        )
+        try:
+            yield self.url.set(database=name)
+        finally:
+            self._say(f"DROP DATABASE {name} WITH (FORCE)", f"DROP TABLESPACE {name}")
+
+    def _say(self, *statements: str) -> None:
         engine = create_engine(self.url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+            for statement in statements:
+                connection.execute(text(statement))
         engine.dispose()
-        return self.url.set(database=name)
 
     def stop_at_once(self) -> None:
         """As if it had crashed: no checkpoint, every connection cut; the next start recovers."""

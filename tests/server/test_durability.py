@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL
 
 from tests.server import siege
@@ -25,8 +26,11 @@ from tests.server.own_postgres import OwnPostgres
 from tocsin.outbox import Outbox
 from tocsin.protocol import Ack
 from tocsin.sender import Sender
+from tocsin_server.commits import WIDEST_TICK_MS
+from tocsin_server.store.backup import check
 from tocsin_server.store.database import open_database
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.soundness import faults
 
 Start = Callable[..., Any]
 
@@ -100,15 +104,28 @@ def test_postgres_restarts_under_load(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small disk; test_pipeline.py limits SQLite's pages instead")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+def small_disk() -> Iterator[Path]:
+    """A file system of 32 MB, where Postgres can get too: run by root, it is another user."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-disk-") as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "disk"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("only root may mount a small disk; test_pipeline.py limits SQLite's pages instead")
+        yield folder
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[URL]:
+    """An empty database there, on either kind."""
+    if request.param == "sqlite":
+        yield make_url(f"sqlite:///{small_disk / 'tocsin.db'}")
+        return
+    server: OwnPostgres = request.getfixturevalue("own_postgres")
+    with server.database_on(small_disk) as url:
+        yield url
 
 
 def fill(disk: Path) -> Path:
@@ -121,11 +138,11 @@ def fill(disk: Path) -> Path:
 
 
 def test_a_full_disk_is_said_and_waited_out(
-    start_server: Start, dial: Any, watch: Any, small_disk: Path, eventually: Any
+    start_server: Start, dial: Any, watch: Any, small_disk: Path, on_small_disk: URL, eventually: Any
 ) -> None:
     """On a full disk nothing is acked, health and pages say so; with room again all is stored whole."""
-    file = small_disk / "tocsin.db"
-    server = start_server("--database-url", f"sqlite:///{file}", TOCSIN_LIMIT_RECORDS_PER_S="1000000")
+    address = on_small_disk.render_as_string(hide_password=False)
+    server = start_server("--database-url", address, TOCSIN_LIMIT_RECORDS_PER_S="1000000")
     trainer = dial(server.base, "r1", server.trainer_token)
     loss = np.random.default_rng(0).normal(size=40_000)
     trainer.acked(trainer.train(range(10_000), loss=loss[:10_000].tolist()))
@@ -137,14 +154,17 @@ def test_a_full_disk_is_said_and_waited_out(
     )
     assert told["status"] == "failing"
     page = watch(server.base, server.token)
-    assert "full" in page.hear("beat", lambda beat: beat["failing"])["failing"]
+    said = page.hear("beat", lambda beat: beat["failing"])["failing"]
+    assert "full" in said or "No space left on device" in said
     ballast.unlink()
     trainer.acked(last)
     assert page.hear("beat", lambda beat: beat["failing"] is None)
     assert server.stop() == 0
-    database = open_database(f"sqlite:///{file}")
-    with database.reader.connect() as connection:
-        assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
+    database = open_database(on_small_disk)
+    with database.reader.begin() as connection:
+        assert list(faults(connection)) == []
+    if database.dialect == "sqlite":
+        check(small_disk / "tocsin.db")
     stored = StoreReader(database).records("r1", limit=100_000)
     np.testing.assert_array_equal(stored.columns["loss"].v, loss)
     database.close()
@@ -172,6 +192,7 @@ def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: An
         looked(server, seen)
     assert max(told["backlog_bytes"] for told in seen) < limit + trainers * size * 50
     assert max(told["flush_ms"] for told in seen) == server.settings.flush_ms_max
+    assert max(told["tick_ms"] for told in seen) == WIDEST_TICK_MS
     slow.set()
     for socket in sockets:
         socket.acked(size * batches - 1)

@@ -1,19 +1,31 @@
 """Gives the room of deleted rows back to the file system.
 
 SQLite keeps free pages in the file; ``auto_vacuum=INCREMENTAL`` (set when the file is made)
-lets them go a few at a time, and a checkpoint then cuts the file. On Postgres autovacuum makes
-the room free for new rows by itself; nothing is done here.
+lets them go a few at a time, and a checkpoint then cuts the file.
+
+Postgres keeps dead rows until a VACUUM. Its own comes once a minute at most, and slowly: at full
+speed the tail, whose rows live until they are sealed, had grown to four times the chunks by then
+(docs/storage.md). So the server vacuums the tail by itself, and all tables once a run is deleted: it
+holds up neither readers nor writers, frees the room for new rows and cuts empty ends of tables.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
+
+from tocsin_server.store.database import Database
+from tocsin_server.store.tables import RUN_TABLES, tail
 
 PAGES_AT_ONCE = 500
 """Pages (4 KiB) that one call moves: a few milliseconds."""
 INCREMENTAL = 2
+DEAD_ROWS = 10_000
+"""Sealed batches that may lie dead in Postgres's tail: some 25 MB of four series and 50 records each."""
+OF_RUNS = tuple(table.name for table in RUN_TABLES)
+_DEAD = text("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = to_regclass(:name)")
 
 
 def give_back(connection: Connection, pages: int = PAGES_AT_ONCE) -> bool:
@@ -36,6 +48,30 @@ def give_back(connection: Connection, pages: int = PAGES_AT_ONCE) -> bool:
         return True
     driver.executescript("PRAGMA wal_checkpoint(PASSIVE)")
     return False
+
+
+def tidy_tail(database: Database) -> bool:
+    """Vacuums Postgres's tail where enough of it is dead; whether it did."""
+    if database.dialect != "postgresql":
+        return False
+    with database.reader.begin() as connection:
+        dead = connection.execute(_DEAD, {"name": tail.name}).scalar() or 0
+    if dead >= DEAD_ROWS:
+        vacuum(database, [tail.name])
+    return dead >= DEAD_ROWS
+
+
+def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:
+    """Frees the room of dead rows on Postgres, outside of any transaction; nothing on SQLite.
+
+    A table that another process vacuums, or that belongs to another role, is passed by.
+    """
+    if database.dialect != "postgresql":
+        return
+    with database.engine.connect() as connection:
+        alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+        for name in names:
+            alone.execute(text(f"VACUUM (SKIP_LOCKED) {name}"))
 
 
 def _number(driver: sqlite3.Connection, pragma: str) -> int:
