@@ -65,6 +65,17 @@ class RollingMedian(msgspec.Struct):
             self.deviation = MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in self.ordered]))
         return self.deviation
 
+    def within(self, height: float, deviations: float) -> bool:
+        """Whether ``height`` is at most so many robust standard deviations.
+
+        Half of the values lie between the quartiles, so the deviation is at least the distance of the
+        nearer one; that is told from the order alone, and nearly always enough.
+        """
+        ordered, quarter = self.sort(), len(self.arrived) // 4
+        centre = middle(ordered)
+        least = min(centre - ordered[quarter], ordered[-1 - quarter] - centre)
+        return height <= deviations * (MAD_TO_SIGMA * least) or height <= deviations * self.sigma
+
 
 class OrderedWindow(msgspec.Struct):
     """The last ``size`` values in order of arrival and in order of size, for who asks after each of them."""

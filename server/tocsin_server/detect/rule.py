@@ -215,6 +215,18 @@ class Rule(Generic[SettingsT, StateT]):
         episode.severity, episode.level, episode.kind = INFO, 0, ""
         self._say(view, row, PENDING, summary, evidence)
 
+    def old_news(self, view: View, row: int, severity: int, level: int = 0) -> bool:
+        """Whether :meth:`ring` has nothing to say of ``row``: it is graver than nothing said before.
+
+        The record counts as one at which the condition holds. A rule asks before it makes its words,
+        for an alarm may ring over millions of records.
+        """
+        episode = self.episode
+        if episode.state != FIRING or severity > episode.severity or level > episode.level:
+            return False
+        episode.calm, episode.last_step = 0, view.step[row]
+        return True
+
     def ring(
         self,
         view: View,
@@ -228,13 +240,13 @@ class Rule(Generic[SettingsT, StateT]):
         kind: str = "",
     ) -> None:
         """The condition holds at ``row`` and began at ``onset`` (step, ns), unless the episode has one."""
+        if self.old_news(view, row, severity, level):
+            return
         episode = self.episode
         episode.calm, episode.last_step = 0, view.step[row]
         if not episode.state:
             episode.onset_step, episode.onset_ns = onset
             episode.severity, episode.level = severity, level
-        elif episode.state == FIRING and severity <= episode.severity and level <= episode.level:
-            return
         episode.severity = max(severity, episode.severity)
         episode.level = max(level, episode.level)
         episode.kind = kind

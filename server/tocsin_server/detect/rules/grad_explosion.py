@@ -126,6 +126,9 @@ class GradExplosion(Rule[Settings, State]):
     def _ring(self, view: View, row: int) -> None:
         state = self.state
         median = state.level.median
+        level = ladder(int(min(state.peak / median, 1e15)))
+        if self.old_news(view, row, WARNING, level):
+            return
         evidence: list[Fact] = [
             ("usual norm", median, "median", state.onset[0]),
             ("highest norm", state.peak, "", view.step[row]),
@@ -135,7 +138,6 @@ class GradExplosion(Rule[Settings, State]):
             f"Gradient norm {number(median)} → {number(state.peak)} since step {state.onset[0]}, "
             f"{number(round(state.peak / median))} times its usual level"
         )
-        level = ladder(int(min(state.peak / median, 1e15)))
         self.ring(view, row, WARNING, state.onset, summary, evidence, level=level)
 
     def _back(self, view: View, row: int, norm: float) -> None:

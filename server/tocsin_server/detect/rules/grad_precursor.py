@@ -116,6 +116,8 @@ class GradPrecursor(Rule[Settings, State]):
             state.outside, state.rising = [], []
 
     def _ring(self, view: View, row: int, norm: float) -> None:
+        if self.old_news(view, row, WARNING):
+            return
         state = self.state
         median = state.level.median
         way = " → ".join(number(value) for value in [median, *state.rising])

@@ -162,18 +162,21 @@ class LossDivergence(Rule[Settings, State]):
 
     def _ring(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
-        onset = state.left or (step, view.time_ns[row])
         ratio = smooth / state.best
+        level = ladder(int(ratio))
+        if self.old_news(view, row, CRITICAL, level):
+            return
         evidence: list[Fact] = [
             ("loss", smooth, "median of 50 records", step),
             ("best loss", state.best, "median of 50 records", state.best_step),
             ("initial loss", initial, "", None),
             ("times the best", ratio, "", None),
         ]
+        onset = state.left or (step, view.time_ns[row])
         summary = (
             f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
-        self.ring(view, row, CRITICAL, onset, summary, evidence, level=ladder(int(ratio)), kind=kind)
+        self.ring(view, row, CRITICAL, onset, summary, evidence, level=level, kind=kind)
 
 
 RULE = LossDivergence

@@ -131,7 +131,11 @@ class LossSaturated(Rule[Settings, State]):
         state = self.state
         kind = self._kind(loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
+        level = ladder(state.streak // self.settings.records)
         if kind == "rounded":
+            return
+        state.height = loss
+        if self.old_news(view, row, severity, level):
             return
         evidence: list[Fact] = [
             ("loss", loss, "constant", view.step[row]),
@@ -139,8 +143,6 @@ class LossSaturated(Rule[Settings, State]):
             ("range", state.high - state.low, "", None),
         ]
         summary = f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}"
-        level = ladder(state.streak // self.settings.records)
-        state.height = loss
         self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _kind(self, loss: float) -> str:

@@ -137,7 +137,7 @@ class LossSpike(Rule[Settings, State]):
         height = loss - median
         if state.positive and height <= limits.relative * median:
             return False
-        if height <= limits.floor * state.first or height <= limits.deviations * base.sigma:
+        if height <= limits.floor * state.first or base.within(height, limits.deviations):
             return False
         return not state.positive or self._leaves_in_ratio(loss, median)
 
@@ -174,12 +174,14 @@ class LossSpike(Rule[Settings, State]):
         state.high = state.high + 1 if self._far(loss, median) else 0
         if state.muted:
             return
-        summary, evidence = self._words(view, row)
         if not confirmed:
-            self.pend(view, row, state.onset, summary, evidence)
+            self.pend(view, row, state.onset, *self._words(view, row))
             return
         severity = CRITICAL if state.high >= limits.sustained else WARNING
         level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
+        if self.old_news(view, row, severity, level):
+            return
+        summary, evidence = self._words(view, row)
         self.ring(view, row, severity, state.onset, summary, evidence, level=level)
 
     def _far(self, loss: float, median: float) -> bool:
@@ -192,7 +194,7 @@ class LossSpike(Rule[Settings, State]):
         """Not above the limit: the baseline goes on; the alert ends when the loss is near it again."""
         state, limits = self.state, self.settings
         median = state.base.median
-        near = loss - median <= max(limits.back * abs(median), 3 * state.base.sigma)
+        near = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
         if near or not self.episode.state:
             state.base.push(loss)
         else:

@@ -123,7 +123,9 @@ class MaskedNan(Rule[Settings, State]):
             self.settle(view, row)
 
     def _ring(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
-        state = self.state
+        state, level = self.state, ladder(times)
+        if self.old_news(view, row, severity, level):
+            return
         evidence: list[Fact] = [
             ("loss", state.anchor, "", view.step[row]),
             ("in a row", float(times), "records", None),
@@ -133,7 +135,7 @@ class MaskedNan(Rule[Settings, State]):
             evidence.append(("learning rate", 0.0, "", view.step[row]))
         norm = "" if kind == "alone" else " while the gradient norm is not finite"
         summary = f"Loss reads {number(state.anchor)} in {count(times, 'record')}{norm}: a NaN is hidden"
-        self.ring(view, row, severity, state.since, summary, evidence, level=ladder(times), kind=kind)
+        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
 
 def _why(case: Case) -> Cause | None:

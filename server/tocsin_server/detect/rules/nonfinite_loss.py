@@ -90,18 +90,21 @@ class NonfiniteLoss(Rule[Settings, State]):
         state.total += 1
         repeated = sum(state.recent) >= self.settings.critical_count
         harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
+        severity, level = CRITICAL if repeated or not harmless else WARNING, ladder(state.total)
+        if self.old_news(view, row, severity, level):
+            return
         step = view.step[row]
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         self.ring(
             view,
             row,
-            CRITICAL if repeated or not harmless else WARNING,
+            severity,
             onset,
             f"Loss is {number(value)} at step {step}"
             if state.total == 1
             else f"Loss is not finite since step {onset[0]}, {count(state.total, 'record')}",
             [("loss", value, "", step), ("non-finite losses", float(state.total), "records", None)],
-            level=ladder(state.total),
+            level=level,
             kind="nan" if math.isnan(value) else "inf",
         )
 

@@ -116,7 +116,9 @@ class NormAfterZero(Rule[Settings, State]):
         return span > self.settings.constant * max(abs(state.high), abs(state.low))
 
     def _ring(self, view: View, row: int) -> None:
-        state = self.state
+        state, level = self.state, ladder(self.state.streak)
+        if self.old_news(view, row, WARNING, level):
+            return
         first = state.first or 0.0
         falls = state.level < first - self.settings.falls * abs(first)
         span = f"{number(state.low)} to {number(state.high)}"
@@ -129,7 +131,7 @@ class NormAfterZero(Rule[Settings, State]):
         summary = f"Gradient norm reads 0 in {count(state.streak, 'record')} while the loss moves {span}"
         self.ring(
             view, row, WARNING, state.since, summary, evidence,
-            level=ladder(state.streak), kind="falls" if falls else "moves",
+            level=level, kind="falls" if falls else "moves",
         )  # fmt: skip
 
 

@@ -41,6 +41,9 @@ class Settings(RuleSettings):
     rate: float = setting(
         0.5, "of the peak", "of the learning rate: below it a plateau is the schedule's end"
     )
+    moves: float = setting(
+        0.02, "relative", "fall of the learning rate since the best: a schedule is at work already"
+    )
     converged: float = setting(0.02, "of the initial loss", "below which there is nothing more to fall")
 
 
@@ -58,6 +61,7 @@ class State(RuleState):
     best: float = math.inf
     best_n: int = 0
     best_at: tuple[int, int] = (0, 0)
+    best_rate: float = 0.0
     peak: float = 0.0
     rate: float = 0.0
 
@@ -103,7 +107,7 @@ class Plateau(Rule[Settings, State]):
         if state.initial is None:
             state.initial = level
         if state.best == math.inf or level < state.best - self._least():
-            state.best, state.best_n = level, state.n
+            state.best, state.best_n, state.best_rate = level, state.n, state.rate
             state.best_at = (view.step[row], view.time_ns[row])
             if self.episode.state:
                 self.settle(view, row)
@@ -143,7 +147,8 @@ class Plateau(Rule[Settings, State]):
         state, limits = self.state, self.settings
         converged = 0 <= state.best < limits.converged * abs(initial)
         ended = state.peak > 0 and state.rate < limits.rate * state.peak
-        return not converged and not ended
+        falls = state.rate < (1 - limits.moves) * state.best_rate
+        return not converged and not ended and not falls
 
     def _ring(self, view: View, row: int, waited: int) -> None:
         state = self.state

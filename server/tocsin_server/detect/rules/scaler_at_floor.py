@@ -104,7 +104,8 @@ class ScalerAtFloor(Rule[Settings, State]):
         if not state.stuck:
             state.since = (view.step[row], view.time_ns[row])
         state.stuck += 1
-        if state.stuck < need:
+        level = ladder(state.stuck)
+        if state.stuck < need or self.old_news(view, row, CRITICAL, level):
             return
         evidence: list[Fact] = [
             ("scale", value, "", view.step[row]),
@@ -115,7 +116,7 @@ class ScalerAtFloor(Rule[Settings, State]):
         else:
             times = count(state.stuck, "more overflow")
             summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"
-        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=ladder(state.stuck), kind=kind)
+        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 
 RULE = ScalerAtFloor

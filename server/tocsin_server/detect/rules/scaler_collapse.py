@@ -161,15 +161,15 @@ class ScalerCollapse(Rule[Settings, State]):
         start = falls[0]
         usual = self._median()
         depth = (min(start[2], usual if usual is not None else start[2]) - level) / QUARTERS
-        summary, evidence = self._words(view, row, value, start)
         onset = (start[0], start[1])
-        if below_one or depth >= limits.critical_fall:
-            kind = "below-one" if below_one else "fall"
-            self.ring(view, row, CRITICAL, onset, summary, evidence, level=self._depth(depth), kind=kind)
-        elif depth >= limits.warn_fall:
-            self.ring(view, row, WARNING, onset, summary, evidence, level=self._depth(depth), kind="fall")
+        if below_one or depth >= limits.warn_fall:
+            severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
+            if not self.old_news(view, row, severity, self._depth(depth)):
+                summary, evidence = self._words(view, row, value, start)
+                kind = "below-one" if below_one else "fall"
+                self.ring(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
         elif depth >= limits.pending_fall:
-            self.pend(view, row, onset, summary, evidence)
+            self.pend(view, row, onset, *self._words(view, row, value, start))
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 

@@ -125,7 +125,9 @@ class ScalerNotUpdating(Rule[Settings, State]):
             self._ring(view, row, value)
 
     def _ring(self, view: View, row: int, value: float) -> None:
-        state = self.state
+        state, level = self.state, ladder(self.state.streak)
+        if self.old_news(view, row, CRITICAL, level):
+            return
         evidence: list[Fact] = [
             ("scale", value, "unchanged", view.step[row]),
             ("overflows", float(state.streak), "in a row", None),
@@ -134,7 +136,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         kind = "abandoned" if state.abandoned else "static"
         times = count(state.streak, "overflow")
         summary = f"{times} in a row from step {state.since[0]}, loss scale stays {scale(value)}"
-        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=ladder(state.streak), kind=kind)
+        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 
 def _overflowed(view: View, row: int) -> bool:

@@ -7,6 +7,7 @@ growth_interval, 3.5e-4 an update at torch's defaults; limits are multiples of i
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,9 +46,14 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``seen``: (step, ns, overflows) of the last ``window`` updates, one entry a record."""
+    """``seen``: (step, ns, overflows) of the last ``window`` updates, in order, one entry a record."""
 
     seen: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
+    total: int = 0
+    """Overflows in ``seen``: added up as they come, for they may come at every record."""
+
+    def __post_init__(self) -> None:
+        self.total = sum(times for _, _, times in self.seen)  # an older snapshot does not say it
 
 
 class OverflowBurst(Rule[Settings, State]):
@@ -85,16 +91,20 @@ class OverflowBurst(Rule[Settings, State]):
     def _overflow(self, view: View, row: int, times: int, step: int) -> None:
         if step - view.first_step < self.settings.start_up:
             return
-        seen = self.state.seen
+        state, seen = self.state, self.state.seen
         seen.append((step, view.time_ns[row], times))
+        state.total += times
         while seen[0][0] <= view.step[row] - self.settings.window:
-            del seen[0]
+            state.total -= seen.pop(0)[2]
         facts = view.scaler_at(row)
         judged = self._judge(view.step[row], facts.healthy_rate)
         if judged is None:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
         severity, first, total, span = judged
+        level = ladder(total)
+        if self.old_news(view, row, severity, level):
+            return
         rate = total / span
         evidence: list[Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
@@ -105,16 +115,15 @@ class OverflowBurst(Rule[Settings, State]):
             f"{count(total, 'overflow')} in {span} updates, "
             f"{number(round(rate / facts.healthy_rate, 1))} times the healthy rate"
         )
-        self.ring(view, row, severity, first, summary, evidence, level=ladder(total))
+        self.ring(view, row, severity, first, summary, evidence, level=level)
 
     def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Severity, onset, overflows and updates of the stretch that is judged; None while it is healthy."""
-        limits, seen = self.settings, self.state.seen
-        total = sum(times for _, _, times in seen)
-        burst = [item for item in seen if item[0] > now - limits.burst_window]
-        in_burst = sum(times for _, _, times in burst)
+        limits, seen, total = self.settings, self.state.seen, self.state.total
         if total >= limits.least and total / limits.window > min(limits.critical_factor * rate, 0.9):
             return CRITICAL, seen[0][:2], total, limits.window
+        burst = seen[bisect_left(seen, (now - limits.burst_window + 1,)) :]
+        in_burst = sum([times for _, _, times in burst])
         need = max(limits.burst_count, math.ceil(limits.burst_window * min(limits.warn_factor * rate, 0.6)))
         if in_burst >= need:
             return WARNING, burst[0][:2], in_burst, limits.burst_window

@@ -139,22 +139,25 @@ class ZeroGradNorm(Rule[Settings, State]):
         return state.high - state.low <= self.settings.constant * max(abs(state.high), abs(state.low))
 
     def _ring(self, view: View, row: int) -> None:
-        state = self.state
+        state, level = self.state, ladder(self.state.streak)
+        known, still = state.high >= state.low, self._still()
+        if known and not still:
+            self._moving(view, row)
+            return
+        if self.old_news(view, row, CRITICAL if known else WARNING, level):
+            return
         times = count(state.streak, "record")
         evidence: list[Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
         ]
-        if state.high < state.low:
+        if not known:
             severity, kind, summary = WARNING, "unknown", f"Gradient norm is exactly 0 in {times}"
-        elif self._still():
+        else:
             severity, kind = CRITICAL, "real"
             summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
-        else:
-            self._moving(view, row)
-            return
-        self.ring(view, row, severity, state.since, summary, evidence, level=ladder(state.streak), kind=kind)
+        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _moving(self, view: View, row: int) -> None:
         """The loss moves: a fault of measurement, which norm-after-zero tells; an episode ends here."""

@@ -168,7 +168,9 @@ class ZeroLr(Rule[Settings, State]):
         updates: int,
         kind: str,
     ) -> None:
-        state, step = self.state, view.step[row]
+        state, step, level = self.state, view.step[row], ladder(updates)
+        if self.old_news(view, row, severity, level):
+            return
         what = "0" if rate == 0 else f"{number(rate)}, less than a thousandth of its peak,"
         planned = self.context.planned_steps
         evidence: list[Fact] = [
@@ -180,7 +182,7 @@ class ZeroLr(Rule[Settings, State]):
         if planned is not None:
             evidence.append(("planned steps", float(planned), "", None))
         summary = f"Learning rate is {what} since step {since[0]}, {updates} updates"
-        self.ring(view, row, severity, since, summary, evidence, level=ladder(updates), kind=kind)
+        self.ring(view, row, severity, since, summary, evidence, level=level, kind=kind)
 
 
 def _fastest(groups: list[Values], row: int) -> float | None:
