@@ -31,6 +31,8 @@ Item = dict[str, Any]
 SEALING = ("sealed_seq", "sealed_arrival", "sealed_records", "first_step", "last_step", "chunks")
 """What a writer's row says about its chunks: they are made anew."""
 HISTORY_KEY = ("run_id", "fingerprint", "episode")
+NOT_OF_THE_RUN = (*HISTORY_KEY, "routed_ns")
+"""What a line of an alert's history keeps for itself: whom this installation told is not the run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def _alerts(connection: Connection, run_id: str) -> list[Item]:
     order = (alert_transition.c.at_ns, alert_transition.c.state, alert_transition.c.severity)
     query = select(alert_transition).where(alert_transition.c.run_id == run_id).order_by(*order)
     for row in connection.execute(query).mappings():
-        step = {name: value for name, value in row.items() if name not in HISTORY_KEY}
+        step = {name: value for name, value in row.items() if name not in NOT_OF_THE_RUN}
         history.setdefault((row["fingerprint"], row["episode"]), []).append(step)
     return [
         item | {"history": history.get((item["fingerprint"], item["episode"]), [])}
@@ -120,7 +122,8 @@ def write_alerts(connection: Connection, run_id: str, alerts: Iterable[Item]) ->
         own = {name: value for name, value in item.items() if name != "history"}
         key = {name: item[name] for name in HISTORY_KEY if name in item}
         _insert(connection, alert, run_id, [own])
-        _insert(connection, alert_transition, run_id, [key | step for step in item["history"]])
+        told = [key | step | {"routed_ns": step["at_ns"]} for step in item["history"]]
+        _insert(connection, alert_transition, run_id, told)
 
 
 def write_ends(connection: Connection, run_id: str, writers: list[Item]) -> None:

@@ -360,7 +360,135 @@ alert_transition = Table(
     _number("at_ns"),
     _number("step", nullable=True),
     _text("summary"),
+    _number("routed_ns", nullable=True),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
+)
+"""``routed_ns`` is null until the notifier has dealt with it: a transition is its own inbox row, durable
+in the transaction of its records, so there is no moment in which a kill loses or doubles it."""
+Index(
+    "ix_alert_transition_unrouted",
+    alert_transition.c.at_ns,
+    sqlite_where=alert_transition.c.routed_ns.is_(None),
+    postgresql_where=alert_transition.c.routed_ns.is_(None),
+)
+
+acknowledgement = Table(
+    "acknowledgement",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _number("at_ns"),
+    _text("actor"),
+    _text("note"),
+    Column("undone", Boolean(create_constraint=False), nullable=False),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode", "at_ns"),
+)
+"""Every time that somebody took an alert on, or (``undone``) gave it back; the newest row counts."""
+
+group_member = Table(
+    "group_member",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _text("group_id"),
+    _small("told"),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode", "group_id"),
+    Index(None, "group_id"),
+)
+"""Alerts of an open group; ``told``: height of the severity last told, -1 for nothing yet."""
+
+notified_alert = Table(
+    "notified_alert",
+    metadata,
+    _run(),
+    _text("fingerprint"),
+    _small("episode"),
+    _text("notification_id"),
+    _text("state"),
+    PrimaryKeyConstraint("run_id", "fingerprint", "episode", "notification_id"),
+    Index(None, "notification_id"),
+)
+"""Which notifications tell of an alert, and in which state."""
+
+notify_group = Table(
+    "notify_group",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _text("kind"),
+    _text("route"),
+    _text("channel_id"),
+    _json("labels", "{}"),
+    _number("first_ns"),
+    _number("due_ns", nullable=True),
+    _number("told_ns", nullable=True),
+    Index(None, "due_ns"),
+)
+"""What is told together (``kind`` alerts, late or digest), and when it is looked at next."""
+
+notification = Table(
+    "notification",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _text("channel_id"),
+    _text("group_id"),
+    _text("kind"),
+    _text("state"),
+    _text("title"),
+    _json("body", "{}"),
+    _small("attempts", default="0"),
+    _number("created_ns"),
+    _number("due_ns"),
+    _text("owner", nullable=True),
+    _number("lease_ns", nullable=True),
+    _number("sent_ns", nullable=True),
+    _text("error", nullable=True),
+    Index(None, "channel_id", "state"),
+    Index(None, "group_id", "id"),
+)
+"""The outbox: waiting, claimed (until ``lease_ns``, by ``owner``), sent, failed. Ids are in order."""
+
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("notification_id", Words, nullable=False),
+    _small("no"),
+    _number("at_ns"),
+    _small("took_ms"),
+    _text("outcome"),
+    _text("detail"),
+    PrimaryKeyConstraint("notification_id", "no"),
+)
+"""One row an attempt: ``outcome`` sent, retry or failed, and why."""
+
+channel = Table(
+    "channel",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _text("name"),
+    _text("kind"),
+    Column("enabled", Boolean(create_constraint=False), nullable=False),
+    _small("limit_per_hour"),
+    _json("config", "{}"),
+    _json("secret", "{}"),
+    _number("created_ns"),
+    _number("updated_ns"),
+    UniqueConstraint("name"),
+)
+"""Where notifications go. ``secret`` never leaves the server but to the channel itself."""
+
+silence = Table(
+    "silence",
+    metadata,
+    Column("id", Words, primary_key=True),
+    _json("matchers", "[]"),
+    _number("starts_ns"),
+    _number("ends_ns"),
+    _text("author"),
+    _text("reason"),
+    _number("created_ns"),
+    Index(None, "ends_ns"),
 )
 
 flight = Table(
@@ -432,7 +560,7 @@ deletion = Table(
 
 RUN_TABLES = (
     attempt, writer, metric, series, latest, fault, tail, chunk, chunk_dir, roll, event,
-    alert, alert_transition, flight, rule_state,
+    alert, alert_transition, acknowledgement, group_member, notified_alert, flight, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, by ``run_id``."""
 

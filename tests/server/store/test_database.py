@@ -27,6 +27,7 @@ from tocsin_server.store.tables import (
     BODIES,
     RUN_TABLES,
     alert,
+    alert_transition,
     fault,
     latest,
     metadata,
@@ -118,6 +119,31 @@ def test_an_upgrade_keeps_what_earlier_revisions_stored(url: URL) -> None:
             (16, 2, 0.5)
         ]
         assert connection.execute(select(fault)).all() == []
+    after.close()
+
+
+def test_an_upgrade_tells_nobody_of_the_past(url: URL) -> None:
+    """Transitions stored before count as routed, and runs that ended with open alerts have none any more."""
+    migrate(url, "0004")
+    before = open_database(url)
+    with before.engine.begin() as connection:
+        fill_first_revision(connection)
+        key = "'r1', 'f', 1, 'firing', 'critical', NULL"
+        names = "run_id, fingerprint, episode, state, severity, previous, at_ns, step, summary"
+        connection.execute(text(f"INSERT INTO alert_transition ({names}) VALUES ({key}, 3, 1, 's')"))
+        connection.execute(text("UPDATE run SET state = 'failed', ended_ns = 9, last_step = 2"))
+    before.close()
+    migrate(url)
+    after = open_database(url)
+    (stored,) = StoreReader(after).alerts("r1")
+    assert (stored.alert.state, stored.alert.resolved_ns, stored.alert.resolved_step) == ("resolved", 9, 2)
+    assert [step.state for step in StoreReader(after).alert_history(stored.alert.id)] == [
+        "firing",
+        "resolved",
+    ]
+    with after.reader.connect() as connection:
+        routed = connection.execute(select(alert_transition.c.routed_ns).order_by("at_ns")).scalars().all()
+    assert routed == [3, 9]
     after.close()
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select, text
+from sqlalchemy import Connection, select, text
 
 from tests.server.store.conftest import Admit, batch, hello, sealed
 from tocsin_server.domain import (
@@ -31,7 +31,7 @@ from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.flights import FlightRow, keep_flight
 from tocsin_server.store.registry import Registered, register
-from tocsin_server.store.tables import metadata, run
+from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
 from tocsin_server.store.writer import StoreWriter
 
 QUIET_NAN, SIGNALLING_NAN = (
@@ -42,6 +42,8 @@ NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324,
 """What must come through bit by bit; two NaNs have payloads."""
 SERIES = 5
 """Pairs of a writer and a series of its."""
+TOLD = (acknowledgement, group_member, notified_alert)
+"""What belongs to the installation and not to the run: it is deleted with it, and not exported."""
 LATE = 41
 """Records after the seal."""
 
@@ -116,7 +118,17 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
     store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
     frozen = FlightRow("f1", 1, 420, False, b"\x1f\x8bfrozen")
     store.call(lambda connection: keep_flight(connection, run_id, frozen)).result(60)
+    store.call(lambda connection: _notify(connection, run_id)).result(60)
     store.call(lambda connection: None).result(60)
+
+
+def _notify(connection: Connection, run_id: str) -> None:
+    """Somebody was told of an alert and took it on."""
+    key = {"run_id": run_id, "fingerprint": "f1", "episode": 1}
+    taken = {"at_ns": 430, "actor": "ann", "note": "mine", "undone": False}
+    connection.execute(acknowledgement.insert(), key | taken)
+    connection.execute(group_member.insert(), key | {"group_id": "g1", "told": 2})
+    connection.execute(notified_alert.insert(), key | {"notification_id": "n1", "state": "firing"})
 
 
 def rows_of(database: Database, run_id: str) -> dict[str, int]:
@@ -132,11 +144,13 @@ def rows_of(database: Database, run_id: str) -> dict[str, int]:
 
 
 def everything(database: Database, run_id: str) -> dict[str, list[Any]]:
-    """Every row of a run as the reader of this test sees them, for comparing before and after."""
+    """Every row of a run as the reader of this test sees them, for comparing before and after: all but
+    whom this installation told."""
     found: dict[str, list[Any]] = {}
     with database.reader.begin() as connection:
         for table in metadata.sorted_tables:
-            if "run_id" in table.c:
-                query = select(table).where(table.c.run_id == run_id).order_by(*table.primary_key)
+            if "run_id" in table.c and table not in TOLD:
+                columns = [column for column in table.c if column.name != "routed_ns"]
+                query = select(*columns).where(table.c.run_id == run_id).order_by(*table.primary_key)
                 found[table.name] = [tuple(row) for row in connection.execute(query)]
     return found

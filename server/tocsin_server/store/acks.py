@@ -1,0 +1,65 @@
+"""Acknowledgements: who took an alert on, when, with which note. Functions of a Connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from tocsin_server.store.tables import acknowledgement, alert
+
+Key = tuple[str, str, int]
+"""(run id, fingerprint, episode)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """One act: an alert was taken on, or given back (``undone``)."""
+
+    at_ns: int
+    actor: str
+    note: str
+    undone: bool = False
+
+
+def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
+    """Stores an act; False where there is no such alert. A moment is moved on where it is taken."""
+    if not _exists(connection, key):
+        return False
+    row = {"run_id": key[0], "fingerprint": key[1], "episode": key[2]}
+    newest = connection.execute(select(func.max(acknowledgement.c.at_ns)).where(*_is(key))).scalar()
+    at_ns = max(ack.at_ns, (newest or 0) + 1)
+    values = {"at_ns": at_ns, "actor": ack.actor, "note": ack.note, "undone": ack.undone}
+    connection.execute(acknowledgement.insert(), row | values)
+    return True
+
+
+def acks_of(connection: Connection, key: Key) -> list[Ack]:
+    """Every act on an alert, oldest first."""
+    query = select(acknowledgement).where(*_is(key)).order_by(acknowledgement.c.at_ns)
+    return [Ack(row.at_ns, row.actor, row.note, bool(row.undone)) for row in connection.execute(query)]
+
+
+def acks_in_force(connection: Connection, run_ids: Iterable[str]) -> dict[Key, Ack]:
+    """The acknowledgements that count now, of all alerts of these runs."""
+    order = acknowledgement.c.at_ns
+    query = select(acknowledgement).where(acknowledgement.c.run_id.in_(sorted(set(run_ids)))).order_by(order)
+    found: dict[Key, Ack] = {}
+    for row in connection.execute(query):
+        found[row.run_id, row.fingerprint, row.episode] = Ack(
+            row.at_ns, row.actor, row.note, bool(row.undone)
+        )
+    return {key: ack for key, ack in found.items() if not ack.undone}
+
+
+def _exists(connection: Connection, key: Key) -> bool:
+    query = select(alert.c.run_id).where(
+        alert.c.run_id == key[0], alert.c.fingerprint == key[1], alert.c.episode == key[2]
+    )
+    return connection.execute(query).first() is not None
+
+
+def _is(key: Key):  # type: ignore[no-untyped-def] # columns of SQLAlchemy
+    table = acknowledgement.c
+    return table.run_id == key[0], table.fingerprint == key[1], table.episode == key[2]

@@ -1,0 +1,254 @@
+"""The outbox of notifications and the log of attempts. Functions of a Connection.
+
+A notification is claimed by compare-and-set with a lease, sent, and marked. A kill before the mark
+leaves the claim, which runs out: it is sent again, so each arrives at least once. Within a group the
+older goes first: a younger one waits while the older is tried again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy.orm import aliased
+
+from tocsin_server.store.acks import Key
+from tocsin_server.store.tables import channel, delivery, notification, notified_alert
+
+WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
+KEPT_NS = 90 * 86_400 * 10**9
+"""Sent and failed notifications are kept so long."""
+MOST_KEPT = 20_000
+"""And at most so many, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What goes to one channel. ``body`` is what the message is built from when it is sent."""
+
+    id: str
+    channel_id: str
+    group_id: str
+    kind: str
+    title: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    state: str = WAITING
+    attempts: int = 0
+    created_ns: int = 0
+    due_ns: int = 0
+    owner: str | None = None
+    lease_ns: int | None = None
+    sent_ns: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One line of the delivery log."""
+
+    no: int
+    at_ns: int
+    took_ms: int
+    outcome: str
+    detail: str
+
+
+def new_id(now_ns: int) -> str:
+    """An id that sorts by time."""
+    return f"n_{now_ns:016x}_{secrets.token_hex(3)}"
+
+
+def enqueue(connection: Connection, item: Notification, alerts: Iterable[tuple[Key, str]] = ()) -> None:
+    """Puts a notification into the outbox, with the alerts it tells of and their states."""
+    connection.execute(notification.insert(), {name: getattr(item, name) for name in notification.c.keys()})  # noqa: SIM118
+    rows = [
+        {
+            "run_id": key[0],
+            "fingerprint": key[1],
+            "episode": key[2],
+            "notification_id": item.id,
+            "state": state,
+        }
+        for key, state in dict(alerts).items()
+    ]
+    if rows:
+        connection.execute(notified_alert.insert(), rows)
+
+
+def claim(
+    connection: Connection, channel_id: str, owner: str, now_ns: int, lease_ns: int
+) -> Notification | None:
+    """Takes the oldest notification that is due; None where there is none, or another was quicker."""
+    candidate = connection.execute(_due(channel_id, now_ns).limit(1)).first()
+    if candidate is None:
+        return None
+    own = (notification.c.id == candidate.id) & _free(notification, now_ns)
+    values = {"state": CLAIMED, "owner": owner, "lease_ns": now_ns + lease_ns}
+    attempts = notification.c.attempts + 1
+    taken = connection.execute(update(notification).where(own).values(**values, attempts=attempts)).rowcount
+    return read(connection, candidate.id) if taken else None
+
+
+def _due(channel_id: str, now_ns: int) -> Any:
+    """Ids that may be sent now, oldest first: nothing older of the same group is on its way."""
+    older = aliased(notification)
+    blocked = (
+        select(older.c.id)
+        .where(
+            older.c.group_id == notification.c.group_id,
+            older.c.channel_id == notification.c.channel_id,
+            older.c.id < notification.c.id,
+            older.c.state.in_((WAITING, CLAIMED)),
+        )
+        .exists()
+    )
+    own = (notification.c.channel_id == channel_id) & _free(notification, now_ns)
+    return select(notification.c.id).where(own, ~blocked).order_by(notification.c.id)
+
+
+def _free(table: Any, now_ns: int) -> ColumnElement[bool]:
+    waiting = and_(table.c.state == WAITING, table.c.due_ns <= now_ns)
+    abandoned = and_(table.c.state == CLAIMED, table.c.lease_ns <= now_ns)
+    return or_(waiting, abandoned)
+
+
+def settle(connection: Connection, item: Notification, attempt: Attempt, *, state: str, due_ns: int) -> bool:
+    """Writes what came of an attempt; False where the claim had run out and somebody else has it."""
+    own = (notification.c.id == item.id) & (notification.c.owner == item.owner)
+    own &= (notification.c.state == CLAIMED) & (notification.c.attempts == item.attempts)
+    sent = {"sent_ns": attempt.at_ns} if state == SENT else {}
+    values = {"state": state, "due_ns": due_ns, "owner": None, "lease_ns": None, **sent}
+    error = None if state == SENT else attempt.detail
+    changed = connection.execute(update(notification).where(own).values(**values, error=error)).rowcount
+    row = {"notification_id": item.id, "no": attempt.no, "at_ns": attempt.at_ns}
+    told = {"took_ms": attempt.took_ms, "outcome": attempt.outcome, "detail": attempt.detail}
+    if read(connection, item.id) is not None and not _logged(connection, item.id, attempt.no):
+        connection.execute(delivery.insert(), row | told)
+    return bool(changed)
+
+
+def _logged(connection: Connection, notification_id: str, no: int) -> bool:
+    own = (delivery.c.notification_id == notification_id) & (delivery.c.no == no)
+    return connection.execute(select(delivery.c.no).where(own)).first() is not None
+
+
+def read(connection: Connection, notification_id: str) -> Notification | None:
+    """One notification, or None."""
+    row = connection.execute(select(notification).where(notification.c.id == notification_id)).first()
+    return None if row is None else _notification(row)
+
+
+def listed(
+    connection: Connection,
+    *,
+    channel_ids: Iterable[str] | None = None,
+    states: Iterable[str] | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> list[Notification]:
+    """Notifications, newest first; with ``after`` oldest first, those behind that id."""
+    query = select(notification)
+    if channel_ids is not None:
+        query = query.where(notification.c.channel_id.in_(list(channel_ids)))
+    if states is not None:
+        query = query.where(notification.c.state.in_(list(states)))
+    if before is not None:
+        query = query.where(notification.c.id < before)
+    order: Any = notification.c.id.desc()
+    if after is not None:
+        query, order = query.where(notification.c.id > after), notification.c.id
+    return [_notification(row) for row in connection.execute(query.order_by(order).limit(limit))]
+
+
+def attempts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[Attempt]]:
+    """The log of each notification, oldest attempt first."""
+    found: dict[str, list[Attempt]] = {}
+    query = select(delivery).where(delivery.c.notification_id.in_(list(ids))).order_by(delivery.c.no)
+    for row in connection.execute(query):
+        line = Attempt(row.no, row.at_ns, row.took_ms, row.outcome, row.detail)
+        found.setdefault(row.notification_id, []).append(line)
+    return found
+
+
+def told_of(connection: Connection, key: Key) -> list[tuple[Notification, str]]:
+    """The notifications that tell of an alert, oldest first, and in which state."""
+    table = notified_alert.c
+    own = and_(table.run_id == key[0], table.fingerprint == key[1], table.episode == key[2])
+    query = select(notification, table.state.label("told")).join(
+        notified_alert, table.notification_id == notification.c.id
+    )
+    rows = connection.execute(query.where(own).order_by(notification.c.id))
+    return [(_notification(row), row.told) for row in rows]
+
+
+def retry(connection: Connection, notification_id: str, now_ns: int) -> bool:
+    """Sends a failed notification once more, at once, its age forgiven; False where it is not failed."""
+    own = (notification.c.id == notification_id) & (notification.c.state == FAILED)
+    values = {"state": WAITING, "due_ns": now_ns, "created_ns": now_ns, "error": None}
+    return bool(connection.execute(update(notification).where(own).values(values)).rowcount)
+
+
+def next_due(connection: Connection, channel_id: str) -> int | None:
+    """When something of this channel may be sent next."""
+    when = func.coalesce(notification.c.lease_ns, notification.c.due_ns)
+    own = (notification.c.channel_id == channel_id) & notification.c.state.in_((WAITING, CLAIMED))
+    return connection.execute(select(func.min(when)).where(own)).scalar()
+
+
+def sent_since(connection: Connection, channel_id: str, since_ns: int) -> int:
+    """How many notifications of alerts were made for a channel since then, digests left out."""
+    own = (notification.c.channel_id == channel_id) & (notification.c.kind == "alerts")
+    query = select(func.count()).select_from(notification).where(own, notification.c.created_ns > since_ns)
+    return connection.execute(query).scalar_one()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCount:
+    """How the deliveries of one channel do."""
+
+    channel: str
+    waiting: int
+    retrying: int
+    failed: int
+
+
+def counts(connection: Connection, failed_since_ns: int) -> list[ChannelCount]:
+    """Per channel: what waits, what was tried in vain and waits, what was given up since then."""
+    table = notification.c
+    waiting = table.state.in_((WAITING, CLAIMED))
+    retrying = waiting & table.error.is_not(None)
+    failed = (table.state == FAILED) & (table.created_ns > failed_since_ns)
+
+    def of(condition: ColumnElement[bool]) -> Any:
+        return func.count().filter(condition)
+
+    query = select(channel.c.name, of(waiting), of(retrying), of(failed)).join(
+        channel, channel.c.id == table.channel_id
+    )
+    return [ChannelCount(*row) for row in connection.execute(query.group_by(channel.c.name))]
+
+
+def prune(connection: Connection, now_ns: int) -> int:
+    """Forgets what is old, what is too much, and what told of nothing but deleted runs; how many."""
+    table = notification.c
+    told = (
+        select(notified_alert.c.notification_id).where(notified_alert.c.notification_id == table.id).exists()
+    )
+    done = table.state.in_((SENT, FAILED))
+    floor = connection.execute(select(table.id).order_by(table.id.desc()).offset(MOST_KEPT).limit(1)).scalar()
+    old = or_(table.created_ns < now_ns - KEPT_NS, and_(table.kind != "test", ~told))
+    old = old if floor is None else or_(old, table.id <= floor)
+    gone = connection.execute(delete(notification).where(done, old)).rowcount
+    left = select(table.id).where(table.id == delivery.c.notification_id).exists()
+    connection.execute(delete(delivery).where(~left))
+    named = select(table.id).where(table.id == notified_alert.c.notification_id).exists()
+    connection.execute(delete(notified_alert).where(~named))
+    return gone
+
+
+def _notification(row: Any) -> Notification:
+    return Notification(**{name: getattr(row, name) for name in notification.c.keys()})  # noqa: SIM118
