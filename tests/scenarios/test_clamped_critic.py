@@ -144,3 +144,11 @@ def test_the_rate_is_seen_beside_its_siblings() -> None:
     """A hundred times below those of similar runs; by itself that alarms nobody."""
     found = verdict(False).of("lr-out-of-range", "lr")
     assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)
+
+
+def test_the_clip_that_never_acts_is_told() -> None:
+    """1e7, above gradients that are 0 or anything: info, with a clip to paste; the twin's is sound."""
+    found = [alert for alert in verdict(False).alerts if alert.rule == "clip-ineffective"]
+    assert {alert.severity for alert in found} == {Severity.INFO}
+    assert found[0].summary.startswith("Clip of 1e7 never acts")
+    assert not [alert for alert in verdict(True).alerts if alert.rule == "clip-ineffective"]

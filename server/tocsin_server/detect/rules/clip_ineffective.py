@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,6 +38,8 @@ class Settings(RuleSettings):
     recover_records: int = setting(1, "windows", "with a sound clip that are needed")
     window: int = setting(200, "records", "over which norms are taken; also the warm-up")
     above: float = setting(30.0, "x 99th percentile", "of the norms, above which a clip never acts")
+    absurd: float = setting(1e6, "grad norm", "from which on a clip is told at once, whatever the norms")
+    soon: int = setting(10, "records", "of finite norms, 0 included, before that is told")
     below: float = setting(0.01, "x 1st percentile", "of the norms, below which it leaves next to nothing")
 
 
@@ -44,6 +47,9 @@ class State(RuleState):
     """The norms since the last full window."""
 
     stretch: Stretch = msgspec.field(default_factory=Stretch)
+    seen: int = 0
+    """Finite norms under an absurd clip, until that was told."""
+    highest: float = 0.0
 
 
 class ClipIneffective(Rule[Settings, State]):
@@ -65,8 +71,26 @@ class ClipIneffective(Rule[Settings, State]):
         clip = clip_of(self.context, self.suffix)
         if view.grad_norm is None or (clip is None and not self.episode.state):
             return
+        if clip is not None and clip >= self.settings.absurd and not self.episode.state:
+            self._at_once(view, clip)
         for row, norms in self.state.stretch.windows(view, clip, self.settings.window):
             self._window(view, row, sorted(norms), clip)
+
+    def _at_once(self, view: View, clip: float) -> None:
+        """A clip that no gradient reaches: gradients of 0, which have no level, do not hide it."""
+        state, limits = self.state, self.settings
+        for row, norm in enumerate(view.grad_norm or []):
+            if norm is None or not math.isfinite(norm):
+                continue
+            state.seen, state.highest = state.seen + 1, max(state.highest, norm)
+            if state.seen == limits.soon and state.highest * limits.above < clip:
+                summary = f"Clip of {number(clip)} never acts: no norm was above {number(state.highest)}"
+                evidence: list[Fact] = [
+                    ("highest norm", state.highest, "", view.step[row]),
+                    ("clip", clip, "", None),
+                ]
+                onset = view.step[row], view.time_ns[row]
+                self.ring(view, row, INFO, onset, summary, evidence, kind="never")
 
     def _window(self, view: View, row: int, norms: list[float], clip: float | None) -> None:
         limits = self.settings
