@@ -72,7 +72,9 @@ def _flag(leaf: Any) -> Any:
 
 def _tensor_flag(torch: Any, leaf: Any) -> Any:
     """One pass, no copy of the batch: the ends times zero are NaN exactly if something is not finite."""
-    if not leaf.is_floating_point() or not leaf.numel():
+    from .capture.staging import capturing, readable
+
+    if not leaf.is_floating_point() or not leaf.numel() or not readable(leaf) or capturing():
         return None
     low, high = torch.aminmax(leaf.detach())
     ends = low * 0 + high * 0

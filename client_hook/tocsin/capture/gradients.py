@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad
 
-from . import patching
-from .staging import read
+from . import patching, sharded
+from .compiling import switch, traced
+from .staging import read, readable
 from .stepper import Stepper
 
 _is_compiling = torch.compiler.is_compiling
@@ -43,6 +44,7 @@ class Norms(NamedTuple):
 
 def install() -> None:
     """Watches every clip of the process, also through names imported before."""
+    install_sharded()
     if hasattr(clip_grad, "_get_total_norm"):
         _install_total_norm()
     if not hasattr(clip_grad, "_clip_grads_with_norm_"):
@@ -52,6 +54,30 @@ def install() -> None:
     patching.replace(clip_grad, "_clip_grads_with_norm_", _watch_clip)
     if getattr(torch.nn.utils, "clip_grads_with_norm_", None) is inner:
         patching.replace(torch.nn.utils, "clip_grads_with_norm_", _watch_clip)
+
+
+def install_sharded() -> None:
+    """FSDP1's own clip, once the script has imported it: asked again when an optimizer is made."""
+    cls = sharded.fsdp1()
+    if cls is not None and not hasattr(cls.clip_grad_norm_, "_tocsin"):
+        patching.replace(cls, "clip_grad_norm_", _watch_sharded_clip)
+
+
+def _watch_sharded_clip(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Its norm is that of all ranks together, when it is there."""
+
+    @functools.wraps(original)
+    def clip_grad_norm_(self: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        norm = original(self, max_norm, *args, **kwargs)
+        if patching.attached:
+            try:
+                _clipped(list(self.parameters()), max_norm, norm)
+            except Exception as error:
+                patching.trouble("clip", error)
+        return norm
+
+    clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
+    return clip_grad_norm_
 
 
 def _install_total_norm() -> None:
@@ -114,13 +140,18 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip_grads_with_norm_(
         parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if patching.attached and not _is_compiling():
+        if _is_compiling():
+            traced.clipped = True
+        elif patching.attached:
             if type(parameters) is not list and not isinstance(parameters, Tensor):
                 parameters = list(parameters)  # an iterator can be gone through once only
+            compiler = switch(None)
             try:
                 _clipped(parameters, max_norm, total_norm)
             except Exception as error:
                 patching.trouble("clip", error)
+            if compiler is not None:
+                switch(compiler)
         return original(parameters, max_norm, total_norm, *args, **kwargs)
 
     return clip_grads_with_norm_
@@ -176,7 +207,9 @@ def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
 def norms_of(optimizer: Any) -> Norms | None:
     """Norms of all gradients of an optimizer, f32 on the first one's device; None where it has none."""
     params, grads, local = _grads(optimizer)
-    return Norms(params, _norms(grads), "local" if local else "own") if grads else None
+    if not grads or not readable(grads[0]):
+        return None
+    return Norms(params, _norms(grads), "local" if local or sharded.is_part(params) else "own")
 
 
 def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
@@ -191,7 +224,7 @@ def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
             if grad is None:
                 continue
             if type(grad) is not Tensor and hasattr(grad, "_local_tensor"):
-                grad, local = grad._local_tensor, True
+                grad, local = grad._local_tensor, local or not sharded.is_whole(grad)
             params.append(param)
             grads.append(grad._values() if grad.is_sparse else grad)
     return params, grads, local

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from . import staging
 from .appointments import Appointments
+from .compiling import traced
 from .inside import Gathered, close, depth
 from .staging import CUDA, capturing, read
 from .stepper import (
@@ -29,6 +30,9 @@ from .stepper import (
     HAS_TIME,
     Loss,
     Stepper,
+    fold,
+    restored_steps,
+    total_of,
 )
 
 ORPHANS = 64
@@ -61,6 +65,8 @@ class Reporter(Protocol):
     def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None: ...
 
     def trouble(self, where: str, error: Exception) -> None: ...
+
+    def say(self, text: str) -> None: ...
 
 
 class Ledger:
@@ -263,7 +269,7 @@ class Ledger:
         waiting = stepper.losses
         waiting.extend(losses)
         if len(waiting) > LOSSES:
-            _fold(waiting)
+            fold(waiting)
 
     def cleared(self, stepper: Stepper) -> None:
         """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
@@ -318,11 +324,23 @@ class Ledger:
     def norm_due(self, stepper: Stepper) -> bool:
         """Whether this attempt's norm is to be computed by us: sampled by step, never beside a clip."""
         every = self.norm_every
+        if traced.clipped:
+            self._clip_is_compiled()
         if not every or stepper.user_clips or stepper.norm is not None:
             return False
         leads = stepper is self.primary or self.primary is None or depth.inside
         number = self.step + 1 if leads else stepper.number
         return number % every == 0 and not (CUDA and capturing())
+
+    def _clip_is_compiled(self) -> None:
+        """A compiled clip hides the norm, and the gradients it leaves are clipped: ours would be wrong."""
+        traced.clipped = False
+        for stepper in self.steppers.values():
+            stepper.user_clips = True
+        self.reporter.say(
+            "tocsin: the gradients are clipped inside a compiled function: their norm is not seen. "
+            "Clip outside it, or report the norm with run.log(grad_norm=...)"
+        )
 
     def owner(self, params: Any) -> list[Stepper]:
         """The optimizers that own the first or the last of ``params`` (a list of parameters)."""
@@ -407,7 +425,7 @@ class Ledger:
         else:
             for loss in losses:
                 loss.used = True
-            values += (_sum(losses), sum(loss.count for loss in losses))
+            values += (total_of(losses), sum(loss.count for loss in losses))
         if stepper.scale is None:
             stepper.scale, stepper.scaler = newest.scale, newest.scaler
         return HAS_LOSS
@@ -454,35 +472,6 @@ class Ledger:
         change = "growth" if after > before else "backoff"
         data = {"scaler": scaler, "change": change, "from": before, "to": after}
         self.reporter.put_event("scaler", data, self.coming)
-
-
-def restored_steps(optimizer: Any) -> int:
-    """Steps that a loaded state says were made; 0 where it says none or the count lies on a device."""
-    for group in optimizer.param_groups:
-        for param in group["params"]:
-            if param not in optimizer.state:
-                continue
-            count = optimizer.state[param].get("step", 0)
-            return int(count) if isinstance(count, (int, float)) or count.is_cpu else 0
-    return 0
-
-
-def _sum(losses: list[Loss]) -> Any:
-    """Sum of the values; on a device the adding is queued there."""
-    if len(losses) == 1:
-        return losses[0].value
-    total = losses[0].value
-    for loss in losses[1:]:
-        total = total + loss.value
-    return total
-
-
-def _fold(losses: list[Loss]) -> None:
-    """Keeps a long accumulation bounded: all but the newest become one; the sum stays right."""
-    newest = losses[-1]
-    folded = Loss(_sum(losses[:-1]), newest.scaler, newest.scale)
-    folded.count = sum(loss.count for loss in losses[:-1])
-    losses[:] = [folded, newest]
 
 
 def _on_device(item: tuple[Any, ...]) -> bool:

@@ -19,7 +19,7 @@ from torch.optim.optimizer import (
 
 from . import patching
 from .compiling import switch
-from .gradients import own_norm
+from .gradients import install_sharded, own_norm
 from .inside import depth
 from .staging import read
 from .stepper import Stepper
@@ -169,6 +169,7 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, *args, **kwargs)
         for ledger in patching.attached:
             try:
+                install_sharded()
                 ledger.stepper(self)
             except Exception as error:
                 ledger.trouble("new optimizer", error)

@@ -12,6 +12,7 @@ out at once.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -25,6 +26,8 @@ WIDTH = 32
 """The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
 
 DRAIN_S = 1.0
+
+LOG = logging.getLogger("tocsin")
 
 CUDA = torch.version.cuda is not None or torch.version.hip is not None
 """A build without CUDA raises when asked whether it captures a graph."""
@@ -66,7 +69,28 @@ def _read_tensor(value: Tensor) -> Any:
         return None
     if value.is_cpu:
         return float(value.detach().item())
-    return _copied(value) if value.is_cuda and not capturing() else None
+    if not value.is_cuda:
+        _say_unread(value.device.type)
+        return None
+    return None if capturing() else _copied(value)
+
+
+def readable(value: Tensor) -> bool:
+    """Whether this is a device the hook may give work to: on others (XLA, say) it would change the graph."""
+    return value.is_cpu or value.is_cuda
+
+
+_unread: set[str] = set()
+
+
+def _say_unread(device: str) -> None:
+    if device not in _unread:
+        _unread.add(device)
+        LOG.warning(
+            "tocsin: values on a device of type %s are never read by themselves, because training would "
+            "wait for them: report each step with run.step(loss=...) and floats, read where that is cheap",
+            device,
+        )
 
 
 def _copied(value: Tensor) -> Tensor:

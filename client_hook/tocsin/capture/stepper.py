@@ -27,6 +27,24 @@ class Loss:
         self.count = 1.0
 
 
+def total_of(losses: list[Loss]) -> Any:
+    """Sum of the values; on a device the adding is queued there."""
+    if len(losses) == 1:
+        return losses[0].value
+    total = losses[0].value
+    for loss in losses[1:]:
+        total = total + loss.value
+    return total
+
+
+def fold(losses: list[Loss]) -> None:
+    """Keeps a long accumulation bounded: all but the newest become one; the sum stays right."""
+    newest = losses[-1]
+    folded = Loss(total_of(losses[:-1]), newest.scaler, newest.scale)
+    folded.count = sum(loss.count for loss in losses[:-1])
+    losses[:] = [folded, newest]
+
+
 class Stepper:
     """State of one optimizer since its last record. ``number`` counts its attempted steps."""
 
@@ -202,3 +220,14 @@ def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
         names.append("step_time")
     names = [name + suffix for name in names]
     return names + [f"lr{suffix}" + (f"/g{k}" if k else "") for k in groups]
+
+
+def restored_steps(optimizer: Any) -> int:
+    """Steps that a loaded state says were made; 0 where it says none or the count lies on a device."""
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if param not in optimizer.state:
+                continue
+            count = optimizer.state[param].get("step", 0)
+            return int(count) if isinstance(count, (int, float)) or count.is_cpu else 0
+    return 0

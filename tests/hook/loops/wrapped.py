@@ -161,7 +161,7 @@ def closure_by_keyword(truth: Truth) -> nn.Module:
         losses: list[Tensor] = []
 
         def training_step(batch: Tensor = batch, losses: list[Tensor] = losses) -> Tensor:
-            loss = net(batch).pow(2).mean()
+            loss: Tensor = net(batch).pow(2).mean()
             optimizer.zero_grad()
             loss.backward()
             losses.append(loss)
