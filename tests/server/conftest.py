@@ -31,6 +31,7 @@ from tests.server.own_postgres import OwnPostgres
 from tocsin import protocol
 from tocsin_server.app import create_app
 from tocsin_server.auth import ADMIN
+from tocsin_server.cli import main
 from tocsin_server.pipeline import Pipeline
 from tocsin_server.serve import uvicorn_config
 from tocsin_server.services import Services
@@ -179,12 +180,22 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
+def address(request: pytest.FixtureRequest) -> str:
+    """The database of the servers that a test starts: ``url`` where it or its file uses that, else ""."""
+    if "url" not in request.fixturenames:
+        return ""
+    url: URL = request.getfixturevalue("url")
+    return url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def start_server(tmp_path: Path, address: str) -> Iterator[Callable[..., ServerProcess]]:
     """``start_server(*options, data_dir=...)``: real server processes, stopped after the test."""
+    place = ("--database-url", address) if address else ()
     with contextlib.ExitStack() as stack:
 
         def start(*options: str, data_dir: Path = tmp_path, **environ: str) -> ServerProcess:
-            return stack.enter_context(server_process(data_dir, *options, **environ))
+            return stack.enter_context(server_process(data_dir, *place, *options, **environ))
 
         yield start
 
@@ -194,6 +205,39 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One real server process for all tests that do not stop it; use run names of your own."""
     with server_process(tmp_path_factory.mktemp("server")) as running:
         yield running
+
+
+# The command line
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def tocsin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """``tocsin("token", "list")``: the command on a data directory of its own, in this process."""
+    monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    mask = os.umask(0o022)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["tocsin-server", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
+
+    yield run
+    os.umask(mask)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """The message of a command that could not do its work: one, and no traceback."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 # Trainers and browsers that speak the wire themselves
@@ -427,11 +471,12 @@ def server_thread(data_dir: Path, **changes: Any) -> Iterator[ServerThread]:
 
 
 @pytest.fixture
-def run_server(tmp_path: Path) -> Iterator[Callable[..., ServerThread]]:
+def run_server(tmp_path: Path, address: str) -> Iterator[Callable[..., ServerThread]]:
     """``run_server(limit_series=4)``: servers in threads, stopped after the test."""
+    place = {"database_url": address} if address else {}
     with contextlib.ExitStack() as stack:
 
         def start(data_dir: Path = tmp_path, **changes: Any) -> ServerThread:
-            return stack.enter_context(server_thread(data_dir, **changes))
+            return stack.enter_context(server_thread(data_dir, **(place | changes)))
 
         yield start

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy.engine import URL
 
 from tests.server.conftest import hello_of
 from tocsin_server import admission, roster, watchdog
@@ -23,13 +22,7 @@ from tocsin_server.store.registry import Registered, register
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
-
-
-@pytest.fixture
-def run_server(run_server: Start, url: URL) -> Start:
-    """Servers of this file run on either database."""
-    address = url.render_as_string(hide_password=False)
-    return lambda *place, **changes: run_server(*place, database_url=address, **changes)
+on_both = pytest.mark.usefixtures("url")
 
 
 class Held:
@@ -46,6 +39,7 @@ class Held:
         return result
 
 
+@on_both
 def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
@@ -99,6 +93,7 @@ def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> 
     asyncio.run(scene())
 
 
+@on_both
 def test_a_hello_not_begun_in_time_leaves_nothing(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +110,7 @@ def test_a_hello_not_begun_in_time_leaves_nothing(
     assert server.services.reader.run("r1") is None
 
 
+@on_both
 def test_a_hello_registered_too_late_is_watched(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
+from tests.server.conftest import said
 from tocsin.protocol import (
     PATH,
     Ack,
@@ -29,30 +30,9 @@ from tocsin.protocol import (
     encode,
     little_endian,
 )
-from tocsin_server.cli import app, main
+from tocsin_server.cli import app
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def tocsin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """``tocsin("token", "list")``: the command on a data directory of its own, in this process."""
-    monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    mask = os.umask(0o022)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["tocsin-server", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
-
-    yield run
-    os.umask(mask)
 
 
 @pytest.fixture
@@ -71,13 +51,6 @@ def serving(tmp_path: Path) -> Run:
         )
 
     return run
-
-
-def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of a command that could not do its work: one, and no traceback."""
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,35 +14,14 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import URL
 
+from tests.server.conftest import said
 from tests.server.store.whole_run import rows_of, tell_all_to
-from tocsin_server.cli import main
 from tocsin_server.roster import Roster
 from tocsin_server.settings import Settings
 from tocsin_server.store.database import migrate, open_database
 from tocsin_server.store.reader import StoreReader
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def tocsin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """``tocsin("export", "r1")``: the command on a data directory of its own, in this process."""
-    monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    mask = os.umask(0o022)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["tocsin-server", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
-
-    yield run
-    os.umask(mask)
 
 
 @pytest.fixture
@@ -60,13 +38,6 @@ def fill(url: URL | str, *run_ids: str) -> None:
     for run_id in run_ids:
         tell_all_to(database, run_id)
     database.close()
-
-
-def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of a command that could not do its work: one, and no traceback."""
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 def rows(url: URL | str, run_id: str) -> int:

@@ -19,6 +19,7 @@ from tocsin_server.store.tokens import add_token
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
 
 
 def stored(server: Any, run: str) -> list[tuple[int, float]]:

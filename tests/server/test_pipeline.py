@@ -6,7 +6,6 @@ import base64
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import httpx
@@ -19,19 +18,7 @@ from tocsin.protocol import Ack, Event, Finish, Refused, Welcome
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
-
-
-@pytest.fixture
-def run_server(run_server: Start, url: URL) -> Start:
-    """Servers of this file run on either database."""
-    address = url.render_as_string(hide_password=False)
-    return lambda *place, **changes: run_server(*place, database_url=address, **changes)
-
-
-@pytest.fixture
-def start_server(start_server: Start, url: URL) -> Start:
-    """So do server processes."""
-    return partial(start_server, "--database-url", url.render_as_string(hide_password=False))
+pytestmark = pytest.mark.usefixtures("url")
 
 
 def losses(server: Any, run: str) -> list[float]:

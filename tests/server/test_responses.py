@@ -23,7 +23,9 @@ def test_whatever_data_hold_the_answer_is_strict_json(value: object) -> None:
     def refuse(name: str) -> float:
         raise AssertionError(f"bare {name}")
 
-    json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
+    told = json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
+    again = json.loads(bytes(ExactJSON(told).body), parse_constant=refuse)
+    assert repr(again) == repr(told)  # what a reader understood is what it would say itself
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tocsin.protocol import Finish
 from tocsin_server.domain import RecordBatch, RuleSnapshot
 from tocsin_server.roster import recall
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
 
 
 def finished(server: Any, dial: Dial, run: str) -> None:

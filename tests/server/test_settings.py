@@ -29,7 +29,8 @@ def test_the_database_lies_in_the_data_directory(tmp_path: Path) -> None:
 
 def test_the_hooks_variables_are_not_settings(tmp_path: Path) -> None:
     """TOCSIN_URL and TOCSIN_TOKEN belong to the hook and may stand in the same environment."""
-    load({"data_dir": tmp_path}, environ={"TOCSIN_URL": "http://x", "TOCSIN_TOKEN": "t"})
+    hooks = {"TOCSIN_URL": "http://x", "TOCSIN_TOKEN": "t"}
+    assert load({"data_dir": tmp_path}, environ=hooks) == load({"data_dir": tmp_path}, environ={})
 
 
 @pytest.mark.parametrize(

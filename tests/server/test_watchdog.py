@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tocsin.protocol import Alive, Event, Finish
 from tocsin_server.domain import RunState
 from tocsin_server.watchdog import look
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
 S = 1_000_000_000
 
 

@@ -96,14 +96,16 @@ class Growing:
         facts = self._reader.run(self.run)
         return sum(w.records for w in facts.writers) if facts else 0
 
-    def shows_all(self, there: int, window: tuple[int, int] | None, buckets: int) -> None:
-        """Every fault among the first ``there`` records shows in the answer for ``window``."""
+    def shows_all(self, there: int, window: tuple[int, int] | None, buckets: int) -> int:
+        """Every fault among the first ``there`` records shows in the answer for ``window``; how many did."""
         low, high = window or (None, None)
         answer = self._reader.series(self.run, ["loss"], start=low, stop=high, buckets=buckets)
-        known = set(self.steps[:there].tolist())
+        known, shown = set(self.steps[:there].tolist()), 0
         for place, fault in zip(self.places, FAULTS, strict=True):
             if place in known and (low is None or high is None or low <= place <= high):
                 assert any(covers(layer, place, fault) for layer in answer.series["loss"]), (place, window)
+                shown += 1
+        return shown
 
 
 def steps_in(order: str) -> np.ndarray[Any, Any]:
@@ -140,8 +142,9 @@ def test_six_of_six_faults_at_every_zoom(room: Any, places: list[int], buckets: 
         for window in (None, windows[there // 500 % len(windows)]):
             run.shows_all(there, window, buckets)
     run.grow(N, wait=True)
-    for window in windows:
-        run.shows_all(N, window, buckets)
+    shown = [run.shows_all(N, window, buckets) for window in windows]
+    assert shown[0] == len(FAULTS)
+    assert min(shown[-4 * len(FAULTS) :]) >= 1  # the windows around each fault hold it at least
 
 
 ODD_BITS = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF0000000000000,
