@@ -31,6 +31,8 @@ log = logging.getLogger("tocsin.live")
 router = APIRouter()
 
 PATH = "/api/v1/live"
+SPARKED = 100
+"""Rows of a whole fleet with sparklines: more than a screen shows. A page asks for those in its sight."""
 SPARKS_NS = 2_000_000_000
 """A row carries its sparks at most this often."""
 NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
@@ -119,9 +121,9 @@ class LiveRoom:
     def _show_fleet(self, viewer: Viewer, view: View, sheet: Sheet, dirty: set[str]) -> None:
         if not view.greeted:
             view.greeted = True
-            viewer.put(f'{{"type":"fleet","id":{view.id},{sheet.whole_fleet()}}}')
+            viewer.put(sheet.fleet_message(view.id, None))
         elif dirty:
-            viewer.put(f'{{"type":"fleet","id":{view.id},{sheet.fleet(dirty)}}}')
+            viewer.put(sheet.fleet_message(view.id, dirty))
 
     def _show_run(self, viewer: Viewer, view: View, run_id: str, sheet: Sheet) -> None:
         head = sheet.head(run_id)
@@ -173,9 +175,21 @@ class Sheet:
         self._deltas: dict[tuple[str, int], Delta | None] = {}
         self._runs: dict[tuple[str, int, tuple[str, ...] | None], str] = {}
         self._fleets: dict[str, str] = {}
+        self._messages: dict[tuple[int, bool], str] = {}
+
+    def fleet_message(self, number: int, dirty: set[str] | None) -> str:
+        """The fleet's message to view ``number``: all rows, or those that changed.
+
+        Browsers number their views alike, so nearly all of them share one text of some 100 KB.
+        """
+        key = (number, dirty is None)
+        if key not in self._messages:
+            body = self.whole_fleet() if dirty is None else self.fleet(dirty)
+            self._messages[key] = f'{{"type":"fleet","id":{number},{body}}}'
+        return self._messages[key]
 
     def whole_fleet(self) -> str:
-        """Every row, sparks in them."""
+        """Every row; sparklines in the newest ones."""
         if "all" not in self._fleets:
             boards = self._pipeline.roster.newest_first()
             self._fleets["all"] = self._fleet(

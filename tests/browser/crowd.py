@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import subprocess
 import sys
 import time
+from typing import Any
 
 from websockets.asyncio.client import connect
 
@@ -65,6 +67,11 @@ async def crowd(address: str, token: str, runs: int) -> None:
     """All of them, a few at a time."""
     gate = asyncio.Semaphore(AT_ONCE)
     await asyncio.gather(*(report(address, token, number, gate) for number in range(runs)))
+
+
+def crowd_of(tower: Any, runs: int) -> None:
+    """Runs this file against a server; returns once all is durable."""
+    subprocess.run([sys.executable, __file__, tower.base, tower.token, str(runs)], check=True)
 
 
 if __name__ == "__main__":

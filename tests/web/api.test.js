@@ -30,7 +30,7 @@ test("an error without a body, and no answer at all, are sentences too", async (
 test("every page of runs is read", async () => {
   const { api, asked } = apiOf(reply(200, { items: [1, 2], next: "b", now_ms: 1 }), reply(200, { items: [3], next: null, now_ms: 2 }));
   assert.deepEqual(await api.allRuns(), { items: [1, 2, 3], now_ms: 2 });
-  assert.deepEqual(asked, ["/api/v1/runs", "/api/v1/runs?after=b"]);
+  assert.deepEqual(asked, ["/api/v1/runs?limit=5000&sparks=false", "/api/v1/runs?after=b&limit=5000&sparks=false"]);
 });
 
 test("parameters that are not given are left out", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, byGravity, grouped, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
-import { alertOf, rowOf } from "./layers.js";
+import { bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
+import { alertOf } from "./layers.js";
 
 test("lamps count what is open, by severity and by silence", () => {
   const alerts = [alertOf(), alertOf({ state: "recovering", severity: "warning" }), alertOf({ state: "pending" }), alertOf({ state: "resolved" }), alertOf({ rule: "stalled", severity: "warning" }), alertOf({ rule: "trainer-lost", severity: "warning" })];
@@ -10,13 +10,6 @@ test("lamps count what is open, by severity and by silence", () => {
 
 test("the tab says how many alerts fire, and nothing when none does", () => {
   assert.deepEqual([tabTitle("Fleet", 2), tabTitle("Fleet", 0), tabTitle("", 0)], ["(2) Fleet · tocsin", "Fleet · tocsin", "tocsin"]);
-});
-
-test("runs are grouped by attention, newest first, and an update moves no row within its group", () => {
-  const rows = [rowOf({ id: "a", created_ms: 1 }), rowOf({ id: "b", created_ms: 2 }), rowOf({ id: "c", health: "critical" }), rowOf({ id: "d", health: "ended" })];
-  const order = grouped(rows).map((group) => group.rows.map((row) => row.id));
-  assert.deepEqual(order, [["c"], [], ["b", "a"], ["d"]]);
-  assert.deepEqual(grouped(rows.map((row) => ({ ...row, last_step: 9 })).reverse()).map((group) => group.rows.map((row) => row.id)), order);
 });
 
 test("only a critical alert that begins to fire tolls, once, and never one from an old spool", () => {

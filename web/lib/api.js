@@ -52,9 +52,14 @@ export class Api {
     return this.ask("/session");
   }
 
-  /** @param {string | null} after @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first */
+  /** @param {string | null} after @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first, without sparklines: the socket brings those */
   runs(after = null) {
-    return this.ask(`/runs${query({ after })}`);
+    return this.ask(`/runs${query({ after, limit: 5000, sparks: "false" })}`);
+  }
+
+  /** These runs, sparklines and all. @param {string[]} ids @returns {Promise<{ items: RunRow[] }>} */
+  rowsOf(ids) {
+    return this.ask(`/runs?${new URLSearchParams(ids.map((id) => ["ids", id]))}`);
   }
 
   /** Every run, page after page. @returns {Promise<{ items: RunRow[], now_ms: number }>} */
@@ -95,6 +100,16 @@ export class Api {
   /** @param {{ run?: string, state?: string }} [filter] @returns {Promise<{ items: Alert[] }>} */
   alerts(filter = {}) {
     return this.ask(`/alerts${query(filter)}`);
+  }
+
+  /** @param {string} id @param {boolean} archived @returns {Promise<RunRow>} */
+  archive(id, archived) {
+    return this.ask(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body: JSON.stringify({ archived }), headers: { "content-type": "application/json", accept: "application/json" } });
+  }
+
+  /** @returns {Promise<{ items: { id: string, config: unknown }[] }>} */
+  configs() {
+    return this.ask("/configs");
   }
 
   /** @returns {Promise<{ id: string, token: string }>} */

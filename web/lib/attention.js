@@ -10,12 +10,6 @@ export const GROUPS = /** @type {const} */ ([
   { health: "ended", title: "Ended", note: "finished or failed" },
 ]);
 
-/** Runs by group, newest first within each: an order that no update of a run changes. @param {RunRow[]} rows @returns {{ health: string, title: string, note: string, rows: RunRow[] }[]} */
-export function grouped(rows) {
-  const sorted = [...rows].sort((a, b) => b.created_ms - a.created_ms || (a.id < b.id ? -1 : 1));
-  return GROUPS.map((group) => ({ ...group, rows: sorted.filter((row) => row.health === group.health) }));
-}
-
 /** Rings: firing, or firing until the recovery is sure. @param {Alert} alert */
 export const isOpen = (alert) => alert.state === "firing" || alert.state === "recovering";
 

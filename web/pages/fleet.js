@@ -1,69 +1,144 @@
-/** Every run a row, live, the ones that need a person on top. */
+/** Every run a row, live, the ones that need a person on top. The address holds filter, order, groups, columns and picks. */
 
-import { GROUPS, grouped } from "../lib/attention.js";
 import { el, refill, say } from "../lib/dom.js";
-import { runFilter } from "../lib/filter.js";
+import { COLUMNS, USUAL } from "../lib/columns.js";
+import { asksConfig, runFilter } from "../lib/filter.js";
+import { flatten } from "../lib/flatten.js";
+import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, writeFleet } from "../lib/fleetview.js";
 import { counted, int } from "../lib/format.js";
+import { readPins, writePins } from "../lib/kept.js";
 import { emptyFleet } from "../parts/empty.js";
-import { FleetRow } from "../parts/fleetrow.js";
+import { FleetTable } from "../parts/fleettable.js";
 import { icon } from "../parts/icons.js";
+import { menu } from "../parts/menu.js";
 import { button, notice } from "../parts/notice.js";
+import { told } from "../parts/undo.js";
 
-const HEADS = ["Run", "Alerts", "Step", "Loss", "Grad norm (log)", "Loss scale (log₂)", "Learning rate", "Faults", "Last seen"];
-/** @type {Record<string, string>} */
-const SHAPES = { critical: "critical", warning: "warning" };
+/** Rows keep their places for so long while numbers move, and for as long as the pointer is on them. */
+const RESORT_MS = 5_000;
+
+/** @typedef {import("../lib/fleetview.js").FleetView} FleetView */
 
 class Fleet {
   /** @type {Map<string, RunRow>} */
   #runs = new Map();
-  /** @type {Map<string, FleetRow>} */
-  #rows = new Map();
+  /** @type {Map<string, Map<string, unknown>> | null} asked for by the first filter that needs them */
+  #configs = null;
   #loaded = false;
   #frame = 0;
+  #sorted = 0;
+  #shape = "";
 
   /** @param {import("../main.js").App} app @param {HTMLElement} main */
   constructor(app, main) {
     this.app = app;
     this.main = main;
-    this.count = el("span.muted", {}, "–");
-    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "name, project:, tag:fp16, state:running, rule:", spellcheck: "false", "aria-label": "Filter runs", oninput: () => this.#draw() }));
-    this.groups = GROUPS.map(({ health, title, note }) => {
-      const number = el("span.muted"), list = el("ul");
-      const head = el("h2.grouphead", {}, SHAPES[health] ? el("span", { class: `is-${health}` }, icon(SHAPES[health])) : null, title, number, el("span.micro", {}, note));
-      return { health, number, list, node: el("section", { "aria-label": title, hidden: true }, head, list) };
-    });
-    this.table = el("section.card.fleet", { "aria-label": "Runs by attention" }, el("div.fl.head", { "aria-hidden": "true" }, ...HEADS.map((head) => el("span", {}, head))), ...this.groups.map((group) => group.node));
-    this.nothing = el("p.pad.muted", { hidden: true });
-    this.table.append(this.nothing);
-    this.page = el("div", {}, el("div.pagehead", {}, el("h1", {}, "Fleet"), this.count), el("div.bar", { role: "search" }, el("label.field.query", {}, icon("search"), this.input, el("kbd", {}, "/"))), this.table);
+    this.view = readFleet(location.search);
+    this.pins = readPins(localStorage);
+    this.table = new FleetTable({ now: () => app.clock.now(), sort: (id) => this.set(resorted(this.view, id)), lacking: (ids) => void this.#sparks(ids), mine: (id) => ({ picked: this.view.picked.includes(id), pinned: this.pins.has(id) }),
+      pick: (id) => this.#pick(id), pin: (id) => this.#pin(id), archive: (row) => void this.#archive(row) });
+    this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+  }
+
+  #page() {
+    this.count = el("span.muted", {}, "–");
+    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "name, project:, tag:fp16, state:running, config.lr>1e-4", spellcheck: "false", "aria-label": "Filter runs", oninput: () => this.set({ q: this.input?.value ?? "" }) }));
+    this.grouping = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": "Group by", onchange: () => this.set({ group: /** @type {FleetView["group"]} */ (this.grouping?.value) }) }, ...GROUPINGS.map(([key, text]) => el("option", { value: key }, text))));
+    this.compare = el("a.btn", { href: "/compare" });
+    this.putAway = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ archived: !this.view.archived }) }, "Archived");
+    const columns = menu("Columns", () => [{ head: "Columns" }, ...COLUMNS.filter((column) => !column.always).map((column) => ({ text: column.title, on: this.view.columns.includes(column.id), act: () => this.#column(column.id) })), { text: "The usual ones", act: () => this.set({ columns: USUAL }) }], { text: "Columns", shape: "fleet" });
+    this.nothing = el("p.card.pad.muted", { hidden: true });
+    return el("div", {}, el("div.pagehead", {}, el("h1", {}, "Fleet"), this.count, el("span.grow"), el("button.btn.leave", { type: "button", onclick: () => this.set({ wall: false }) }, "Leave wall ", el("kbd", {}, "Esc"))),
+      el("div.bar.fleetbar", { role: "search" }, el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")), el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping), columns, this.putAway,
+        el("button.btn.desk", { type: "button", title: "For a big screen: only the runs, larger", onclick: () => this.set({ wall: true }) }, "Wall"), el("span.grow"), this.compare), this.nothing, this.table.node);
   }
 
   open() {
     this.app.title("Fleet");
     refill(this.main, this.page);
+    this.table.open();
+    this.#look();
     document.addEventListener("keydown", this.key);
     this.unsubscribe = this.app.live.subscribe({ view: "fleet" }, { message: (frame) => this.#hear(frame), reconnected: () => void this.#load() });
-    this.ticker = setInterval(() => { for (const row of this.#rows.values()) row.tick(this.app.clock.now()); }, 1000);
+    this.ticker = setInterval(() => this.table.age(), 1000);
     void this.#load();
   }
 
   close() {
     this.unsubscribe?.();
+    this.table.close();
     clearInterval(this.ticker);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
+    document.documentElement.classList.remove("is-wall");
+  }
+
+  moved() {
+    this.view = readFleet(location.search);
+    this.#look();
+    return true;
+  }
+
+  /** @param {Partial<FleetView>} change */
+  set(change) {
+    this.view = { ...this.view, ...change };
+    history.replaceState(null, "", location.pathname + writeFleet(this.view));
+    this.#look();
+  }
+
+  /** All that the view decides: controls, columns, order. */
+  #look() {
+    const { view } = this;
+    if (this.input && this.input.value !== view.q) this.input.value = view.q;
+    if (this.grouping) this.grouping.value = view.group;
+    this.putAway?.setAttribute("aria-pressed", String(view.archived));
+    document.documentElement.classList.toggle("is-wall", view.wall);
+    this.#compareLink();
+    this.table.look(view);
+    if (asksConfig(view.q)) void this.#askConfigs();
+    this.#shape = "";
+    this.#draw();
+  }
+
+  #compareLink() {
+    const { picked } = this.view;
+    this.compare?.setAttribute("href", `/compare${picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""}`);
+    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${picked.length} picked` : "pick 2+"));
+    this.compare?.classList.toggle("primary", picked.length > 1);
   }
 
   async #load() {
     try {
       const { items, now_ms } = await this.app.api.allRuns();
       this.app.clock.hear(now_ms);
-      this.#runs = new Map(items.map((row) => [row.id, row]));
+      this.#runs = new Map(items.map((row) => [row.id, { ...this.#runs.get(row.id), ...row }]));
       this.#loaded = true;
       this.#draw();
     } catch (error) {
       if (!this.#loaded) refill(this.main, notice("The list of runs did not load", String(/** @type {Error} */ (error).message), "It is asked for again when the server is back.", button("Try now", () => void this.#load())));
+    }
+  }
+
+  /** Sparklines of rows that came into sight. @param {string[]} ids */
+  async #sparks(ids) {
+    try {
+      const { items } = await this.app.api.rowsOf(ids);
+      for (const row of items) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
+      this.table.refresh(this.#runs);
+    } catch { /* they are asked for again at the next move */ }
+  }
+
+  async #askConfigs() {
+    if (this.#configs) return;
+    this.#configs = new Map();
+    try {
+      const { items } = await this.app.api.configs();
+      this.#configs = new Map(items.map(({ id, config }) => [id, new Map(flatten(config).map(([key]) => [key.toLowerCase(), dig(config, key)]))]));
+      this.#shape = "";
+      this.#draw();
+    } catch {
+      this.#configs = null;
     }
   }
 
@@ -79,48 +154,101 @@ class Fleet {
   }
 
   #draw() {
-    const all = [...this.#runs.values()].filter((row) => !row.archived), empty = !all.length && this.#loaded;
-    if (empty && this.main.firstElementChild?.className !== "empty") return void refill(this.main, emptyFleet(this.app));
-    if (empty) return;
+    const every = [...this.#runs.values()], empty = !every.length && this.#loaded;
+    if (empty) return void (this.main.firstElementChild?.className === "empty" || refill(this.main, emptyFleet(this.app)));
     if (this.main.firstElementChild !== this.page) refill(this.main, this.page);
-    const shown = all.filter(runFilter(this.input.value));
-    this.#count(all, shown);
-    grouped(shown).forEach(({ rows }, i) => this.#group(this.groups[i], rows));
-    for (const [id, row] of this.#rows) if (!this.#runs.has(id)) { row.node.remove(); this.#rows.delete(id); }
+    const all = every.filter((row) => row.archived === this.view.archived), away = every.length - every.filter((row) => !row.archived).length;
+    const shown = all.filter(runFilter(this.view.q, (id, key) => this.#configs?.get(id)?.get(key)));
+    this.#counts(all, shown, away);
+    this.#arrange(shown);
+    this.table.refresh(this.#runs);
   }
 
-  /** @param {RunRow[]} all @param {RunRow[]} shown */
-  #count(all, shown) {
+  /** Puts rows into order: at once where runs come, go or change their health, else now and then. @param {RunRow[]} shown */
+  #arrange(shown) {
+    const shape = shown.map((row) => `${row.id} ${row.health} ${row.state}`).sort().join("\n"), quiet = performance.now() - this.#sorted > RESORT_MS && !this.table.node.matches(":hover, :focus-within");
+    if (shape === this.#shape && !quiet) return;
+    this.#shape = shape;
+    this.#sorted = performance.now();
+    this.table.arrange(listing(shown, this.view, this.pins));
+  }
+
+  /** @param {RunRow[]} all @param {RunRow[]} shown @param {number} away */
+  #counts(all, shown, away) {
     const live = all.filter((row) => row.state === "running" || row.state === "stalled").length, projects = new Set(all.map((row) => row.project)).size;
-    say(this.count, `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`);
-    this.nothing.hidden = shown.length > 0;
-    say(this.nothing, `No run matches “${this.input.value}”.`);
+    if (this.count) say(this.count, `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`);
+    if (this.putAway) { this.putAway.hidden = !away && !this.view.archived; say(this.putAway, `Archived ${int(away)}`); }
+    this.table.node.hidden = !shown.length;
+    if (!this.nothing) return;
+    this.nothing.hidden = shown.length > 0 || !this.#loaded;
+    say(this.nothing, !all.length ? (this.view.archived ? "Nothing is archived." : "Every run is archived: the button above shows them.") : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`);
   }
 
-  /** Puts rows into their places and leaves those alone that are there already. @param {{ number: HTMLElement, list: HTMLElement, node: HTMLElement }} group @param {RunRow[]} rows */
-  #group(group, rows) {
-    group.node.hidden = !rows.length;
-    say(group.number, int(rows.length));
-    rows.forEach((row, i) => {
-      const kept = this.#rows.get(row.id) ?? new FleetRow(row);
-      this.#rows.set(row.id, kept);
-      if (kept.row !== row || !kept.keys.size) kept.show(row, this.app.clock.now());
-      if (group.list.children[i] !== kept.node) group.list.insertBefore(kept.node, group.list.children[i] ?? null);
-    });
-    while (group.list.children.length > rows.length) group.list.lastElementChild?.remove();
+  /** @param {string} id */
+  #pick(id) {
+    const { picked } = this.view, on = picked.includes(id);
+    if (!on && picked.length >= MOST_PICKED) told(`A comparison holds ${MOST_PICKED} runs.`, null);
+    this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
+  }
+
+  /** @param {string} id */
+  #pin(id) {
+    if (!this.pins.delete(id)) this.pins.add(id);
+    writePins(localStorage, this.pins);
+    this.#look();
+  }
+
+  /** @param {string} id */
+  #column(id) {
+    const { columns } = this.view, next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
+    this.set({ columns: COLUMNS.map((column) => column.id).filter((each) => next.includes(each)) });
+  }
+
+  /** @param {RunRow} row @param {boolean} [quiet] */
+  async #archive({ id, name, archived }, quiet = false) {
+    try {
+      const row = await this.app.api.archive(id, !archived);
+      this.#runs.set(id, { ...this.#runs.get(id), ...row });
+      this.#draw();
+      if (!quiet) told(archived ? `${name} is back in the fleet.` : `${name} is archived. It goes on as before, out of sight.`, () => void this.#archive(row, true));
+    } catch (error) {
+      told(`${name} was not ${archived ? "brought back" : "archived"}: ${/** @type {Error} */ (error).message}`, null);
+    }
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key !== "/" || /** @type {Element} */ (event.target).closest?.("input, textarea, select")) return;
+    if (event.key === "Escape" && this.view.wall) return this.set({ wall: false });
+    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input:not([type=checkbox]), textarea, select, [role=menu], dialog")) return;
+    const row = this.#runs.get(/** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "");
+    if (event.key === "/") this.input?.focus();
+    else if (event.key === "j" || event.key === "k") this.#step(event.key === "j" ? 1 : -1);
+    else if (event.key === "w") this.set({ wall: !this.view.wall });
+    else if (row && event.key === "x") this.#pick(row.id);
+    else if (row && event.key === "p") this.#pin(row.id);
+    else if (row && event.key === "e") void this.#archive(row);
+    else return;
     event.preventDefault();
-    this.input.focus();
   }
+
+  /** The next or the previous row's link takes the focus. @param {number} by */
+  #step(by) {
+    const rows = [...this.table.body.querySelectorAll("[data-run]")], now = rows.findIndex((row) => row.contains(document.activeElement));
+    /** @type {HTMLElement | null | undefined} */ (rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))]?.querySelector(".name a"))?.focus();
+  }
+}
+
+/** A value deep in a config by its flat key. @param {unknown} config @param {string} key @returns {unknown} */
+function dig(config, key) {
+  if (!config || typeof config !== "object") return undefined;
+  if (key in config) return /** @type {Record<string, unknown>} */ (config)[key];
+  const cut = Object.keys(config).find((each) => key.startsWith(`${each}.`));
+  return cut === undefined ? undefined : dig(/** @type {Record<string, unknown>} */ (config)[cut], key.slice(cut.length + 1));
 }
 
 /** @type {import("../main.js").OpenPage} */
 export function fleetPage(app, main) {
   const fleet = new Fleet(app, main);
   fleet.open();
-  return { close: () => fleet.close(), moved: () => true };
+  return { close: () => fleet.close(), moved: () => fleet.moved() };
 }

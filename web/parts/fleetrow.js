@@ -1,6 +1,7 @@
-/** A run as a row of the fleet: one node kept for the run's whole life; only what differs is written again. */
+/** A run as a row of the fleet: one node for as long as it is in sight; only what differs is written again. */
 
 import { el, refill, say } from "../lib/dom.js";
+import { secondsLeft } from "../lib/columns.js";
 import { number } from "../lib/exact.js";
 import { ago, int, moment, num, pow2, powers, ruleTitle, span } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
@@ -14,35 +15,53 @@ const VITALS = /** @type {const} */ ([
   { key: "lr", label: "lr", style: "c-lr", log: false, text: num },
 ]);
 
+/** @typedef {{ pick: (id: string) => void, pin: (id: string) => void, archive: (row: RunRow) => void }} RowActs */
+
 export class FleetRow {
-  /** @param {RunRow} row */
-  constructor(row) {
+  /** @param {RunRow} row @param {import("../lib/columns.js").Column[]} columns @param {RowActs} acts */
+  constructor(row, columns, acts) {
     this.row = row;
-    this.name = el("div.name");
-    this.counts = el("div.c-counts");
-    this.step = el("div.c-step");
-    this.vitals = VITALS.map(() => el("div"));
-    this.faults = el("div.c-faults");
-    this.seen = el("div.c-seen.micro.nowrap");
-    this.node = el("li.fl.run", { "data-run": row.id }, this.name, this.counts, this.step, el("div.vit", {}, ...this.vitals), this.faults, this.seen);
+    this.seen = el("span");
+    this.tick = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", "aria-label": `Pick ${row.name} to compare`, onchange: () => acts.pick(row.id) }));
+    this.pinButton = el("button.btn.bare.act", { type: "button", onclick: () => acts.pin(row.id) }, icon("pin"));
+    this.boxButton = el("button.btn.bare.act", { type: "button", onclick: () => acts.archive(this.row) }, icon("box"));
+    /** @type {[import("../lib/columns.js").Column, HTMLElement][]} */
+    this.cells = columns.map((column) => [column, el("div", { role: "cell", class: classOf(column.id) })]);
+    const plain = this.cells.filter(([column]) => !column.vital).map(([, cell]) => cell), before = this.cells.findIndex(([column]) => column.vital), vitals = this.cells.filter(([column]) => column.vital).map(([, cell]) => cell);
+    const places = vitals.length ? [...plain.slice(0, before), el("div.vit", { role: "presentation" }, ...vitals), ...plain.slice(before)] : plain;
+    this.node = el("div.fl.run", { role: "row", "data-run": row.id }, el("div.c-pick", { role: "cell" }, this.tick), ...places, el("div.c-acts", { role: "cell" }, this.pinButton, this.boxButton));
     /** @type {Map<HTMLElement, string>} */
     this.keys = new Map();
   }
 
-  /** @param {RunRow} row @param {number} now */
-  show(row, now) {
+  /** Writes what differs; the same row twice costs nothing. @param {RunRow} row @param {number} now @param {{ picked: boolean, pinned: boolean }} mine */
+  show(row, now, { picked, pinned }) {
+    const same = this.row === row && this.keys.size > 0;
     this.row = row;
-    this.node.className = `fl run ${row.health}`;
-    this.#when(this.name, [row.state, row.name, row.project, row.tags, row.reason, row.attempt], () => nameCell(row));
-    this.#when(this.counts, row.severities, () => [countsCell(row)]);
-    this.#when(this.step, [row.last_step, row.planned_steps, row.steps_per_s, row.state, row.ended_ms], () => stepCell(row));
-    VITALS.forEach((vital, i) => this.#when(this.vitals[i], [row.sparks?.[vital.key], row.last?.[vital.key], row.reason?.onset_step], () => vitalCell(this.vitals[i], row, vital)));
-    this.#when(this.faults, [row.skipped, row.nonfinite], () => faultCell(row));
-    this.tick(now);
+    this.node.classList.toggle("is-picked", picked);
+    if (this.tick.checked !== picked) this.tick.checked = picked;
+    name(this.pinButton, pinned ? `Unpin ${row.name}` : `Pin ${row.name} to the top`, pinned);
+    name(this.boxButton, row.archived ? `Bring ${row.name} back` : `Archive ${row.name}`, row.archived);
+    if (same) return;
+    for (const health of ["critical", "warning", "ok", "ended"]) this.node.classList.toggle(health, row.health === health);
+    for (const [column, cell] of this.cells) this.#cell(column.id, cell, row);
+    this.age(now);
+  }
+
+  /** @param {string} id @param {HTMLElement} cell @param {RunRow} row */
+  #cell(id, cell, row) {
+    const vital = VITALS.find(({ key }) => key === id), plain = PLAIN[id];
+    if (vital) this.#when(cell, [row.sparks?.[vital.key], row.last?.[vital.key], row.reason?.onset_step], () => vitalCell(cell, row, vital));
+    else if (id === "name") this.#when(cell, [row.state, row.name, row.project, row.tags, row.reason, row.attempt], () => nameCell(row));
+    else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
+    else if (id === "step") this.#when(cell, [row.last_step, row.planned_steps, row.steps_per_s, row.state, row.ended_ms], () => stepCell(row));
+    else if (id === "faults") this.#when(cell, [row.skipped, row.nonfinite], () => faultCell(row));
+    else if (id === "seen") { if (!cell.firstChild) cell.append(this.seen); }
+    else if (plain) this.#when(cell, plain(row), () => [el("span.clip", { title: plain(row) }, plain(row))]);
   }
 
   /** Ages go on without news. @param {number} now */
-  tick(now) {
+  age(now) {
     say(this.seen, ago(this.row.last_seen_ms, now));
     const exact = moment(this.row.last_seen_ms);
     if (this.seen.title !== exact) this.seen.title = exact;
@@ -58,6 +77,27 @@ export class FleetRow {
     if (focused) /** @type {HTMLElement | null} */ (cell.querySelector("a"))?.focus();
   }
 }
+
+/** @param {HTMLElement} button @param {string} text @param {boolean} on */
+function name(button, text, on) {
+  if (button.title === text) return;
+  button.title = text;
+  button.setAttribute("aria-label", text);
+  button.classList.toggle("on", on);
+}
+
+/** @type {Record<string, string>} */
+const CLASSES = { name: "name", alerts: "c-counts", step: "c-step", faults: "c-faults", seen: "c-seen micro nowrap", loss: "", grad_norm: "", scale: "", lr: "" };
+/** @param {string} id */
+const classOf = (id) => CLASSES[id] ?? "c-more clip";
+
+/** Columns that are a word or a number. @type {Record<string, (row: RunRow) => string>} */
+const PLAIN = {
+  rate: (row) => (row.state === "running" ? num(row.steps_per_s, 3) : "–"),
+  eta: (row) => { const left = secondsLeft(row); return left === null ? "–" : span(left); },
+  attempt: (row) => (row.attempts > 1 ? `${row.attempt} of ${row.attempts}` : String(row.attempt)),
+  state: (row) => row.state, host: (row) => row.host || "–", created: (row) => moment(row.created_ms),
+};
 
 /** @param {RunRow} row */
 function nameCell(row) {
@@ -85,11 +125,11 @@ function stepCell(row) {
 
 /** "41.2/s · 15 min left", "stalled", "finished after 45 min". @param {RunRow} row */
 function pace(row) {
-  const { state, steps_per_s, planned_steps, last_step, ended_ms, created_ms } = row;
+  const { state, steps_per_s, ended_ms, created_ms } = row;
   if (state === "finished" || state === "failed") return ended_ms ? `${state} after ${span((ended_ms - created_ms) / 1000)}` : state;
   if (state !== "running") return state;
   if (!steps_per_s) return "running";
-  const left = planned_steps && last_step !== null ? Math.max(0, planned_steps - last_step - 1) / steps_per_s : null;
+  const left = secondsLeft(row);
   return `${num(steps_per_s, 3)}/s${left === null ? "" : ` · ${span(left)} left`}`;
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from sqlalchemy import select
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
+from tocsin_server.store.tables import run
 
 router = APIRouter(tags=["runs"], responses=PROBLEMS)
 
@@ -31,6 +33,11 @@ class ConfigList(TypedDict):
 @router.get("/configs", response_model=ConfigList)
 def list_configs(request: Request, _identity: Reader, project: str | None = None) -> ExactJSON:
     """Configurations of all runs, or of those of one project."""
-    runs = services_of(request).reader.runs()
-    chosen = [run for run in runs if run.config is not None and project in (None, run.project)]
-    return ExactJSON({"items": [{"id": run.id, "config": run.config} for run in chosen]})
+    wanted = select(run.c.id, run.c.config)
+    if project is not None:
+        wanted = wanted.where(run.c.project == project)
+    with services_of(request).database.reader.connect() as connection:
+        rows = [(row.id, row.config) for row in connection.execute(wanted)]
+    return ExactJSON(
+        {"items": [{"id": name, "config": config} for name, config in rows if config is not None]}
+    )

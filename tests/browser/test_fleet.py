@@ -1,0 +1,106 @@
+"""The fleet page with two thousand runs: quick, filtered, sorted, by keyboard, and nothing archived is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.crowd import crowd_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUNS = 2000
+
+
+@pytest.fixture(scope="module")
+def crowded(tower_of_the_module: Any) -> Any:
+    """A server that two thousand runs have reported to."""
+    crowd_of(tower_of_the_module, RUNS)
+    return tower_of_the_module
+
+
+@pytest.fixture
+def tab(crowded: Any, visit: Callable[..., Any]) -> Any:
+    """Its fleet page, once rows are there."""
+    tab = visit(crowded)
+    tab.page.locator("[data-run]").first.wait_for()
+    return tab
+
+
+def names(tab: Any) -> list[str]:
+    """Names of the rows that exist, from the top."""
+    found: list[str] = tab.page.locator("[data-run] .name a").all_inner_texts()
+    return found
+
+
+def test_only_rows_in_sight_exist(tab: Any) -> None:
+    """Of two thousand rows a screenful is there, at the end of the list too."""
+    tab.page.get_by_text("2\u202f000 runs").wait_for()
+    assert tab.page.locator("[data-run]").count() < 60
+    tab.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    end = tab.page.locator("[role=table]").get_attribute("aria-rowcount")
+    last = tab.page.locator(f'[aria-rowindex="{end}"]')
+    last.wait_for()
+    last.locator(".spark").first.wait_for()
+    assert tab.page.locator("[data-run]").count() < 60
+
+
+def test_config_filters_and_columns_sort(tab: Any) -> None:
+    """A filter by a config value and a sort by name hold after a reload, for they are in the address."""
+    tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")
+    tab.page.get_by_text("200 of").wait_for()
+    tab.page.get_by_label("Group by").select_option("none")
+    tab.page.locator('[data-sort="name"]').click()
+    tab.page.wait_for_url("**sort=name**")
+    tab.page.reload()
+    tab.page.get_by_text("200 of").wait_for()
+    tab.page.wait_for_function(f"() => {FIRST} === 'run-0009'")
+    assert names(tab) == sorted(names(tab))
+
+
+def test_a_run_is_archived_and_the_archiving_undone(tab: Any) -> None:
+    """By keyboard: E puts the focused run away, Undo brings it back."""
+    tab.page.get_by_label("Filter runs").fill("run-0042")
+    row = tab.page.locator('[data-run="c_0042"]')
+    row.locator(".name a").focus()
+    tab.page.keyboard.press("e")
+    tab.page.get_by_role("button", name="Undo").wait_for()
+    row.wait_for(state="detached")
+    tab.page.get_by_role("button", name="Undo").click()
+    row.wait_for()
+
+
+def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
+    """J goes down, X picks, and the link to the comparison names what was picked."""
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("x")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("x")
+    link = tab.page.get_by_role("link", name="Compare 2 picked")
+    link.wait_for()
+    assert str(link.get_attribute("href")).count("run=c_") == 2
+
+
+def test_an_update_redraws_only_the_cells_that_changed(
+    tab: Any, crowded: Any, script: Callable[[str], str]
+) -> None:
+    """While a new run reports, no cell of another row in sight is touched."""
+    tab.page.get_by_label("Group by").select_option("none")
+    tab.page.evaluate(WATCH)
+    with crowded.training(script("scripted"), "news", "r_news", "0", "40") as process:
+        assert process.wait(120) == 0
+    tab.page.locator('[data-run="r_news"]').wait_for()
+    assert set(tab.page.evaluate("() => [...touched]")) <= {"r_news"}
+
+
+FIRST = "document.querySelector('[data-run] .name a')?.textContent"
+WATCH = """() => {
+    globalThis.touched = new Set();
+    const note = (all) => all.forEach(({ target }) => {
+        const cell = (target.nodeType === 1 ? target : target.parentElement)?.closest(".cell, .name, .c-step");
+        if (cell) touched.add(cell.closest("[data-run]").dataset.run);
+    });
+    const what = { childList: true, characterData: true, subtree: true };
+    new MutationObserver(note).observe(document.querySelector(".rows"), what);
+}"""

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { USUAL } from "../../web/lib/columns.js";
+import { listing, order, readFleet, resorted, writeFleet } from "../../web/lib/fleetview.js";
+import { rowOf } from "./layers.js";
+
+const PLAIN = readFleet("");
+const rows = [
+  rowOf({ id: "a", created_ms: 1, project: "x", last_step: 5, tags: ["t"] }), rowOf({ id: "b", created_ms: 2, project: "y", last_step: null }),
+  rowOf({ id: "c", created_ms: 3, project: "x", last_step: 9, health: "critical" }), rowOf({ id: "d", created_ms: 0, project: "y", last_step: 7, health: "ended" }),
+];
+const shape = (view, pins = []) => listing(rows, { ...PLAIN, ...view }, new Set(pins)).map((item) => ("row" in item ? item.row.id : `[${item.title}]`)).join(" ");
+
+test("the address holds filter, order, groups, columns and picks", () => {
+  const view = { q: "tag:a b&c", sort: "loss", down: true, group: "project", columns: ["name", "loss"], picked: ["r1", "r/2"], archived: true, wall: true };
+  assert.deepEqual(readFleet(writeFleet(view)), view);
+  assert.equal(writeFleet(PLAIN), "");
+});
+
+test("an address that makes no sense shows the usual fleet", () => {
+  assert.deepEqual(readFleet("?sort=nope&group=moon&columns=zzz&archived=maybe"), { ...PLAIN, columns: USUAL });
+});
+
+test("by attention: what rings first, newest first within, and an update moves nothing", () => {
+  assert.equal(shape({}), "[Ringing] c [Quiet] b a [Ended] d");
+  const moved = listing(rows.map((row) => ({ ...row, last_step: 99, loss: 3 })).reverse(), PLAIN, new Set());
+  assert.equal(moved.map((item) => ("row" in item ? item.row.id : "")).join(""), "cbad");
+});
+
+test("groups by project, by tag and none; what is pinned stands on top once", () => {
+  assert.equal(shape({ group: "project" }), "[x] c a [y] b d");
+  assert.equal(shape({ group: "tag" }), "[t] a [without a tag] c b d");
+  assert.equal(shape({ group: "none" }, ["d"]), "[Pinned] d c b a");
+});
+
+test("a column sorts both ways with the unknown last, and a third click lets go", () => {
+  assert.equal([...rows].sort(order({ ...PLAIN, sort: "step", down: true })).map((row) => row.id).join(""), "cdab");
+  assert.equal([...rows].sort(order({ ...PLAIN, sort: "step", down: false })).map((row) => row.id).join(""), "adcb");
+  const once = resorted(PLAIN, "step"), twice = resorted({ ...PLAIN, ...once }, "step"), thrice = resorted({ ...PLAIN, ...twice }, "step");
+  assert.deepEqual([once, twice, thrice], [{ sort: "step", down: true }, { sort: "step", down: false }, { sort: "", down: false }]);
+});
+
+test("a loss that is not finite sorts above every number", () => {
+  const losses = [rowOf({ id: "n", last: { loss: "NaN" } }), rowOf({ id: "1", last: { loss: 1 } }), rowOf({ id: "-", last: { loss: null } })];
+  assert.deepEqual([...losses].sort(order({ ...PLAIN, sort: "loss", down: true })).map((row) => row.id), ["n", "1", "-"].slice(0, 3));
+});
