@@ -44,6 +44,7 @@ def watch(
     primary: Any = None,
     start_step: int | None = None,
     planned_steps: int | None = None,
+    actions: str | Collection[str] = (),
 ) -> Run | NoRun:
     """Begins a run and watches every optimizer, scaler, clip and backward of this process.
 
@@ -67,6 +68,8 @@ def watch(
         primary: the optimizer (or its name) that counts the steps; default: the first to step.
         start_step: number of the first step; default 0, or what a restored optimizer says.
         planned_steps: how long the run is meant to be.
+        actions: what the server may ask for when a critical alert fires: "checkpoint", "stop". Nothing
+            happens unless the script does it: see ``run.on_request`` and ``run.requested``.
 
     Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
     """

@@ -52,6 +52,7 @@ def _begin(
     exit_timeout: float,
     resume: str | None,
     planned_steps: int | None,
+    actions: str | Collection[str] = (),
     outbox: Out | None = None,
     sender: Way | None = None,
     **capture: Any,
@@ -84,7 +85,8 @@ def _begin(
             phase=lambda: watch.phases[-1] if watch.phases else "",
         )
     watch = Watch(box, sender)
-    run = Run(watch, facts, attach(watch, facts, **capture))
+    wanted = {actions} if isinstance(actions, str) else actions
+    run = Run(watch, facts, attach(watch, facts, **capture), wanted)
     if capture["patch"]:
         terminating.begin()
     return run

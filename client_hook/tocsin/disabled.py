@@ -11,6 +11,7 @@ class NoRun:
     """Has every method of :class:`tocsin.run.Run`; each does nothing."""
 
     id = ""
+    requested = ""
     current_step = 0
 
     def __init__(self, project: str = "", name: str = "") -> None:
@@ -31,10 +32,12 @@ class NoRun:
         """Only runs the body."""
         yield
 
-    def on_alert(self, *rules: Any, severity: str | None = None) -> Any:
+    def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
         """The function itself: no alert will come."""
-        if len(rules) == 1 and callable(rules[0]):
-            return rules[0]
+        return given[0] if len(given) == 1 and callable(given[0]) else lambda handler: handler
+
+    def on_request(self, action: str) -> Any:
+        """The function itself: nothing will be asked."""
         return lambda handler: handler
 
     def __enter__(self) -> NoRun:

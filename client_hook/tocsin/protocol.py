@@ -195,11 +195,18 @@ class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
 
 
 class Request(msgspec.Struct, tag="request", tag_field="type", omit_defaults=True):
-    """Asks the trainer for an action it opted in to: ``checkpoint`` or ``stop``."""
+    """Asks the trainer for an action it opted in to: ``checkpoint`` or ``stop``.
+
+    Of several ranks: where are you (no ``at_step``), will you at ``at_step``, and do it (``confirmed``).
+    """
 
     id: str
     action: str
     reason: str = ""
+    """The rule whose alert asks for it."""
+    alert: str = ""
+    at_step: Int64 | None = None
+    confirmed: bool = False
 
 
 ServerMessage = Union[Welcome, Ack, Refused, Alert, Request]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
 
 from . import ending
+from .actions import Actions, Handler
 from .configuration import plain
-from .greeting import Facts
+from .greeting import Facts, with_group
+from .protocol import Request
 from .reading import nonfinite, number
 from .watching import LOG, Watch
 
 NAMES = 4096
 """Different sets of logged names that are remembered; beyond it they are looked at each time."""
+HANDLERS = 8
+"""Failures of the script's own handlers that the server is told of."""
 _INF = float("inf")
 
 
@@ -25,7 +29,7 @@ class Run:
     Every method is safe in a fork, after the end, after the server died, and twice.
     """
 
-    def __init__(self, watch: Watch, facts: Facts, ledger: Any = None) -> None:
+    def __init__(self, watch: Watch, facts: Facts, ledger: Any = None, actions: Collection[str] = ()) -> None:
         self._watch = watch
         self._facts = facts
         self._ledger = ledger
@@ -34,6 +38,8 @@ class Run:
         self._last_paused = 0
         self._ended = False
         self._batch: Any = None
+        self._failures = 0
+        """How often a handler of alerts failed."""
         self._terms: set[str] = set()
         """Terms of the loss that were told of."""
         self._goals: dict[str, tuple[Any, Any]] = {}
@@ -41,6 +47,8 @@ class Run:
         self._phases = watch.phases
         self._ahead: dict[tuple[Any, ...], int] = {}
         """Names first logged ahead of the first backward -> the step they were put on last."""
+        self._actions = Actions(watch, ledger, actions, lambda: with_group(facts.identity).world_size)
+        facts.wants += self._actions.wanted
         watch.handle = self._handle
         ending.begin(self)
 
@@ -182,6 +190,7 @@ class Run:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
             self._last_ns, self._last_paused = now, paused
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
+            self._actions.stepped(self._step)
         except Exception as error:
             watch.trouble("step", error)
 
@@ -307,24 +316,45 @@ class Run:
 
     # -- alerts
 
-    def on_alert(self, *rules: Any, severity: str | None = None) -> Any:
+    def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
         """Decorator: calls the function with each alert of this run, at a step, on the training thread.
 
-        ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical")``.
-        To be registered before the first step: the server is asked for alerts when the run connects.
+        ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical",
+        rules=[...])``. To be registered before the first step: the server is asked for alerts when the run
+        connects. It must run no collective: other ranks hear of it at other steps, or never.
         """
-        if len(rules) == 1 and callable(rules[0]):
-            return self.on_alert()(rules[0])
+        if len(given) == 1 and callable(given[0]):
+            return self.on_alert(rules=rules, severity=severity)(given[0])
+        chosen = (*given, *([rules] if isinstance(rules, str) else rules))
 
         def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            self._handlers.append((handler, {"rules": rules, "severity": severity}))
+            self._handlers.append((handler, {"rules": chosen, "severity": severity}))
             if "alerts" not in self._facts.wants:
                 self._facts.wants.append("alerts")
             return handler
 
         return register
 
+    def on_request(self, action: str) -> Callable[[Handler], Handler]:
+        """Decorator: the function that does what is asked, ``"checkpoint"`` or ``"stop"`` (``actions=``).
+
+        Called with the request on the training thread, at the end of the optimizer's step; with several
+        ranks after the same step on each.
+        """
+        return lambda handler: self._actions.register(action, handler)
+
+    @property
+    def requested(self) -> str:
+        """``"checkpoint"`` or ``"stop"`` where one is due after the step just made, else empty.
+
+        With several ranks it says so after the same step on each.
+        """
+        return self._actions.requested
+
     def _handle(self, message: Any) -> None:
+        if isinstance(message, Request):
+            self._actions.take(message)
+            return
         for handler, wanted in tuple(self._handlers):
             rules, severity = wanted["rules"], wanted["severity"]
             if rules and getattr(message, "rule", None) not in rules:
@@ -333,8 +363,17 @@ class Run:
                 continue
             try:
                 handler(message)
-            except Exception:
+            except Exception as error:
                 LOG.warning("tocsin: a handler of alerts failed", exc_info=True)
+                self._tell_failure(handler, message, error)
+
+    def _tell_failure(self, handler: Any, message: Any, error: Exception) -> None:
+        """The server hears of it too, HANDLERS times."""
+        self._failures += 1
+        if self._failures <= HANDLERS:
+            said = f"{type(error).__name__}: {error}"[:300]
+            name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
+            self._watch.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
 
     # -- the end
 

@@ -14,6 +14,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from tocsin_server import __version__, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
+from tocsin_server.actions import Desk
 from tocsin_server.api import (
     alerts,
     archive,
@@ -126,7 +127,8 @@ def assemble(settings: Settings, database: Database) -> Services:
     pipeline = Pipeline(settings, writer, reader, hub)
     gate = Auth(settings, lambda: stored_tokens(database))
     room = LiveRoom(pipeline, hub, settings)
-    return Services(settings, database, writer, reader, pipeline, hub, gate, room)
+    desk = Desk(pipeline)
+    return Services(settings, database, writer, reader, pipeline, hub, gate, room, desk)
 
 
 def stored_tokens(database: Database) -> Iterable[Token]:

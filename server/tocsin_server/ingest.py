@@ -18,6 +18,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from tocsin import protocol
 from tocsin.protocol import Ack, Alert, Alive, Event, Finish, Hello, ProtocolError, Records, Refused, Welcome
+from tocsin_server.actions import ACTIONS
+from tocsin_server.actions import KIND as ACTION
 from tocsin_server.admission import TryLaterError
 from tocsin_server.domain import AlertState, Transition, Writer
 from tocsin_server.intake import frame_refusal, read_hello, shown
@@ -153,6 +155,8 @@ class Trainer:
         beside: list[Coroutine[Any, Any, None]] = [self._send_acks(writer), self._watch_silence()]
         if "alerts" in hello.wants:
             beside.append(self._send_alerts(writer.run_id))
+        if not frozenset(ACTIONS).isdisjoint(hello.wants):
+            beside.append(self._send_requests(hello, writer))
         await _first_of(self._read(writer), *beside)
 
     async def _read(self, writer: Writer) -> None:
@@ -179,6 +183,8 @@ class Trainer:
             return len(message.step) // 8
         elif isinstance(message, Event):
             await self._tell(self._pipeline.accept_event(writer, message, self._ack_due.set))
+            if message.kind == ACTION:
+                self._services.desk.heard(writer, message.data)
         elif isinstance(message, Alive):
             self._pipeline.alive(writer, message)
         elif isinstance(message, Finish):
@@ -231,6 +237,18 @@ class Trainer:
                 for transition in listener.take_alerts():
                     if transition.first and transition.alert.state is not AlertState.PENDING:
                         await self._send(told_alert(transition))
+
+    async def _send_requests(self, hello: Hello, writer: Writer) -> None:
+        """What a trainer that opted in is asked for when an alert of its run fires."""
+        desk, hub = self._services.desk, self._services.hub
+        with hub.listen(writer.run_id) as listener, desk.seated(writer, hello, listener.ring) as seat:
+            while True:
+                await listener.wake()
+                listener.take_dirty()
+                for transition in listener.take_alerts():
+                    desk.alert(transition)
+                for request in seat.take():
+                    await self._send(request)
 
     async def _watch_silence(self) -> None:
         while True:

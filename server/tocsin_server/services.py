@@ -11,6 +11,7 @@ from tocsin_server.access import Gate
 from tocsin_server.settings import Settings
 
 if TYPE_CHECKING:
+    from tocsin_server.actions import Desk
     from tocsin_server.hub import Hub
     from tocsin_server.pipeline import Pipeline
     from tocsin_server.store.database import Database
@@ -31,6 +32,7 @@ class Services:
     gate: Gate
     live: Any
     """The LiveRoom of live.py, which this row must not import."""
+    desk: Desk
 
 
 def services_of(connection: HTTPConnection) -> Services:
