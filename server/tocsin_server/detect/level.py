@@ -7,6 +7,8 @@ alarming for others: what counts is the ratio together with the run's own spread
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import msgspec
 
@@ -55,6 +57,21 @@ class Level(msgspec.Struct):
         self.values.append(value)
         self.left += 1
         return True
+
+    def unusual(self, norms: Values, ratio: float, quiet: Callable[[], bool]) -> Iterator[int]:
+        """Rows of ``norms`` that must be judged one by one; stretches of calm ones are taken at once.
+
+        ``quiet``: whether nothing is under way that would look at calm ones too.
+        """
+        start, n = 0, len(norms)
+        while start < n:
+            stop = min(n, start + self.room)
+            part = norms if stop - start == n else norms[start:stop]
+            if quiet() and self.calm(part, ratio):
+                self.extend(cast(list[float], part))
+            else:
+                yield from range(start, stop)
+            start = stop
 
     def begin(self, values: list[float]) -> None:
         """Begins anew with ``values``."""

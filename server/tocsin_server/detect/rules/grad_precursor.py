@@ -71,22 +71,14 @@ class GradPrecursor(Rule[Settings, State]):
         norms = view.grad_norm
         if norms is None:
             return
-        state, start = self.state, 0
-        level, near = state.level, self.settings.ratio
-        if not (state.rising or state.outside or self.episode.state) and level.quick(
-            norms, near, self.settings.warm_up
-        ):
+        level, near = self.state.level, self.settings.ratio
+        if self._quiet() and level.quick(norms, near, self.settings.warm_up):
             return
-        while start < view.n:
-            stop = min(view.n, start + level.room)
-            part = norms if stop - start == view.n else norms[start:stop]
-            quiet = not state.rising and not state.outside and not self.episode.state
-            if quiet and level.calm(part, near):
-                level.extend(part)  # type: ignore[arg-type]
-            else:
-                for row in range(start, stop):
-                    self._one(view, row, norms[row])
-            start = stop
+        for row in level.unusual(norms, near, self._quiet):
+            self._one(view, row, norms[row])
+
+    def _quiet(self) -> bool:
+        return not (self.state.rising or self.state.outside or self.episode.state)
 
     def _one(self, view: View, row: int, norm: float | None) -> None:
         if norm is None or not math.isfinite(norm):

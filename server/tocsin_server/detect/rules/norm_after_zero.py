@@ -7,7 +7,6 @@ still, and zeros that come in cycles, belong to ``zero-grad-norm``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,13 +19,13 @@ from tocsin_server.detect.rule import (
     Rule,
     RuleInfo,
     RuleSettings,
-    RuleState,
     describe,
     setting,
 )  # fmt: skip
 from tocsin_server.detect.steps import ladder
 from tocsin_server.detect.view import View
 from tocsin_server.detect.wording import count, number
+from tocsin_server.detect.zeros import ZeroStreak, norms_of
 from tocsin_server.domain import Severity
 
 
@@ -41,17 +40,11 @@ class Settings(RuleSettings):
     falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are taken")
 
 
-class State(RuleState):
-    """The present streak of zeros, and the losses within it."""
+class State(ZeroStreak):
+    """First loss of the present streak, and where the losses within it are now."""
 
-    streak: int = 0
-    since: tuple[int, int] = (0, 0)
-    low: float = math.inf
-    high: float = -math.inf
     first: float | None = None
     level: float = 0.0
-    gap: int = 0
-    """Zeros between the last two norms above 0: the length of a cycle."""
 
 
 class NormAfterZero(Rule[Settings, State]):
@@ -73,16 +66,16 @@ class NormAfterZero(Rule[Settings, State]):
         return not (self.state.streak or self.state.gap or self.episode.state)
 
     def observe(self, view: View) -> None:
-        norms = view.grad_norm
-        if norms is None or self._nothing_new(norms):
+        norms = norms_of(view)
+        if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):
             if norm == 0.0:
                 self._zero(view, row)
             elif norm is not None:
                 state = self.state
-                state.gap = state.streak
-                state.streak, state.low, state.high, state.first = 0, math.inf, -math.inf, None
+                state.gap, state.first = state.streak, None
+                state.end()
                 if self.episode.state:
                     self.settle(view, row)
             elif self.state.streak:
@@ -94,26 +87,17 @@ class NormAfterZero(Rule[Settings, State]):
 
     def _zero(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
-        if not state.streak:
-            state.since = (view.step[row], view.time_ns[row])
-        state.streak += 1
+        state.zero(view, row)
         self._loss(view, row)
-        if state.streak >= max(limits.streak, 2 * state.gap + 1) and self._moves():
+        if state.streak >= max(limits.streak, 2 * state.gap + 1) and state.moves(limits.constant):
             self._ring(view, row)
 
     def _loss(self, view: View, row: int) -> None:
-        """A loss within the streak: of the same record, or beside it where the script logs its norm."""
         state = self.state
-        loss = view.loss[row] if view.loss is not None else None
-        if loss is not None and math.isfinite(loss):
-            state.low, state.high = min(state.low, loss), max(state.high, loss)
+        loss = state.loss(view, row)
+        if loss is not None:
             state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
             state.first = loss if state.first is None else state.first
-
-    def _moves(self) -> bool:
-        state = self.state
-        span = state.high - state.low
-        return span > self.settings.constant * max(abs(state.high), abs(state.low))
 
     def _ring(self, view: View, row: int) -> None:
         state, level = self.state, ladder(self.state.streak)

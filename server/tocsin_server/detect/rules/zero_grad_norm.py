@@ -6,7 +6,6 @@ moving loss it is a fault of measurement: that is ``norm-after-zero``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,13 +17,13 @@ from tocsin_server.detect.rule import (
     Rule,
     RuleInfo,
     RuleSettings,
-    RuleState,
     describe,
     setting,
 )  # fmt: skip
 from tocsin_server.detect.steps import ladder
 from tocsin_server.detect.view import View
 from tocsin_server.detect.wording import count, number
+from tocsin_server.detect.zeros import ZeroStreak, norms_of
 from tocsin_server.domain import Severity
 
 
@@ -39,17 +38,11 @@ class Settings(RuleSettings):
     cycles: int = setting(5, "cycles", "of equal length that show gradient accumulation")
 
 
-class State(RuleState):
-    """The present streak of zeros, the range of the loss within it, and the cycles of accumulation."""
+class State(ZeroStreak):
+    """The cycles of accumulation besides."""
 
-    streak: int = 0
-    since: tuple[int, int] = (0, 0)
-    low: float = math.inf
-    high: float = -math.inf
-    gap: int = 0
-    """Zeros between the last two norms above 0."""
     cycles: int = 0
-    """How often in a row that number was the same."""
+    """How often in a row ``gap`` was the same."""
 
 
 class ZeroGradNorm(Rule[Settings, State]):
@@ -72,8 +65,8 @@ class ZeroGradNorm(Rule[Settings, State]):
         return not (state.streak or state.cycles or state.gap or self.episode.state)
 
     def observe(self, view: View) -> None:
-        norms = view.grad_norm
-        if norms is None or self._nothing_new(norms):
+        norms = norms_of(view)
+        if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):
             if norm == 0.0:
@@ -81,13 +74,14 @@ class ZeroGradNorm(Rule[Settings, State]):
             elif norm is not None:
                 self._above(view, row)
             elif self.state.streak:
-                self._loss(view, row)
+                self.state.loss(view, row)
 
     def _nothing_new(self, norms: list[float | None]) -> bool:
         state = self.state
         if 0.0 in norms or state.streak or state.cycles or self.episode.state:
             return False
-        state.gap = 0
+        if norms.count(None) < len(norms):
+            state.gap = 0
         return True
 
     def _above(self, view: View, row: int) -> None:
@@ -98,7 +92,7 @@ class ZeroGradNorm(Rule[Settings, State]):
             state.gap = state.streak
         else:
             state.cycles = state.gap = 0
-        state.streak, state.low, state.high = 0, math.inf, -math.inf
+        state.end()
         if state.cycles >= self.settings.cycles:
             self._accumulation(view, row)
         elif self.episode.state:
@@ -117,26 +111,17 @@ class ZeroGradNorm(Rule[Settings, State]):
 
     def _zero(self, view: View, row: int) -> None:
         state = self.state
-        if not state.streak:
-            state.since = (view.step[row], view.time_ns[row])
-        state.streak += 1
-        self._loss(view, row)
+        state.zero(view, row)
+        state.loss(view, row)
         accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
         if state.streak >= self.settings.streak and not accumulating:
             self._ring(view, row)
         elif self.episode.state and self._still():
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
-    def _loss(self, view: View, row: int) -> None:
-        """A loss within the streak: of the same record, or beside it where the script logs its norm."""
-        loss = view.loss[row] if view.loss is not None else None
-        if loss is not None and math.isfinite(loss):
-            self.state.low, self.state.high = min(self.state.low, loss), max(self.state.high, loss)
-
     def _still(self) -> bool:
         """The loss stands still in the present streak (or none is told): single norms end nothing."""
-        state = self.state
-        return state.high - state.low <= self.settings.constant * max(abs(state.high), abs(state.low))
+        return not self.state.moves(self.settings.constant)
 
     def _ring(self, view: View, row: int) -> None:
         state, level = self.state, ladder(self.state.streak)
