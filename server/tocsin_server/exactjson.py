@@ -66,6 +66,14 @@ def dumps(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
+def dumps_named(value: Mapping[str, Any]) -> str:
+    """:func:`dumps` of numbers and texts under names, without walking them where all are finite."""
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:
+        return dumps(value)
+
+
 def loads(text: str | bytes) -> Any:
     """JSON text as data. Non-finite values stay strings; use :func:`parse_number` where one is due."""
     return json.loads(text)

@@ -18,7 +18,7 @@ import numpy as np
 from tocsin.protocol import Alive
 from tocsin_server import exactjson
 from tocsin_server.domain import Alert, Column, RecordBatch, RunState, Severity
-from tocsin_server.sparks import SHORT, Spark
+from tocsin_server.sparks import SHORT, Grid, Spark
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
 SPEED_WINDOW_NS = 30_000_000_000
@@ -73,34 +73,47 @@ class RunBoard:
         self._counts = _Counts()
         self._pace: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
+        self._seldom: dict[str, Any] = {}
+        """What the row said last of what changes seldom, and its JSON."""
+        self._seldom_text = "{}"
 
     def take(self, batch: RecordBatch, now_ns: int) -> None:
         """Takes the records of ``batch``, which arrived at ``now_ns``, in."""
         few = batch.step.tolist() if batch.n <= SHORT else None
+        grid = None if few or not batch.n else Grid(batch.step)
         for name, column in batch.columns.items():
             base, plain = _kind(name)
             if base in VITALS:
-                self._take_vital(name if plain else None, batch, column, few)
+                self._take_vital(name if plain else None, batch, column, few or grid)
             elif base == "skipped":
                 self._counts.skipped += column.v.tolist().count(1.0)
         if batch.n and batch.writer.attempt_no >= self._counts.attempt:
             self._newest(batch, max(few) if few else int(batch.step.max()), now_ns)
 
     def _take_vital(
-        self, spark: str | None, batch: RecordBatch, column: Column, few: list[int] | None
+        self, name: str | None, batch: RecordBatch, column: Column, steps: list[int] | Grid | None
     ) -> None:
-        """Counts a vital sign's faults and draws it; ``few``: the steps where a plain loop beats numpy."""
-        if few is None:
+        """Counts a vital sign's faults and draws it as ``name``; ``steps``: a list where a plain loop
+        beats numpy."""
+        spark = self._drawn(name) if name else None
+        if not isinstance(steps, list):
             self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
-            if spark:
-                steps = batch.step if column.at is None else batch.step[column.at]
-                self.sparks.setdefault(spark, Spark()).take(steps, column.v)
+            if spark and column.at is None:
+                spark.take(batch.step, column.v, steps)
+            elif spark:
+                spark.take(batch.step[column.at], column.v)
             return
         values = column.v.tolist()
         self._counts.nonfinite += len(values) - sum(map(math.isfinite, values))
         if spark:
-            chosen = few if column.at is None else [few[row] for row in column.at.tolist()]
-            self.sparks.setdefault(spark, Spark()).take_few(chosen, values)
+            chosen = steps if column.at is None else [steps[row] for row in column.at.tolist()]
+            spark.take_few(chosen, values)
+
+    def _drawn(self, name: str) -> Spark:
+        found = self.sparks.get(name)
+        if found is None:
+            found = self.sparks[name] = Spark()
+        return found
 
     def _newest(self, batch: RecordBatch, step: int, now_ns: int) -> None:
         counts = self._counts
@@ -161,14 +174,24 @@ class RunBoard:
 
     def row(self, now_ns: int, *, sparks: bool = True) -> dict[str, Any]:
         """RunRow of docs/api.md, still with floats (send it through ``exactjson``)."""
-        row = self._who() | self._numbers(now_ns) | self._trouble() | {"trainer": self._trainer()}
+        row = (
+            self._who()
+            | self._seen()
+            | self._numbers(now_ns)
+            | self._trouble()
+            | {"trainer": self._trainer()}
+        )
         if sparks:
             row["sparks"] = {name: self._spark(name).row() for name in VITALS}
         return row
 
     def json(self, now_ns: int, *, sparks: bool = True) -> str:
         """:meth:`row` as JSON text; unchanged buckets are not written anew."""
-        text = exactjson.dumps(self.row(now_ns, sparks=False))
+        seldom = self._who() | self._trouble() | {"trainer": self._trainer()}
+        if seldom != self._seldom:
+            self._seldom, self._seldom_text = seldom, exactjson.dumps(seldom)
+        often = exactjson.dumps_named(self._seen() | self._numbers(now_ns))
+        text = f"{self._seldom_text[:-1]},{often[1:]}"
         if not sparks:
             return text
         drawn = ",".join(f'"{name}":{self._spark(name).json()}' for name in VITALS)
@@ -191,10 +214,12 @@ class RunBoard:
             "host": card.host,
             "archived": card.archived,
             "created_ms": card.created_ns // _MS,
-            "last_seen_ms": card.last_seen_ns // _MS,
             "ended_ms": None if card.ended_ns is None else card.ended_ns // _MS,
             "error": card.error,
         }
+
+    def _seen(self) -> dict[str, Any]:
+        return {"last_seen_ms": self.card.last_seen_ns // _MS}
 
     def _numbers(self, now_ns: int) -> dict[str, Any]:
         counts = self._counts

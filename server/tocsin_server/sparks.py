@@ -34,8 +34,6 @@ class Bucket:
     nan: int = 0
     pinf: int = 0
     ninf: int = 0
-    text: str = ""
-    """The bucket as JSON, empty where it changed since."""
 
     @property
     def nonfinite(self) -> int:
@@ -56,7 +54,6 @@ class Bucket:
             self.pinf += 1
         else:
             self.ninf += 1
-        self.text = ""
 
     def merge(self, other: Bucket) -> None:
         """Takes all values of ``other`` in."""
@@ -64,7 +61,6 @@ class Bucket:
         self.total += other.total
         self.count += other.count
         self.nan, self.pinf, self.ninf = self.nan + other.nan, self.pinf + other.pinf, self.ninf + other.ninf
-        self.text = ""
 
     def cells(self) -> list[float | None]:
         """``[min, max, mean, nan, pinf, ninf]``; the first three None without a finite value."""
@@ -74,11 +70,6 @@ class Bucket:
         if not math.isfinite(mean):  # the sum of huge values overflowed, the mean lies between them
             mean = self.low / 2 + self.high / 2
         return [self.low, self.high, mean, self.nan, self.pinf, self.ninf]
-
-    def json(self) -> str:
-        if not self.text:
-            self.text = exactjson.dumps(self.cells())
-        return self.text
 
 
 def bucket_of(values: F64) -> Bucket:
@@ -98,6 +89,35 @@ def bucket_of(values: F64) -> Bucket:
     return found
 
 
+class Grid:
+    """Steps [k] as sparks lay them into buckets: worked out once for all series that have these steps."""
+
+    def __init__(self, steps: I64) -> None:
+        self.steps = steps
+        self.low, self.high = int(steps.min()), int(steps.max())
+        self._runs: dict[int, tuple[list[int], list[int]]] = {}
+
+    def runs(self, width: int) -> tuple[list[int], list[int]]:
+        """Buckets in the order in which steps fall into them, and the place of the first step of each."""
+        found = self._runs.get(width)
+        if found is None:
+            keys = self.steps // width
+            starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()]
+            found = self._runs[width] = keys[starts].tolist(), starts
+        return found
+
+
+def buckets_of(values: F64, starts: list[int]) -> list[Bucket]:
+    """A bucket over each stretch of ``values`` [k] that begins at one of ``starts``."""
+    lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
+        return [bucket_of(values[start:stop]) for start, stop in pairwise([*starts, values.size])]
+    with np.errstate(over="ignore"):
+        totals = np.add.reduceat(values, starts).tolist()
+    counts = [stop - start for start, stop in pairwise([*starts, values.size])]
+    return list(map(Bucket, lows.tolist(), highs.tolist(), totals, counts))
+
+
 class Spark:
     """One series over the steps of a run."""
 
@@ -106,21 +126,21 @@ class Spark:
         self.buckets: dict[int, Bucket] = {}
         self.first: int | None = None
         self.last: int | None = None
+        self._settled = ""
+        """JSON of all buckets before ``_upto``, which no new step falls into as a rule."""
+        self._upto: int | None = None
+        """None: ``_settled`` is to be written anew."""
 
-    def take(self, steps: I64, values: F64) -> None:
-        """Takes ``values`` [k] at ``steps`` [k] in."""
+    def take(self, steps: I64, values: F64, grid: Grid | None = None) -> None:
+        """Takes ``values`` [k] at ``steps`` [k] in; ``grid``: of these steps, where it is there already."""
         if steps.size <= SHORT:
             self.take_few(steps.tolist(), values.tolist())
             return
-        low, high = int(steps.min()), int(steps.max())
-        self._widen(low, high)
-        if low // self.width == high // self.width:
-            self._put(low // self.width, bucket_of(values))
-            return
-        keys = steps // self.width
-        cuts = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), keys.size]
-        for start, stop in pairwise(cuts):
-            self._put(int(keys[start]), bucket_of(values[start:stop]))
+        grid = grid or Grid(steps)
+        self._widen(grid.low, grid.high)
+        keys, starts = grid.runs(self.width)
+        for key, bucket in zip(keys, buckets_of(values, starts), strict=True):
+            self._put(key, bucket)
 
     def take_few(self, steps: list[int], values: list[float]) -> None:
         """:meth:`take` of a few values one by one, which beats numpy there."""
@@ -132,8 +152,15 @@ class Spark:
             if bucket is None:
                 bucket = self.buckets[key] = Bucket()
             bucket.add(value)
+            self._touch(key)
+
+    def _touch(self, key: int) -> None:
+        """This bucket changes: what was written of it, if it was, is not true any more."""
+        if self._upto is not None and key < self._upto:
+            self._upto = None
 
     def _put(self, key: int, bucket: Bucket) -> None:
+        self._touch(key)
         found = self.buckets.get(key)
         if found is None:
             self.buckets[key] = bucket
@@ -149,10 +176,13 @@ class Spark:
             self._widen(step, step)
 
     def _widen(self, low: int, high: int) -> None:
-        first = self.first = low if self.first is None or low < self.first else self.first
+        if self.first is None or low < self.first:
+            self.first, self._upto = low, None
+        first = self.first
         last = self.last = high if self.last is None or high > self.last else self.last
         while last // self.width - first // self.width >= MOST_BUCKETS:
             self.width *= 2
+            self._upto = None
             halved, self.buckets = self.buckets, {}
             for key, bucket in halved.items():
                 self._put(key // 2, bucket)
@@ -170,10 +200,18 @@ class Spark:
 
     def json(self) -> str:
         """:meth:`row` as JSON text; buckets that did not change are not written anew."""
-        found = [self.buckets.get(key) for key in self._grid()]
-        cells = ",".join(bucket.json() if bucket else "null" for bucket in found)
-        ends = exactjson.dumps([self.first, self.last])[1:-1].split(",")
-        return f'{{"x0":{ends[0]},"x1":{ends[1]},"buckets":[{cells}]}}'
+        grid = self._grid()
+        if not grid:
+            return '{"x0":null,"x1":null,"buckets":[]}'
+        if self._upto is None:
+            self._settled, self._upto = "", grid[0]
+        self._settled += "".join([self._text(key) + "," for key in range(self._upto, grid[-1])])
+        self._upto = grid[-1]
+        return f'{{"x0":{self.first},"x1":{self.last},"buckets":[{self._settled}{self._text(grid[-1])}]}}'
+
+    def _text(self, key: int) -> str:
+        bucket = self.buckets.get(key)
+        return exactjson.dumps(bucket.cells()) if bucket else "null"
 
     def saved(self) -> dict[str, Any]:
         """Everything, as plain data that :meth:`restore` takes."""
