@@ -1,0 +1,81 @@
+"""A process with some browsers' websockets: most follow the fleet, every fourth follows one run.
+
+``python fleet_browsers.py URL TOKEN COUNT RUN...``: says ``ready`` once all have heard something, then
+listens until its standard input ends, and says ``MEGABYTES`` and the seconds from send to delta, sorted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import struct
+import sys
+import time
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+PATH = "/api/v1/live"
+RUN_EVERY = 4
+"""Every so many browsers one is on a run's page, the others look at the fleet."""
+
+
+class Heard:
+    """What all browsers of this process received."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.delays_s: list[float] = []
+
+    def take(self, text: str, now: float) -> None:
+        """One frame. Only deltas of runs are read: reading what the fleet says would cost the load more."""
+        self.bytes += len(text)
+        if text.startswith('{"type":"run"'):
+            for layer in json.loads(text)["series"].get("sent", ()):
+                sent = sorted(set(numbers(layer["first"])))
+                self.delays_s += [now - each for each in sent]
+
+
+def numbers(told: Any) -> list[float]:
+    """A column of the live socket: a list, or float64 in base64 as Plotly takes it."""
+    if isinstance(told, dict):
+        body = base64.b64decode(told["bdata"])
+        return list(struct.unpack(f"<{len(body) // 8}d", body))
+    return [float(each) for each in told]
+
+
+async def _subscribed(url: str, token: str, run: str | None) -> ClientConnection:
+    headers = {"authorization": f"Bearer {token}"}
+    socket = await connect(
+        url, additional_headers=headers, compression=None, ping_interval=None, max_size=None
+    )
+    wish = {"type": "subscribe", "id": 1, "view": "fleet"}
+    if run is not None:
+        wish = {"type": "subscribe", "id": 1, "view": "run", "run": run}
+    await socket.send(json.dumps(wish))
+    return socket
+
+
+async def _follow(socket: ClientConnection, heard: Heard) -> None:
+    async for text in socket:
+        heard.take(str(text), time.time())
+
+
+async def main() -> None:
+    """All browsers of this process, until standard input ends."""
+    base, token, count, *runs = sys.argv[1:]
+    url, heard = base.replace("http", "ws", 1) + PATH, Heard()
+    followed = [runs[no % len(runs)] if no % RUN_EVERY == 0 else None for no in range(int(count))]
+    sockets = [await _subscribed(url, token, run) for run in followed]
+    tasks = [asyncio.create_task(_follow(socket, heard)) for socket in sockets]
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    print(heard.bytes / 1e6, *(f"{delay:.4f}" for delay in sorted(heard.delays_s)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
