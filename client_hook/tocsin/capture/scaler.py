@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from . import patching
+from .compiling import switch
 from .gradients import own_norm
 from .staging import read
 from .stepper import Stepper
@@ -59,7 +60,7 @@ def _forget() -> None:
 
 
 def _idle(scaler: Any) -> bool:
-    return not patching.attached or _is_compiling() or not getattr(scaler, "_enabled", True)
+    return _is_compiling() or not patching.attached or not getattr(scaler, "_enabled", True)
 
 
 # -- scale
@@ -70,10 +71,13 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
     def scale(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, outputs, *args, **kwargs)
         if not _idle(self):
+            compiler = switch(None)
             try:
                 _remember(self, outputs, result)
             except Exception as error:
                 patching.trouble("scale", error)
+            if compiler is not None:
+                switch(compiler)
         return result
 
     return scale
@@ -106,6 +110,8 @@ def scale_of(scaler: Any) -> Any:
     if len(_scales) > REMEMBERED:
         _scales.clear()
     copied = read(scale)
+    if copied is None:  # while a graph is captured
+        return None
     _scales[id(scaler)] = (weakref.ref(scaler), scale, copied)
     return copied
 
@@ -149,11 +155,16 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def unscale_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, optimizer, *args, **kwargs)
-        for ledger in () if _idle(self) else patching.attached:
+        if _idle(self):
+            return result
+        compiler = switch(None)
+        for ledger in patching.attached:
             try:
                 _unscaled(ledger, self, optimizer)
             except Exception as error:
                 ledger.trouble("unscale_", error)
+        if compiler is not None:
+            switch(compiler)
         return result
 
     return unscale_
@@ -200,19 +211,25 @@ def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, optimizer, *args, **kwargs)
         opened: list[Opened] = []
         done = False
+        compiler = switch(None)
         try:
             _open(self, optimizer, opened)
         except Exception as error:
             patching.trouble("before scaler.step", error)
+        if compiler is not None:
+            switch(compiler)
         try:
             result = original(self, optimizer, *args, **kwargs)
             done = True
             return result
         finally:
+            switch(None)
             try:
                 _close(self, opened, done)
             except Exception as error:
                 patching.trouble("after scaler.step", error)
+            if compiler is not None:
+                switch(compiler)
 
     return step
 
@@ -287,19 +304,25 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
         if _idle(self) or id(self) in _updating:
             return original(self, *args, **kwargs)
         before = None
+        compiler = switch(None)
         try:
             before = _before_update(self)
         except Exception as error:
             patching.trouble("before update", error)
+        if compiler is not None:
+            switch(compiler)
         _updating.add(id(self))  # an overriding method calls ours again through super()
         try:
             result = original(self, *args, **kwargs)
         finally:
             _updating.discard(id(self))
+        switch(None)
         try:
             _updated(self, before)
         except Exception as error:
             patching.trouble("after update", error)
+        if compiler is not None:
+            switch(compiler)
         return result
 
     return update
