@@ -19,6 +19,7 @@ FIRST = {
     "data": "The batch itself holds values that are not finite",
     "operation": "one operation that leaves the range of fp16",
     "scaler": "The scaler never hears of the overflows",
+    "measurement": "Likely a fault of measurement",
 }
 """Words of the first cause by what was done to the training."""
 
@@ -69,9 +70,33 @@ def training(cause: str) -> Training:
     return train
 
 
+def misread(what: str) -> Training:
+    """The training is sound and says its steps itself: ``what`` (norm, loss) is wrong on the page only."""
+
+    def train(run: Run) -> None:
+        draw = torch.Generator().manual_seed(2)
+        model = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, CLASSES))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for step in range(STEPS):
+            trouble = step >= TROUBLE
+            target = torch.randint(CLASSES, (BATCH,), generator=draw)
+            each = cross_entropy(model(inputs_of(target, draw, poisoned=False)), target, reduction="none")
+            each.mean().backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e4)
+            optimizer.step()
+            optimizer.zero_grad()
+            if trouble and what == "norm":  # after zero_grad there is no gradient left: the mean of nothing
+                left = [p.grad.norm() for p in model.parameters() if p.grad is not None]
+                norm = torch.tensor(left).mean()
+            counted = torch.zeros(BATCH) if trouble and what == "loss" else torch.ones(BATCH)
+            run.step(loss=(each.detach() * counted).sum() / counted.sum(), grad_norm=norm, lr=0.05)
+
+    return train
+
+
 @cache
 def verdict(cause: str) -> Verdict:
-    return judged(trained(training(cause)))
+    return judged(trained(misread("norm") if cause == "measurement" else training(cause)))
 
 
 def test_the_training_itself_alarms_nobody() -> None:
@@ -84,6 +109,15 @@ def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
     """The gradient norm stops being finite each time; why is told of what was done, and of nothing else."""
     said = verdict(cause).of("nonfinite-grad-norm").diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]
+
+
+def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
+    """NaN on the page while the gradients go on; a loss that is NaN in truth is explained otherwise."""
+    said = judged(trained(misread("loss"))).of("nonfinite-loss").diagnosis
+    assert said.cause.startswith("Likely a fault of logging")
+    assert "backward()" in said.remedies[0].code
+    others = [verdict(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
+    assert not any("logging" in " ".join([other.cause, *other.alternatives]) for other in others)
 
 
 @pytest.mark.parametrize("cause", ["rate", "data", "operation"])

@@ -108,7 +108,8 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         scale = view.scale[row] if view.scale is not None else None
         if not view.has_scaler(row):
             spared = view.stepped is not None and view.stepped[row] == 0.0
-            return (WARNING if spared and streak < limits.persistent else CRITICAL), "no-scaler"
+            kind = "spared" if spared else "no-scaler"
+            return (WARNING if spared and streak < limits.persistent else CRITICAL), kind
         if scale is not None and scale <= limits.lowest_scale:
             return CRITICAL, "every-scale"
         if view.age(row) < limits.start_up or streak < limits.persistent:
