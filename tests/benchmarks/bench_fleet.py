@@ -2,7 +2,8 @@
 
 A real server process on SQLite; trainers and browsers live in a few processes of their own and speak the
 real protocols. Printed are the server's share of one core and the time from a step's send to a browser's
-delta. ``TOCSIN_BENCH_SECONDS`` sets how long each of the two is measured.
+delta. ``TOCSIN_BENCH_SECONDS`` sets how long each of the two is measured, ``TOCSIN_BENCH_TRAINERS`` how many
+trainers there are, with half as many browsers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import psutil
 
 from tests.server.conftest import ServerProcess, server_process
 
-TRAINERS, BROWSERS = 200, 100
+TRAINERS = int(os.environ.get("TOCSIN_BENCH_TRAINERS", "200"))
+BROWSERS = TRAINERS // 2
 PROCESSES = 2
 """That hold the trainers; the browsers have one of their own."""
 FOLLOWED = 8
@@ -65,7 +67,7 @@ def share(server: ServerProcess, seconds: float) -> float:
 
 def watched(server: ServerProcess, seconds: float) -> tuple[float, str]:
     """The share with browsers, and what these say of their delays."""
-    runs = [item["id"] for item in server.get("/runs")["items"]][:FOLLOWED]
+    runs = [f"fleet{no}" for no in range(FOLLOWED)]
     with contextlib.ExitStack() as stack:
         browsers = started(stack, "fleet_browsers.py", server.base, server.token, str(BROWSERS), *runs)
         used = share(server, seconds)

@@ -48,7 +48,7 @@ def numbers(told: Any) -> list[float]:
 async def _subscribed(url: str, token: str, run: str | None) -> ClientConnection:
     headers = {"authorization": f"Bearer {token}"}
     socket = await connect(
-        url, additional_headers=headers, compression=None, ping_interval=None, max_size=None
+        url, additional_headers=headers, compression=None, ping_interval=None, max_size=None, open_timeout=120
     )
     wish = {"type": "subscribe", "id": 1, "view": "fleet"}
     if run is not None:

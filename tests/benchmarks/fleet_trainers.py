@@ -28,7 +28,7 @@ HELD = round(STEPS_PER_S * FLUSH_S)
 
 def hello(token: str, no: int) -> Hello:
     """The first message of trainer ``no``."""
-    key = f"fleet{no}-{time.time_ns()}"
+    key = f"fleet{no}"
     who = WriterId(attempt=key, rank=0, boot="bench", pid=no, started_ns=time.time_ns())
     return Hello(
         version=protocol.VERSION, token=token, project="fleet", name=f"run {no}", run=key, writer=who,
@@ -56,7 +56,7 @@ def frame(first: int, draw: random.Random) -> bytes:
 
 
 async def _let_in(url: str, token: str, no: int) -> ClientConnection:
-    socket = await connect(url, compression=None, ping_interval=None)
+    socket = await connect(url, compression=None, ping_interval=None, open_timeout=120)
     await socket.send(protocol.encode(hello(token, no)))
     welcome = protocol.decode_server(await socket.recv(decode=False))
     assert isinstance(welcome, protocol.Welcome), welcome
