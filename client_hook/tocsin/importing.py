@@ -86,7 +86,7 @@ class LogRun:
 
     def _record(self, record: LogRecord, now: Callable[[], int]) -> None:
         self._rank = record.rank if self._rank is None else self._rank
-        if record.rank != self._rank:
+        if record.rank != self._rank or record.copy:
             self.other_ranks += 1
             return
         if record.attempt != self._attempt:

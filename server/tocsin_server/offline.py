@@ -38,7 +38,7 @@ class Replay:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self._writers: dict[tuple[int, int], Writer] = {}
+        self._writers: dict[tuple[int, int, int], Writer] = {}
         self._seq: dict[int, int] = {}
         self._waiting: list[LogRecord] = []
         self._arrival = 0
@@ -60,21 +60,17 @@ class Replay:
             yield self._batch()
 
     def _joins(self, record: LogRecord) -> bool:
-        first = self._waiting[0]
-        return len(self._waiting) < BATCH_RECORDS and (first.attempt, first.rank) == (
-            record.attempt,
-            record.rank,
-        )
+        return len(self._waiting) < BATCH_RECORDS and _process(self._waiting[0]) == _process(record)
 
-    def _writer(self, attempt: int, rank: int) -> Writer:
-        key = (attempt, rank)
+    def _writer(self, attempt: int, rank: int, copy: int = 0) -> Writer:
+        key = (attempt, rank, copy)
         if key not in self._writers:
             self._writers[key] = Writer(self.run_id, len(self._writers) + 1, attempt + 1, rank)
         return self._writers[key]
 
     def _batch(self) -> RecordBatch:
         records, self._waiting = self._waiting, []
-        writer = self._writer(records[0].attempt, records[0].rank)
+        writer = self._writer(*_process(records[0]))
         seq = self._seq.get(writer.writer_no, 0)
         self._seq[writer.writer_no] = seq + len(records)
         self._arrival += 1
@@ -97,6 +93,11 @@ class Replay:
     def _time(self, record: LogRecord) -> int:
         self._time_ns = record.time_ns if record.time_ns is not None else self._time_ns + STEP_NS
         return self._time_ns
+
+
+def _process(record: LogRecord) -> tuple[int, int, int]:
+    """Attempt, rank and copy: who wrote a record."""
+    return record.attempt, record.rank, record.copy
 
 
 def columns_of(records: list[LogRecord]) -> dict[str, Column]:

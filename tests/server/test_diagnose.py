@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tocsin.importers import open_log
 from tocsin_server.cli import app
+from tocsin_server.domain import Severity
+from tocsin_server.offline import judge
 
 BROKEN = "".join(f"step {step}: loss = {'nan' if step > 99 else 0.5}\n" for step in range(110))
 HEALTHY = "".join(f"step {step}: loss = {2 - step / 200}\n" for step in range(200))
@@ -121,3 +124,13 @@ def test_real_logs_are_read_to_their_normalized_records() -> None:
             read = [item.values for item in open_log(original).items() if isinstance(item, LogRecord)]
             losses = [values["loss"] for values in read if "loss" in values]
             assert losses == pytest.approx([row["loss"] for row in wanted if "loss" in row], nan_ok=True)
+
+
+def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
+    """Each line four times, by processes that do not know of each other: a warning, with the cause first."""
+    file = tmp_path / "train.log"
+    file.write_text("".join(f"step {step} loss {2 - step / 600:.4f} lr 0.1\n" * 4 for step in range(120)))
+    judged = judge(open_log(file))
+    (alert,) = [one for one in judged.alerts if one.severity is not Severity.INFO]
+    assert (alert.rule, "4 processes" in alert.summary) == ("duplicate-steps", True)
+    assert "each believes to be alone" in alert.diagnosis.cause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from .copies import Copies
 from .items import Fact, Item, LogRecord, Parsed, Restart, Row, Unread
 from .names import Naming, goal_of
 from .steps import StepCount
@@ -22,6 +23,7 @@ class Assembly:
         self.names = Naming()
         self.steps = StepCount()
         self.by_rank: dict[int, StepCount] = {}
+        self.copies = Copies()
         self._primary: int | None = None
         self._told: set[str] = set()
         self._dense: dict[str, int] = {}
@@ -41,6 +43,7 @@ class Assembly:
     def _restart(self) -> None:
         for count in (self.steps, *self.by_rank.values()):
             count.restart()
+        self.copies.forget()
         self._dense.clear()
 
     def _count(self, row: Row) -> StepCount:
@@ -64,13 +67,20 @@ class Assembly:
                 return
         only_metrics = all(name.startswith("val/") for name in values)
         row.evaluation = row.evaluation or (only_metrics and row.step is None)
-        step = count.place(row)
+        step = self._step(row, count)
         if step < 0:
             yield Unread(row.line, f"a step from 0 on was expected, not {step}")
             return
         yield from self._facts(row.line, values)
         attempt = count.attempt if row.attempt is None else row.attempt
-        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, row.coarse)
+        copy = self.copies.place(step, set(values)) if count is self.steps and not row.between else 0
+        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
+
+    def _step(self, row: Row, count: StepCount) -> int:
+        """The step of a row; where processes print beside each other, one that lags rewinds nothing."""
+        if count is self.steps and row.step is not None and self.copies.is_known(int(row.step)):
+            return int(row.step)
+        return count.place(row)
 
     def _named(self, row: Row) -> dict[str, float]:
         """The row's values in our names; nulls that stand where a number was due are NaN."""

@@ -17,6 +17,8 @@ EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
 """Columns of what `tocsin-server export` writes: its other names are ours already."""
 DELIMITERS = (",", "\t", ";", "|")
 _NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
+_TOLD = re.compile(r"(?<!top)\s[-+]?\d*\.?\d+(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
+"""A number behind a word: ``step 0`` is a line of a script, not a name."""
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _RULED = re.compile(r"[|:\-+=\s]+$")
 """The line below the header of a table in Markdown."""
@@ -104,9 +106,13 @@ def _with_point(cell: str) -> str:
 def is_header(cells: list[str]) -> bool:
     """Whether these are names: none is a number, and one of them is of ours or a step."""
     named = [cell for cell in cells if cell]
-    if len(named) < 2 or any(text_number(cell) is not None or not _NAME.match(cell) for cell in named):
+    if len(named) < 2 or any(map(_is_no_name, named)):
         return False
     return any(alias(cell) is not None or role_of(cell) in ("step", "epoch") for cell in named)
+
+
+def _is_no_name(cell: str) -> bool:
+    return text_number(cell) is not None or not _NAME.match(cell) or _TOLD.search(cell) is not None
 
 
 def header_of(head: Head) -> list[str]:

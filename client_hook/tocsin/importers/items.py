@@ -78,6 +78,8 @@ class LogRecord:
     time_ns: int | None = None
     attempt: int = 0
     rank: int = 0
+    copy: int = 0
+    """Which of several processes of the same rank that print into one file it is of, from 0 on."""
     coarse: bool = False
     """Its learning rates are known to less than two digits: to be shown, not to be judged."""
 

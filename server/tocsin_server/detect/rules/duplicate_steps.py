@@ -117,7 +117,10 @@ def reported_twice(case: Case) -> Cause | None:
         return None
     if case.verdict.kind == "mixed":
         return Cause(
-            "one-identity", "Different runs report under one identity.", "different runs under one identity",
+            "one-identity",
+            "Different runs report under one identity, or ranks that do not tell their number, each with "
+            "the loss of its own part of the data.",
+            "different runs, or ranks without a number, under one identity",
             (Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID"),),
             "The processes belong to one training.",
         )  # fmt: skip

@@ -30,7 +30,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
     resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
     recover_records: int = setting(1, "records", "after a new best that are needed")
-    patience: int = setting(1000, "records", "without a new best, at least")
+    patience: int = setting(3000, "records", "without a new best, at least")
     share: float = setting(0.5, "of the run so far", "without a new best, at least")
     better: float = setting(0.005, "relative", "below the best that makes a new one")
     spread: float = setting(0.5, "x spread", "below the best, instead, of a loss that was ever 0 or negative")
