@@ -123,8 +123,9 @@ class _Found:
         import torch
 
         from ..capture.census import living
+        from ..capture.scaler import scaler_class
 
-        kinds: tuple[type, ...] = (torch.amp.GradScaler,)
+        kinds: tuple[type, ...] = (scaler_class(),)
         found = living(kinds if model is not None else (*kinds, torch.nn.Module))
         enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
         self.scalers = {ledger.scaler_name(one): one for one in enabled}

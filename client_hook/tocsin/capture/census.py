@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .ledger import Ledger
+from .scaler import scaler_class
 
 ARGUMENTS = 24
 LISTED = 32
@@ -40,7 +41,7 @@ def _kinds() -> dict[str, type]:
     module = importlib.import_module("torch.optim.lr_scheduler")
     return {
         "optimizers": torch.optim.Optimizer,
-        "scalers": torch.amp.GradScaler,
+        "scalers": scaler_class(),
         "schedulers": module.LRScheduler,
     }
 

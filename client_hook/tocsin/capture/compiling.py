@@ -22,6 +22,18 @@ def _set_eval_frame() -> Callable[[Any], Any]:
         return lambda callback: None
 
 
+def _compiler(name: str) -> Callable[..., Any]:
+    """``torch.compiler``'s function; torch 2.0 has it in ``torch._dynamo``."""
+    try:
+        module = importlib.import_module("torch.compiler")
+    except ImportError:
+        module = importlib.import_module("torch._dynamo")
+    found: Callable[..., Any] = getattr(module, name)
+    return found
+
+
+is_compiling = _compiler("is_compiling")
+disable = _compiler("disable")
 switch = _set_eval_frame()
 """``before = switch(None)`` turns the compiler off on this thread, ``switch(before)`` back to what it was."""
 

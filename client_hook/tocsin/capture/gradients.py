@@ -12,11 +12,10 @@ from torch import Tensor
 from torch.nn.utils import clip_grad
 
 from . import patching, sharded
+from .compiling import is_compiling as _is_compiling
 from .compiling import switch, traced
 from .staging import read, readable
 from .stepper import Stepper
-
-_is_compiling = torch.compiler.is_compiling
 
 
 class _Caught:

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 
 from . import patching
+from .compiling import is_compiling as _is_compiling
 from .compiling import switch
 from .inside import depth as _depth
 from .ledger import Seen
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
 from .stepper import Loss, Stepper
-
-_is_compiling = torch.compiler.is_compiling
 
 
 def install() -> None:

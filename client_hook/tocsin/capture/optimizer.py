@@ -18,14 +18,12 @@ from torch.optim.optimizer import (
 )
 
 from . import patching
-from .compiling import switch
+from .compiling import disable, switch
+from .compiling import is_compiling as _is_compiling
 from .gradients import install_sharded, own_norm
 from .inside import depth
 from .staging import read
 from .stepper import Stepper
-
-_is_compiling = torch.compiler.is_compiling
-_disable: Callable[..., Any] = torch.compiler.disable
 
 
 def install() -> None:
@@ -40,7 +38,7 @@ def install() -> None:
 def _eager(hook: Callable[..., None]) -> Any:
     """``hook`` left out of compilation: traced into a graph it would never fire."""
     try:
-        return _disable(hook)
+        return disable(hook)
     except Exception:
         return hook
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from . import patching
+from .compiling import is_compiling as _is_compiling
 from .compiling import switch
 from .gradients import own_norm
 from .staging import read
@@ -26,8 +27,6 @@ REMEMBERED = 1024
 """Scaled losses that wait for their backward; older ones are forgotten."""
 WALK = 16
 """So many operations are looked at between a backward and the scaling before it."""
-
-_is_compiling = torch.compiler.is_compiling
 
 
 Scaled = tuple[Any, Any, Any, Any]
@@ -51,7 +50,12 @@ def install() -> None:
         "update": _watch_update,
     }
     for name, make in methods.items():
-        patching.replace_in_all(torch.amp.GradScaler, name, make)
+        patching.replace_in_all(scaler_class(), name, make)
+
+
+def scaler_class() -> Any:
+    """``torch.amp.GradScaler``; before torch 2.3 the one of ``torch.cuda.amp``, which knows no other device."""
+    return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
 def _forget() -> None:
