@@ -13,14 +13,22 @@ from tocsin_server.store.ledger import Ledger, WriterKey
 
 log = logging.getLogger("tocsin.store")
 
-SLICE_S = 0.03
-"""Sealing between two commits stops after this long, so that acks do not wait for it."""
+SLICE_S, LONGEST_SLICE_S = 0.03, 0.5
+"""Sealing between two commits stops after this long, so that acks do not wait for it; after longer where
+it has fallen behind, or the tail of a flood would grow without end."""
+USUAL_DEPTH = 4
+"""Chunks that a writer may have waiting before sealing takes more than its usual time."""
 PAUSE_S = 30.0
 """A writer whose tail could not be sealed is tried again after this long; its tail stays readable."""
 
 
+def slice_s(unsealed: int) -> float:
+    """How long to seal, in seconds, where the longest tail holds so many records."""
+    return min(SLICE_S * max(unsealed / chunks.RECORDS / USUAL_DEPTH, 1.0), LONGEST_SLICE_S)
+
+
 class Sealer:
-    """Seals the writers whose tail holds a chunk's worth of records, oldest asked first."""
+    """Seals the writers whose tail holds a chunk's worth of records, the longest tail first."""
 
     def __init__(self, database: Database, ledger: Ledger) -> None:
         self._database = database
@@ -31,19 +39,21 @@ class Sealer:
         """When there is something to seal, on the monotonic clock; infinity where there is nothing."""
         if not self._ledger.surveyed:
             return now_s
-        ripe = self._ripe()
+        ripe = self.ripe()
         return min((self._paused.get(key, now_s) for key in ripe), default=math.inf)
 
     def work(self) -> None:
-        """Seals for at most ``SLICE_S`` seconds. Never raises: what fails waits ``PAUSE_S``."""
+        """Seals for :func:`slice_s` seconds. Never raises: what fails waits ``PAUSE_S``."""
         begun = time.monotonic()
         self._survey()
-        for key in self._ripe():
-            if self._paused.get(key, begun) > begun:
-                continue
+        ripe = [key for key in self.ripe() if self._paused.get(key, begun) <= begun]
+        ends = begun + slice_s(self._ledger.unsealed[ripe[0]]) if ripe else begun
+        for key in ripe:
             while self._one(key):
-                if time.monotonic() - begun > SLICE_S:
+                if time.monotonic() > ends:
                     return
+            if time.monotonic() > ends:
+                return
 
     def _survey(self) -> None:
         """At the start: writers that were left with a full tail and may never say another word."""
@@ -58,8 +68,10 @@ class Sealer:
             return
         self._ledger.unsealed = found | self._ledger.unsealed
 
-    def _ripe(self) -> list[WriterKey]:
-        return [key for key, n in self._ledger.unsealed.items() if n >= chunks.RECORDS]
+    def ripe(self) -> list[WriterKey]:
+        """Writers with a chunk or more in the tail, the longest first: a flood must not starve another."""
+        unsealed = self._ledger.unsealed
+        return sorted((key for key, n in unsealed.items() if n >= chunks.RECORDS), key=lambda k: -unsealed[k])
 
     def _one(self, key: WriterKey) -> bool:
         """Seals one chunk; whether the writer has another."""

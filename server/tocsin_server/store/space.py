@@ -22,8 +22,8 @@ from tocsin_server.store.tables import RUN_TABLES, tail
 PAGES_AT_ONCE = 500
 """Pages (4 KiB) that one call moves: a few milliseconds."""
 INCREMENTAL = 2
-DEAD_ROWS = 10_000
-"""Sealed batches that may lie dead in Postgres's tail: some 25 MB of four series and 50 records each."""
+DEAD_ROWS = 5_000
+"""Sealed batches that may lie dead in Postgres's tail: some 12 MB of four series and 50 records each."""
 OF_RUNS = tuple(table.name for table in RUN_TABLES)
 _DEAD = text("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = to_regclass(:name)")
 

@@ -39,6 +39,8 @@ log = logging.getLogger("tocsin.store")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 """Back-off while the database fails: doubled from the first to the longest."""
+GROUP_BYTES = 2 << 20
+"""What one commit takes of a flood, so that acks come and sealing keeps up (``sealer.slice_s``)."""
 HOPELESS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 """What the database says of the rows themselves: the same rows will never pass."""
 
@@ -69,6 +71,8 @@ class StoreWriter:
         self._intakes: deque[Intake] = deque()
         self._calls: deque[Call] = deque()
         self._held: list[Intake] = []
+        self._more = False
+        """Whether the last group left some of the queue for the next one."""
         self._due = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._stop_at: float | None = None
@@ -150,9 +154,12 @@ class StoreWriter:
             self._calls.clear()
             if self._held and time.monotonic() < self._due:
                 return [], calls  # failing: calls may try, the group waits out its back-off
-            group = self._held + list(self._intakes)
-            self._intakes.clear()
-            self._held = []
+            group, self._held = self._held, []
+            room = math.inf if calls else GROUP_BYTES  # a call comes after all that was submitted before
+            while self._intakes and room > 0:
+                group.append(self._intakes.popleft())
+                room -= weight(group[-1])
+            self._more = bool(self._intakes)
             return group, calls
 
     def _commit_or_hold(self, group: list[Intake]) -> None:
@@ -167,7 +174,7 @@ class StoreWriter:
                 self._commit_each(group, error)
             return
         self.last_commit_s = time.monotonic() - begun
-        self._due = begun + self.interval_s
+        self._due = begun if self._more else begun + self.interval_s
         self._durable(group)
 
     def _commit(self, group: list[Intake]) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
 from tests.server.store.conftest import batch
 from tocsin_server.domain import Intake, RunEvent
 from tocsin_server.store.database import Database
-from tocsin_server.store.tables import event, run, tail, writer
+from tocsin_server.store.tables import event as event_table
+from tocsin_server.store.tables import run, tail, writer
 from tocsin_server.store.writer import StoreWriter
 
 
@@ -68,7 +70,7 @@ def test_events_are_numbered_by_writer(database: Database, store: StoreWriter, a
     store.submit(Intake("r1", event=told))
     store.submit(Intake("r1", event=told))
     assert admit().last_event == 0
-    assert stored(database, event.c.data) == [({"from": "Infinity", "to": "NaN"},)]
+    assert stored(database, event_table.c.data) == [({"from": "Infinity", "to": "NaN"},)]
 
 
 def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, admit: Any) -> None:
@@ -99,6 +101,31 @@ def test_an_impossible_intake_does_not_hold_up_the_others(
     assert (store.refused_intakes, said) == (1, ["red"])
     assert stored(database, tail.c.seq) == [(0,)]
     assert store.backlog_bytes == 0
+
+
+def test_a_flood_is_committed_in_pieces(
+    database: Database, store: StoreWriter, admit: Any, eventually: Any
+) -> None:
+    """What waits is not one huge transaction; a call still comes after all that was submitted before."""
+    who, gate, done = admit().writer, threading.Event(), []
+    inserted: list[int] = []
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        inserted.extend([1] * statement.startswith("INSERT INTO tail"))
+
+    held = store.call(lambda connection: gate.wait(60))
+    size = 30_000
+    for seq in range(0, 6 * size, size):
+        one = batch(who, seq, list(range(seq, seq + size)), seq, loss=np.ones(size))
+        store.submit(Intake("r1", batch=one, done=lambda: done.append(1)))
+    gate.set()
+    held.result(60)
+    eventually(lambda: len(done) == 6, "all to be durable")
+    assert 2 <= len(inserted) <= 3
+    store.submit(Intake("r1", batch=batch(who, 6 * size, [7], 6 * size, loss=[1.0])))
+    numbers = select(func.max(tail.c.seq))
+    assert store.call(lambda connection: connection.execute(numbers).scalar()).result(60) == 6 * size
 
 
 def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
