@@ -25,6 +25,7 @@ const PAGES = {
   fleet: async () => (await import("./pages/fleet.js")).fleetPage,
   run: async () => (await import("./pages/run.js")).runPage,
   alerts: async () => (await import("./pages/alerts.js")).alertsPage,
+  compare: async () => (await import("./pages/compare.js")).comparePage,
   missing: async () => (await import("./pages/missing.js")).missingPage,
 };
 
@@ -74,7 +75,7 @@ function linkOf(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
-  const ours = link.pathname === "/" || /^\/(runs|alerts)(\/|$)/.test(link.pathname);
+  const ours = link.pathname === "/" || /^\/(runs|alerts|compare)(\/|$)/.test(link.pathname);
   return ours && !link.hash ? link : null;
 }
 

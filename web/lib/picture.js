@@ -19,13 +19,13 @@ import { STEPS } from "./timeline.js";
  */
 
 /** A mark is nine pixels wide: closer ones become one. */
-const MARK_PX = 9;
+export const MARK_PX = 9;
 const SKIP_PX = 2;
 /** Shares of the panel kept free for the rails, where there is something on them. */
-const RAIL_TOP = 0.2;
-const RAIL_BOTTOM = 0.14;
+export const RAIL_TOP = 0.2;
+export const RAIL_BOTTOM = 0.14;
 /** Without rails: room for the line itself, which an edge would cut in half. */
-const EDGE = 0.03;
+export const EDGE = 0.03;
 
 /** Least positive, least and greatest finite value of the buckets within the window. @param {Layer[]} layers @param {[number, number]} range */
 export function extent(layers, [from, to]) {
@@ -50,7 +50,7 @@ export function axisPlan(drawing, found, wasLog) {
 }
 
 /** @param {Layer} layer @param {boolean} steps @param {boolean} log @returns {{ x: number[], y: number[] }} */
-function lineOf(layer, steps, log) {
+export function lineOf(layer, steps, log) {
   const x = [], y = [];
   for (let i = 0; i < layer.x.length; i++) {
     const value = steps ? layer.last[i] : layer.mean[i];
@@ -89,7 +89,7 @@ function polygon(out, layer, start, stop, floor) {
   out.y.push(layer.max[start]);
 }
 
-/** @typedef {{ layer: Layer, faint: boolean, ink?: string, hidden?: boolean }} Part hidden: only its faults are drawn */
+/** @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean }} Part hidden: only its faults are drawn */
 
 /** The stretches of `layers` that lie in the window, at one bucket a pixel. @param {Layer[]} layers @param {[number, number]} range @param {number} width @param {Look} look @returns {Part[]} */
 function inSight(layers, [a, b], width, look) {
@@ -112,7 +112,7 @@ function bandOfRanks(layers, range, width, look) {
 }
 
 /** Buckets of `layer` that begin in [from, to). @param {Layer} layer @param {number} from @param {number} to @returns {Layer} */
-function clip(layer, from, to) {
+export function clip(layer, from, to) {
   const keep = (/** @type {number[]} */ column) => column.filter((_, i) => layer.x[i] >= from && (layer.x[i] < to || to === layer.x[layer.x.length - 1]));
   if (!layer.x.length || (layer.x[0] >= from && layer.x[layer.x.length - 1] < to)) return layer;
   return { attempt: layer.attempt, rank: layer.rank, x: keep(layer.x), x1: keep(layer.x1), min: keep(layer.min), max: keep(layer.max), mean: keep(layer.mean), last: keep(layer.last), n: keep(layer.n), nan: keep(layer.nan), pinf: keep(layer.pinf), ninf: keep(layer.ninf), t: keep(layer.t) };
@@ -139,14 +139,14 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
 }
 
 /** The line of a part; smoothed, with what it was made of behind it. A held value is never smoothed: it has no noise. @param {Part} part @param {Drawing} drawing @param {boolean} log @param {number} weight @returns {Line[]} */
-function linesOf(part, drawing, log, weight) {
-  const raw = { ...lineOf(part.layer, Boolean(drawing.steps), log), faint: part.faint, ...(part.ink ? { ink: part.ink } : {}) };
+export function linesOf(part, drawing, log, weight) {
+  const raw = { ...lineOf(part.layer, Boolean(drawing.steps), log), faint: part.faint, ...(part.ink ? { ink: part.ink } : {}), ...(part.dash ? { dash: part.dash } : {}) };
   if (!weight || drawing.steps || part.faint) return [raw];
   return [{ ...raw, faint: true, raw: true }, { ...raw, y: smooth(raw.y, weight) }];
 }
 
 /** @param {Outline[]} outlines @returns {Outline} */
-function joined(outlines) {
+export function joined(outlines) {
   /** @type {Outline} */
   const out = { x: [], y: [] };
   for (const one of outlines.filter((each) => each.x.length)) {

@@ -1,10 +1,11 @@
 /** Addresses of the pages. */
 
-/** @param {string} path @returns {{ page: "fleet" | "run" | "alerts" | "missing", id: string }} */
+/** @param {string} path @returns {{ page: "fleet" | "run" | "alerts" | "compare" | "missing", id: string }} */
 export function match(path) {
   const clean = path.replace(/\/+$/, "") || "/";
   if (clean === "/") return { page: "fleet", id: "" };
   if (clean === "/alerts") return { page: "alerts", id: "" };
+  if (clean === "/compare") return { page: "compare", id: "" };
   const run = /^\/runs\/([^/]+)$/.exec(clean);
   return run ? { page: "run", id: decode(run[1]) } : { page: "missing", id: "" };
 }

@@ -7,7 +7,7 @@ import { clock as clockTime, counted, moment } from "../lib/format.js";
 import { nextTheme, theme } from "../lib/theme.js";
 import { icon, wordmark } from "./icons.js";
 
-const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/alerts", "Alerts", "bell"]]);
+const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/compare", "Compare", "compare"], ["/alerts", "Alerts", "bell"]]);
 const LAMPS = /** @type {const} */ ([["critical", "critical", "critical"], ["warning", "warning", "warning"], ["stalled", "stalled", "plain"], ["lost", "lost", "plain"]]);
 const TOLL_MS = 2_800;
 

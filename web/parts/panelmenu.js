@@ -7,7 +7,7 @@ import { menu } from "./menu.js";
 /**
  * @typedef {import("../lib/picture.js").AxisKind} AxisKind
  * @typedef {{ axis: (name: string) => AxisKind | null, setAxis: (name: string, kind: AxisKind | null) => void, full: () => string | null, setFull: (name: string | null) => void,
- *   pins: () => string[], pin: (name: string) => void, move: (name: string, by: number) => void, run: () => string, plots: () => import("../lib/plot.js").Plots | null, csv: (name: string) => string, table: (name: string) => void }} PanelHost
+ *   pins: () => string[], pin: (name: string) => void, move: (name: string, by: number) => void, run: () => string, plots: () => import("../lib/plot.js").Plots | null, csv?: (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void }} PanelHost
  */
 
 const AXES = /** @type {const} */ ([["auto", "As the values ask"], ["linear", "Linear"], ["log", "Log, powers of ten"], ["log2", "Log, powers of two"]]);
@@ -25,14 +25,17 @@ function items(host, panel) {
     ...AXES.map(([kind, text]) => ({ text, on: now === kind, act: () => host.setAxis(name, kind === drawing.axis ? null : kind) })),
     { head: "Chart" },
     { text: full ? "Leave full window" : "Full window", hint: full ? "Esc" : "", act: () => host.setFull(full ? null : name) },
-    ...(isOther(name) ? place(host, name) : []),
-    { text: "Values as a table", act: () => host.table(name) },
+    ...(isOther(name) && !host.drop ? place(host, name) : []),
+    ...one(host.drop, "Take away", name), ...one(host.table, "Values as a table", name),
     { head: "Download" },
     { text: "PNG", act: () => void image(host, panel, "png") },
     { text: "SVG", act: () => void image(host, panel, "svg") },
-    { text: "CSV, every record in the window", act: () => hand(host.csv(name)) },
+    ...one(host.csv && ((/** @type {string} */ each) => hand(String(host.csv?.(each)))), "CSV, every record in the window", name),
   ];
 }
+
+/** @param {((name: string) => void) | undefined} act @param {string} text @param {string} name @returns {import("./menu.js").Item[]} */
+const one = (act, text, name) => (act ? [{ text, act: () => act(name) }] : []);
 
 /** @param {PanelHost} host @param {string} name */
 function place(host, name) {

@@ -1,0 +1,87 @@
+"""The compare page: runs over one another, their differences, and names that are only text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUNS = ("r_left", "r_right")
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\"'"
+INKS = """() => document.querySelector('[data-series=loss] .plot').data
+    .filter((each) => each.mode === 'lines' && !each.fill).map((each) => each.line.color)"""
+
+VALUES = """() => [...document.querySelector('[data-series=loss] .plot').data
+    .find((each) => each.mode === 'lines' && !each.fill).y].map((each) => (isFinite(each) ? each : null))"""
+
+
+@pytest.fixture(scope="module")
+def pair(shared_tower: Any, script: Callable[[str], str]) -> str:
+    """Two runs of forty steps, 0.01 apart in loss; the address that compares them."""
+    for seed, (run, name) in enumerate(zip(RUNS, ("left", HOSTILE), strict=True)):
+        with shared_tower.training(script("scripted"), name, run, "0", "40", str(seed)) as process:
+            assert process.wait(120) == 0
+    return "/compare?run=r_left&run=r_right"
+
+
+@pytest.fixture
+def tab(pair: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
+    """That comparison, drawn."""
+    tab = visit(shared_tower)
+    tab.page.goto(shared_tower.base + pair)
+    tab.page.wait_for_function(
+        f"() => document.querySelector('[data-series=loss] .xy') && ({INKS})().length === 2"
+    )
+    return tab
+
+
+def test_each_run_has_a_colour_of_its_own_and_keeps_it(tab: Any) -> None:
+    """Hiding and taking away the first leaves the second in its colour."""
+    first, second = tab.page.evaluate(INKS)
+    assert first != second
+    tab.page.get_by_role("button", name="Hide left").click()
+    tab.page.wait_for_function(f"() => ({INKS})().length === 1")
+    assert tab.page.evaluate(INKS) == [second]
+    tab.page.get_by_role("button", name="Take left away").click()
+    tab.page.wait_for_url("**slots=1*")
+    assert tab.page.evaluate(INKS) == [second]
+
+
+def test_the_difference_to_the_baseline(tab: Any) -> None:
+    """The second run lies 0.01 above the first, and its three faults stay marked."""
+    tab.page.get_by_role("button", name="Difference to baseline").click()
+    script = f"() => ({INKS})().length === 1"
+    tab.page.wait_for_function(script)
+    drawn = [value for value in tab.page.evaluate(VALUES) if value is not None]
+    assert drawn == pytest.approx([0.01] * len(drawn))
+    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+
+
+def test_only_settings_that_differ_are_listed(tab: Any) -> None:
+    """The learning rate differs, the batch size does not, and a hostile key is text."""
+    table = tab.page.get_by_label("Settings that differ")
+    table.get_by_text("lr", exact=True).wait_for()
+    assert table.get_by_text("batch_size").count() == 0
+    tab.page.get_by_role("button", name="Also those that agree").click()
+    table.get_by_text("<b>key</b>").wait_for()
+    assert tab.page.locator("main img, main table b").count() == 0
+
+
+@pytest.mark.parametrize("align", ["relative", "tokens"])
+def test_runs_are_aligned(align: str, tab: Any) -> None:
+    """By time and by tokens both are drawn, and the address says so."""
+    tab.page.locator(f'[data-x="{align}"]').click()
+    tab.page.wait_for_url(f"**x={align}*")
+    tab.page.wait_for_function(f"() => ({INKS})().length === 2")
+
+
+def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
+    """From an empty comparison, by keyboard."""
+    tab.page.goto(f"{shared_tower.base}/compare")
+    tab.page.get_by_text("No run is picked").wait_for()
+    tab.page.wait_for_function("() => document.querySelectorAll('#all-runs option').length > 1")
+    tab.page.get_by_label("Add a run").fill("left")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**run=r_left*")

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { alignment, difference, overlay, settings, tokenSeries, valueAt } from "../../web/lib/compare.js";
+import { STEPS } from "../../web/lib/timeline.js";
+import { layerOf } from "./layers.js";
+
+const over = (layers, ink = "--run-1", line = STEPS) => ({ layers, ink, dash: "", line });
+
+test("the difference is exact at the same steps, and none where the base was not", () => {
+  const layer = difference(layerOf([[0, 3], [1, 5], [2, 7], [9, 1]]), [layerOf([[0, 1], [1, 2], [2, NaN], [3, 1]])], false);
+  assert.deepEqual(layer.mean.map((v) => (Number.isNaN(v) ? "gap" : v)), [2, 3, "gap", "gap"]);
+});
+
+test("between two steps of the base a line is drawn; a held value is held", () => {
+  const base = [layerOf([[0, 0], [10, 10]])];
+  assert.equal(valueAt(base, 5), 5);
+  assert.deepEqual(difference(layerOf([[5, 5]]), base, false).mean, [0]);
+  assert.deepEqual(difference(layerOf([[5, 5]]), base, true).mean, [5]);
+});
+
+test("a run's faults stay marked in the difference, and the base's do not become its own", () => {
+  const run = over([layerOf([[0, 1], [1, NaN], [2, 1]])]), base = over([layerOf([[0, 1], [1, 1], [2, Infinity]])]);
+  const { marks, lines } = overlay({ axis: "linear" }, [run, base], base, [0, 3], 100, false, 0);
+  assert.deepEqual(marks.map(({ kind, x }) => [kind, x]), [["nan", 1]]);
+  assert.equal(lines.length, 1);
+});
+
+test("every run is a line in its own colour over its own range", () => {
+  const { lines, shades } = overlay({ axis: "linear" }, [over([layerOf([[0, 1], [1, 2]])], "--run-1"), over([layerOf([[0, 3], [5, 2]])], "--run-2")], null, [0, 6], 100, false, 0);
+  assert.deepEqual(lines.map((line) => line.ink), ["--run-1", "--run-2"]);
+  assert.equal(shades.length, 2);
+});
+
+test("aligned by tokens a run lies where it had seen as many", () => {
+  const line = alignment("tokens", [], [layerOf([[0, 0], [10, 1000], [11, 1000], [12, NaN]])]);
+  assert.deepEqual([line.toX(5), line.toStep(500)], [500, 5]);
+  assert.deepEqual(line.project(layerOf([[0, 1], [5, 2]])).x, [0, 500]);
+  assert.equal(alignment("tokens", [], []), null);
+  assert.equal(alignment("relative", [], []), null);
+});
+
+test("the count of tokens is found under the names that scripts give it", () => {
+  assert.equal(tokenSeries(["loss", "train/consumed_tokens", "tokens"]), "tokens");
+  assert.equal(tokenSeries(["data/num_tokens", "tokens_per_s"]), "data/num_tokens");
+  assert.equal(tokenSeries(["loss", "tokens_per_s"]), null);
+});
+
+test("settings that differ come first, and a missing one differs", () => {
+  const rows = settings([{ lr: 1, a: { b: 2 }, s: "x" }, { lr: 1, a: { b: 3 } }]);
+  assert.deepEqual(rows.map(({ key, differs }) => [key, differs]), [["a.b", true], ["s", true], ["lr", false]]);
+  assert.equal(rows[1].values[1], undefined);
+});

@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dashOf, freeSlot, inkOf, MOST_RUNS, readCompare, withRun, writeCompare } from "../../web/lib/compareview.js";
+
+test("the address holds runs, colours, baseline and look", () => {
+  const view = { ...readCompare(""), runs: [{ id: "a/b c", slot: 3, hidden: true }, { id: "d", slot: 0, hidden: false }], base: "d", x: "tokens", smooth: 0.5, difference: true, series: ["act/x,y"], axes: { "a:b": "log" }, from: 1, to: 2.5, at: 2, full: "loss", same: true };
+  assert.deepEqual(readCompare(writeCompare(view)), view);
+  assert.equal(writeCompare(readCompare("")), "");
+});
+
+test("a run keeps its colour while others come and go", () => {
+  const three = ["a", "b", "c"].reduce(withRun, []), without = three.filter((run) => run.id !== "a"), again = withRun(without, "d");
+  assert.deepEqual(readCompare(writeCompare({ ...readCompare(""), runs: without })).runs.map((run) => run.slot), [1, 2]);
+  assert.deepEqual(again.map((run) => [run.id, run.slot]), [["b", 1], ["c", 2], ["d", 0]]);
+});
+
+test("no two runs look alike, and a comparison has a bound", () => {
+  const many = Array.from({ length: 40 }, (_, i) => String(i)).reduce(withRun, []);
+  assert.equal(many.length, MOST_RUNS);
+  assert.equal(new Set(many.map((run) => inkOf(run.slot) + dashOf(run.slot))).size, MOST_RUNS);
+  assert.equal(freeSlot([{ id: "a", slot: 0, hidden: false }]), 1);
+});
+
+test("an address that makes no sense compares what it can", () => {
+  const view = readCompare("?run=a&run=a&run=b&slots=5.5.x&base=zz&x=moon&from=3&to=1&axis=odd:loss");
+  assert.deepEqual(view.runs.map((run) => [run.id, run.slot]), [["a", 5], ["b", 0]]);
+  assert.deepEqual([view.base, view.x, view.from, view.axes], [null, "step", null, {}]);
+});

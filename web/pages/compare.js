@@ -1,0 +1,223 @@
+/** Runs over one another: values or the difference to one of them, by step, time or tokens; what was set differently; what rang. */
+
+import { CrossLine } from "../lib/crossline.js";
+import { el, refill, say } from "../lib/dom.js";
+import { inkOf, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
+import { int } from "../lib/format.js";
+import { loadPlotly, margins, Plots } from "../lib/plot.js";
+import { STEPS } from "../lib/timeline.js";
+import { Comparison } from "../parts/comparison.js";
+import { runsTable, settingsTable } from "../parts/comparetables.js";
+import { menu } from "../parts/menu.js";
+import { button, notice } from "../parts/notice.js";
+import { Panel } from "../parts/panel.js";
+import { panelMenu } from "../parts/panelmenu.js";
+import { KINDS } from "../parts/vitals.js";
+import { isOther, other } from "../panels/other.js";
+
+/** @typedef {import("../lib/compareview.js").CompareView} CompareView */
+
+const ALIGN = /** @type {const} */ ([["step", "Step"], ["relative", "Relative time"], ["tokens", "Tokens"]]);
+const AXIS_PX = 18;
+/** What the socket does not carry is asked for again this often. */
+const REFRESH_MS = 20_000;
+
+class ComparePage {
+  /** @type {Plots | null} */
+  plots = null;
+  /** @type {Panel[]} */
+  panels = [];
+  closed = false;
+  panelKey = "";
+
+  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  constructor(app, main) {
+    this.app = app;
+    this.main = main;
+    this.view = readCompare(location.search);
+    this.data = new Comparison(app, { view: () => this.view, changed: () => this.draw(), known: () => this.#tables(), failed: (error) => this.#failed(error) });
+    this.count = el("span.muted");
+    this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
+    this.options = el("datalist", { id: "all-runs" });
+    this.xs = ALIGN.map(([kind, text]) => el("button", { type: "button", "data-x": kind, onclick: () => this.set({ x: kind, from: null, to: null, at: null }) }, text));
+    this.slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: 0, "aria-label": "Smoothing", oninput: () => this.set({ smooth: Number(this.slider.value) }) }));
+    this.diff = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ difference: !this.view.difference }) }, "Difference to baseline");
+    this.reset = el("button.btn", { type: "button", disabled: true, onclick: () => this.set({ from: null, to: null }) }, "Reset ", el("kbd.desk", {}, "R"));
+    this.seriesMenu = menu("Series", () => this.#seriesItems(), { text: "Series", shape: "fleet" });
+    this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
+    this.runs = el("section.card", { "aria-label": "Runs" });
+    this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
+    this.nothing = el("div");
+    const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    this.line = line;
+    this.board = el("section.card.vitals.compare", { tabindex: "0", "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go." });
+    this.cross = new CrossLine(this.board, line, label, { width: () => this.board.clientWidth, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.data.label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
+  }
+
+  open() {
+    this.app.title("Compare");
+    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
+      el("div.comparison", {}, this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), this.board, this.settings));
+    this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+    this.ontheme = () => this.draw();
+    document.addEventListener("keydown", this.key);
+    addEventListener("themechange", this.ontheme);
+    this.stopAlerts = this.app.alerts.onChange(() => this.#tables());
+    this.ticker = setInterval(() => { if (!document.hidden) void this.data.refresh(); }, REFRESH_MS);
+    this.sizes = new ResizeObserver(() => this.cross.refresh());
+    this.sizes.observe(this.board);
+    this.cross.pin(this.view.at);
+    this.#look();
+    void this.#plotly();
+    void this.#offer();
+  }
+
+  close() {
+    this.closed = true;
+    if (this.key) document.removeEventListener("keydown", this.key);
+    if (this.ontheme) removeEventListener("themechange", this.ontheme);
+    this.stopAlerts?.();
+    this.sizes?.disconnect();
+    clearInterval(this.ticker);
+    this.data.close();
+    this.plots?.close();
+  }
+
+  moved() {
+    this.view = readCompare(location.search);
+    this.cross.pin(this.view.at);
+    this.#look();
+    return true;
+  }
+
+  /** @param {Partial<CompareView>} change */
+  set(change) {
+    this.view = { ...this.view, ...change };
+    history.replaceState(null, "", location.pathname + writeCompare(this.view));
+    this.#look();
+  }
+
+  async #plotly() {
+    try {
+      const plotly = await loadPlotly(this.app.session.plotly);
+      if (this.closed) return;
+      this.plots = new Plots(plotly, (range) => this.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }));
+      this.draw();
+    } catch (error) {
+      this.#failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /** Names of all runs, for the box that adds one. */
+  async #offer() {
+    try {
+      const { items } = await this.app.api.allRuns();
+      this.offered = new Map(items.map((row) => [`${row.name} · ${row.project} · ${row.id}`, row.id]));
+      refill(this.options, ...[...this.offered.keys()].map((value) => el("option", { value })));
+    } catch { /* the box takes an id as well */ }
+  }
+
+  #picked() {
+    const text = this.picker.value.trim(), id = this.offered?.get(text) ?? [...(this.offered ?? [])].find(([label, each]) => each === text || label.startsWith(`${text} · `))?.[1];
+    if (id) { this.picker.value = ""; this.set({ runs: withRun(this.view.runs, id) }); }
+    this.picker.setCustomValidity(id || !text ? "" : "No run has this name.");
+    this.picker.reportValidity();
+  }
+
+  /** All that the view decides. */
+  #look() {
+    const { view } = this, none = !view.runs.length;
+    say(this.count, none ? "" : `${int(view.runs.length)} of at most ${MOST_RUNS} runs`);
+    for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
+    if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
+    this.diff.setAttribute("aria-pressed", String(view.difference));
+    this.diff.toggleAttribute("disabled", view.runs.length < 2);
+    this.reset.toggleAttribute("disabled", view.from === null);
+    for (const node of this.main.querySelectorAll(".comparison")) /** @type {HTMLElement} */ (node).hidden = none;
+    refill(this.nothing, none ? notice("No run is picked", "Two or more runs over one another show what differs: values, settings, alerts.", "Tick runs in the fleet and press Compare, or type a name above.", el("a.btn.primary", { href: "/" }, "To the fleet")) : null);
+    this.#panels();
+    this.data.look();
+    this.#tables();
+    this.draw();
+  }
+
+  /** A panel for each vital sign and each series that was asked for. */
+  #panels() {
+    const kinds = [...KINDS, ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 }))], key = kinds.map((kind) => kind.name).join("\n");
+    this.board.classList.toggle("is-full", this.view.full !== null);
+    document.documentElement.classList.toggle("has-full", this.view.full !== null);
+    if (key !== this.panelKey) {
+      this.panelKey = key;
+      for (const panel of this.panels) this.plots?.drop(panel.plot);
+      this.panels = kinds.map((kind, i) => {
+        /** @type {Panel} */
+        const panel = new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menu: panelMenu(this.#host(), () => panel) });
+        return panel;
+      });
+      refill(this.board, ...this.panels.map((panel) => panel.node), this.line);
+    }
+    for (const panel of this.panels) panel.node.classList.toggle("is-away", this.view.full !== null && this.view.full !== panel.kind.name);
+  }
+
+  /** @returns {import("../parts/panelmenu.js").PanelHost} */
+  #host() {
+    const without = (/** @type {string} */ name) => Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
+    return {
+      axis: (name) => this.view.axes[name] ?? null, setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }), full: () => this.view.full, setFull: (name) => this.set({ full: name }),
+      pins: () => [], pin: () => {}, move: () => {}, run: () => "compare", plots: () => this.plots, drop: (name) => this.set({ series: this.view.series.filter((each) => each !== name) }),
+    };
+  }
+
+  #seriesItems() {
+    const names = this.data.names().filter(isOther), { series } = this.view;
+    return [{ head: names.length ? "Also compare" : "These runs logged nothing else" }, ...names.slice(0, 300).map((name) => ({ text: name, on: series.includes(name), act: () => this.set({ series: series.includes(name) ? series.filter((each) => each !== name) : [...series, name] }) }))];
+  }
+
+  #tables() {
+    const { view } = this, show = (/** @type {string} */ id) => this.set({ runs: view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)) });
+    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), this.cross.step), { base: this.data.base(), show, pin: (id) => this.set({ base: view.base === id ? null : id }), drop: (id) => this.set({ runs: view.runs.filter((run) => run.id !== id), base: view.base === id ? null : view.base }) });
+    settingsTable(this.settings, this.data.details(), view.same, () => this.set({ same: !view.same }), this.data.base());
+  }
+
+  /** @param {number | null} x */
+  #told(x) {
+    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), x), null);
+  }
+
+  draw() {
+    if (this.closed) return;
+    this.panels.forEach((panel, i) => this.plots?.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)));
+    this.cross.refresh();
+  }
+
+  /** @param {Panel} panel @param {number} width @param {boolean} bottom */
+  #drawn(panel, width, bottom) {
+    const axis = this.view.axes[panel.kind.name], range = this.data.range();
+    const picture = this.data.picture(panel.kind.name, axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing, range, width, panel.log);
+    panel.drew(picture);
+    say(panel.value, "");
+    say(panel.note, this.view.difference && this.data.base() ? `minus ${this.data.nameOf(String(this.data.base()))}` : panel.kind.note(picture.plan));
+    return { picture, bands: [], edges: [], xticks: bottom || this.view.full !== null, ticks: this.data.ticks(range), colour: inkOf(0) };
+  }
+
+  /** @param {Error} error */
+  #failed(error) {
+    this.failure.hidden = false;
+    refill(this.failure, `${error.message} What is on the page stays. `, button("Try now", () => { this.failure.hidden = true; void this.data.refresh(); this.data.reload(); }));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog")) return;
+    if (event.key === "r") this.set({ from: null, to: null });
+    if (event.key === "d" && this.view.runs.length > 1) this.set({ difference: !this.view.difference });
+    if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
+  }
+}
+
+/** @type {import("../main.js").OpenPage} */
+export function comparePage(app, main) {
+  const page = new ComparePage(app, main);
+  page.open();
+  return { close: () => page.close(), moved: () => page.moved() };
+}

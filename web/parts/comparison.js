@@ -1,0 +1,207 @@
+/** The data of a comparison: a feed a run, one axis for all of them. */
+
+import { ApiError } from "../lib/api.js";
+import { alignment, overlay, tokenSeries, valueAt } from "../lib/compare.js";
+import { dashOf, inkOf } from "../lib/compareview.js";
+import { Feed } from "../lib/feed.js";
+import { int, num, span } from "../lib/format.js";
+import { reading } from "../lib/series.js";
+import { STEPS } from "../lib/timeline.js";
+import { spanTicks } from "../lib/timeticks.js";
+import { NAMES } from "./vitals.js";
+
+const BUCKETS = 800;
+
+/** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string }} Member */
+/** @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone: boolean, note: string, last: number | null, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow */
+
+export class Comparison {
+  /** @type {Map<string, Member>} */
+  members = new Map();
+  /** @type {Map<string, import("../lib/timeline.js").Timeline | null>} */
+  #lines = new Map();
+  /** What the lines kept were worked out for. */
+  #kind = "";
+
+  /** @param {import("../main.js").App} app @param {{ view: () => CompareView, changed: () => void, known: () => void, failed: (error: Error) => void }} source */
+  constructor(app, source) {
+    this.app = app;
+    this.source = source;
+  }
+
+  /** Asks for what the view shows now. */
+  look() {
+    const { runs } = this.source.view();
+    for (const [id, member] of this.members) if (!runs.some((run) => run.id === id)) { member.feed.close(); this.members.delete(id); }
+    for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
+    for (const id of this.members.keys()) this.#ask(id);
+  }
+
+  /** @param {string} id */
+  #join(id) {
+    const feed = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { this.#lines.delete(id); if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
+    this.members.set(id, { feed, detail: null, alerts: [], gone: false, asked: "" });
+    void this.#detail(id);
+  }
+
+  /** @param {string} id */
+  async #detail(id) {
+    try {
+      const [detail, { items }] = await Promise.all([this.app.api.run(id), this.app.api.alerts({ run: id })]), member = this.members.get(id);
+      if (!member) return;
+      Object.assign(member, { detail, alerts: items });
+      this.#ask(id);
+      this.source.known();
+    } catch (error) {
+      this.#failed(id, /** @type {Error} */ (error));
+    }
+  }
+
+  /** @param {string} id @param {Error} error */
+  #failed(id, error) {
+    const member = this.members.get(id);
+    if (!member) return;
+    if (error instanceof ApiError && error.status === 404) { member.gone = true; return this.source.known(); }
+    this.source.failed(error);
+  }
+
+  /** Series and window of one run; asks only where that changed. @param {string} id */
+  #ask(id) {
+    const member = this.members.get(id), view = this.source.view();
+    if (!member || member.gone) return;
+    const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], window = this.#window(id), asked = JSON.stringify([names, window]);
+    if (asked === member.asked) return;
+    member.asked = asked;
+    void member.feed.load(names, { ...window, buckets: BUCKETS });
+  }
+
+  /** Steps of this run that the window shows; by time and tokens the whole run is asked for, for only that knows which steps those are. @param {string} _id @returns {StepWindow} */
+  #window(_id) {
+    const { x, from, to } = this.source.view();
+    return x === "step" ? { from, to } : { from: null, to: null };
+  }
+
+  /** @param {string} id */
+  #tokens(id) {
+    return tokenSeries((this.members.get(id)?.detail?.series ?? []).map((each) => each.name));
+  }
+
+  refresh() {
+    return Promise.all([...this.members.keys()].map((id) => this.#detail(id)));
+  }
+
+  reload() {
+    for (const member of this.members.values()) void member.feed.reload();
+  }
+
+  close() {
+    for (const member of this.members.values()) member.feed.close();
+  }
+
+  /** The axis of a run; null: it has nothing to be aligned by. @param {string} id */
+  line(id) {
+    const member = this.members.get(id), { x } = this.source.view();
+    if (x === "step") return STEPS;
+    if (!member?.feed.ready) return null;
+    if (this.#kind !== x) this.#lines.clear();
+    this.#kind = x;
+    if (!this.#lines.has(id)) {
+      const { set } = member.feed, tokens = this.#tokens(id);
+      this.#lines.set(id, alignment(x, NAMES.map((name) => set.get(name)).find((layers) => layers.some((layer) => layer.x.length)) ?? [], tokens ? set.get(tokens) : []));
+    }
+    return this.#lines.get(id) ?? null;
+  }
+
+  /** Runs that are shown, in their colours. @param {string} name */
+  #overlaid(name) {
+    return this.source.view().runs.filter((run) => !run.hidden).flatMap((run) => {
+      const feed = this.members.get(run.id)?.feed, line = this.line(run.id);
+      return feed?.ready && line ? [{ id: run.id, layers: feed.set.get(name), ink: inkOf(run.slot), dash: dashOf(run.slot), line }] : [];
+    });
+  }
+
+  /** The run that the others are measured against: the one pinned, else the first. */
+  base() {
+    const { base, runs } = this.source.view();
+    return base ?? runs[0]?.id ?? null;
+  }
+
+  /** @param {string} name @param {import("../lib/picture.js").Drawing} drawing @param {[number, number]} range @param {number} width @param {boolean} wasLog */
+  picture(name, drawing, range, width, wasLog) {
+    const { difference, smooth } = this.source.view(), runs = this.#overlaid(name), base = difference ? this.#baseOf(name) : null;
+    return overlay(drawing, base ? runs.filter((run) => run.id !== base.id) : runs, base, range, width, wasLog, smooth);
+  }
+
+  /** The baseline's own layers, shown or not. @param {string} name */
+  #baseOf(name) {
+    const id = this.base(), feed = id ? this.members.get(id)?.feed : null, line = id ? this.line(id) : null;
+    return id && feed?.ready && line ? { id, layers: feed.set.get(name), ink: "--run-1", dash: "", line } : null;
+  }
+
+  /** The window, in units of the axis. @returns {[number, number]} */
+  range() {
+    const { from, to, runs } = this.source.view();
+    if (from !== null && to !== null) return [from, to];
+    let low = Infinity, high = -Infinity;
+    for (const { id } of runs) {
+      const { first = null, last = null } = this.members.get(id)?.feed.set ?? {}, line = this.line(id);
+      if (first === null || last === null || !line) continue;
+      low = Math.min(low, line.toX(first));
+      high = Math.max(high, line.toX(last));
+    }
+    return low < high ? [low, high + (high - low) * 0.02] : [0, 1];
+  }
+
+  /** @param {[number, number]} range */
+  ticks(range) {
+    return this.source.view().x === "relative" ? spanTicks(range) : null;
+  }
+
+  /** @param {number} x */
+  label(x) {
+    const { x: kind } = this.source.view();
+    return kind === "relative" ? span(x / 1000) : `${int(x)} ${kind === "tokens" ? "tokens" : ""}`.trim();
+  }
+
+  /** Every series that a run has. */
+  names() {
+    return [...new Set([...this.members.values()].flatMap(({ detail }) => (detail?.series ?? []).map((each) => each.name)))].sort();
+  }
+
+  /** @param {string} id */
+  nameOf(id) {
+    return this.members.get(id)?.detail?.name ?? id;
+  }
+
+  details() {
+    return this.source.view().runs.map(({ id, slot }) => ({ id, slot, detail: this.members.get(id)?.detail ?? null }));
+  }
+
+  /** A line of the legend for each run, with its values at `x` or its newest. @param {import("./panel.js").PanelKind[]} kinds @param {number | null} x @returns {CompareRow[]} */
+  rows(kinds, x) {
+    return this.source.view().runs.map(({ id, slot, hidden }) => {
+      const member = this.members.get(id), detail = member?.detail, line = this.line(id), ready = Boolean(member?.feed.ready);
+      const note = member?.gone ? "deleted, or of another server" : ready && !line ? (this.source.view().x === "tokens" ? "logs no count of tokens" : "has no step yet") : "";
+      return { id, name: detail?.name ?? id, project: detail?.project ?? "", state: detail?.state ?? "", slot, hidden, gone: Boolean(member?.gone), note, last: detail?.last_step ?? null, alerts: this.#alerts(id), values: kinds.map((kind) => ({ title: kind.title, text: this.#value(id, kind, x) })) };
+    });
+  }
+
+  /** Those asked for, as the alert book knows them by now. @param {string} id */
+  #alerts(id) {
+    const all = [...(this.members.get(id)?.alerts ?? []), ...this.app.alerts.of(id)];
+    return [...new Map(all.map((alert) => [alert.id, alert])).values()];
+  }
+
+  /** @param {string} id @param {import("./panel.js").PanelKind} kind @param {number | null} x */
+  #value(id, kind, x) {
+    const member = this.members.get(id), line = this.line(id);
+    if (!member?.feed.ready || !line) return "–";
+    const layers = member.feed.set.get(kind.name), step = x === null ? null : Math.round(line.toStep(x)), base = this.#baseOf(kind.name);
+    if (step !== null && step > (member.feed.set.last ?? 0)) return "–";
+    const found = reading(layers, step);
+    if (!found) return "–";
+    if (!this.source.view().difference || !base || base.id === id) return kind.read(found.layer, found.i).value;
+    const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i])), here = found.layer.mean[found.i];
+    return Number.isFinite(off - here) ? `${here >= off ? "+" : ""}${num(here - off, 3)}` : "–";
+  }
+}
