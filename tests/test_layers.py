@@ -18,6 +18,8 @@ FOREIGN_TO_THE_HOOK = {"torch", "numpy", "psutil", "pynvml"}
 """What belongs to the host or to an extra: the hook may import it late or guarded, never at once."""
 CLOCKS_AND_SOCKETS = {"asyncio", "socket", "sqlalchemy", "threading", "time", "datetime", "random"}
 PURE = ("detect", "alerts", "fleet", "intake")
+NOTIFY_WITH_SOCKETS = {"address", "http", "apprise", "apprise_child"}
+"""What of ``notify/`` may talk to the outside: all else of it is pure."""
 LONGEST_MODULE, LONGEST_FUNCTION = 500, 60
 
 
@@ -106,6 +108,16 @@ def test_judging_knows_no_clock_and_no_database(path: Path) -> None:
     """Detection, alerts and the fleet rows take data and time as arguments."""
     used = {name.split(".")[0] for name in all_imports(path)}
     assert not used & CLOCKS_AND_SOCKETS
+
+
+NOTIFY = [p for p in SERVER_MODULES if room(p) == "notify" and p.stem not in NOTIFY_WITH_SOCKETS]
+
+
+@pytest.mark.parametrize("path", NOTIFY, ids=of(SERVER))
+def test_routing_knows_no_clock_and_no_database(path: Path) -> None:
+    """Routes, silences, groups, limits and messages take data and time as arguments."""
+    used = {name.split(".")[0] for name in all_imports(path)}
+    assert not used & (CLOCKS_AND_SOCKETS - {"datetime"})
 
 
 @pytest.mark.parametrize("path", SERVER_MODULES, ids=of(SERVER))

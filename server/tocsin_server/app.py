@@ -12,15 +12,18 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
-from tocsin_server import __version__, ingest, live, login, plotlyjs
+from tocsin_server import __version__, acklink, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.actions import Desk
 from tocsin_server.api import (
+    acks,
     alerts,
     archive,
     backtest,
+    channels,
     configs,
     deletion,
+    deliveries,
     description,
     events,
     failures,
@@ -28,13 +31,16 @@ from tocsin_server.api import (
     layers,
     projects,
     records,
+    routes,
     rules,
     runs,
     series,
     session,
+    silences,
     tokens,
 )
 from tocsin_server.auth import Auth
+from tocsin_server.delivery.service import Delivery
 from tocsin_server.guard import Guard
 from tocsin_server.housekeeping import Housekeeper
 from tocsin_server.hub import Hub
@@ -62,6 +68,7 @@ RESOURCES = (
     records,
     events,
     runs,
+    acks,
     alerts,
     rules,
     backtest,
@@ -72,6 +79,10 @@ RESOURCES = (
     deletion,
     archive,
     configs,
+    channels,
+    routes,
+    silences,
+    deliveries,
 )
 GZIP_LEVEL = 4
 REFRESH_S = 1.0
@@ -114,7 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
     description.describe(app)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
-    for router in (ingest.router, live.router, login.router, page_routes(web, plotly)):
+    for router in (ingest.router, live.router, login.router, acklink.router, page_routes(web, plotly)):
         app.include_router(router)
     return app
 
@@ -128,7 +139,8 @@ def assemble(settings: Settings, database: Database) -> Services:
     gate = Auth(settings, lambda: stored_tokens(database))
     room = LiveRoom(pipeline, hub, settings)
     desk = Desk(pipeline)
-    return Services(settings, database, writer, reader, pipeline, hub, gate, room, desk)
+    delivery = Delivery(settings, database, writer, reader, hub)
+    return Services(settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery)
 
 
 def stored_tokens(database: Database) -> Iterable[Token]:
@@ -147,6 +159,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         services.writer.start()
         await services.pipeline.start()
         services.live.start()
+        await services.delivery.start()
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
             asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
@@ -181,7 +194,8 @@ async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
         task.cancel()
     with suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks, return_exceptions=True)
-    for name, part in (("live", services.live), ("pipeline", services.pipeline)):
+    parts = (("delivery", services.delivery), ("live", services.live), ("pipeline", services.pipeline))
+    for name, part in parts:
         try:
             await asyncio.wait_for(part.stop(), limit_s)
         except Exception as error:  # noqa: BLE001 - the other parts must still be stopped

@@ -59,6 +59,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
         prepare(settings)
         base = address(settings, listener.getsockname()[1])
         app = create_app(settings)
+        app.state.services.delivery.base = settings.public_url.rstrip("/") or base
         server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
         server.run(sockets=[listener])
     return 0 if server.started else 1

@@ -72,6 +72,15 @@ class Settings:
     """Newest records of a run that are kept in memory for the live pages."""
     fleet_runs: int = 2000
     """Runs of the live fleet page; above it the oldest ended ones are left to the query."""
+    notify_private_addresses: bool = False
+    """Let channels name hosts inside the server's own network, itself included."""
+    notify_timeout_s: float = 30.0
+    """One attempt to deliver a notification takes at most so long."""
+    notify_poll_s: float = 1.0
+    """How often the notifier looks for what is due, besides being woken."""
+    ping_url: str = ""
+    """Called every ``ping_s`` while all is well, with /fail behind it while it is not."""
+    ping_s: float = 60.0
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
     retention_days: float = 0.0
@@ -119,6 +128,9 @@ _POSITIVE = (
     "viewer_",
     "live_",
     "fleet_",
+    "notify_timeout_",
+    "notify_poll_",
+    "ping_s",
     "retention_check_",
 )
 

@@ -26,6 +26,7 @@ class Health(TypedDict):
     writer: NotRequired[dict[str, Any]]
     database: NotRequired[str]
     connections: NotRequired[dict[str, int]]
+    notifications: NotRequired[dict[str, Any]]
 
 
 class Readiness(TypedDict):
@@ -41,7 +42,7 @@ def health(request: Request) -> ExactJSON:
     services = services_of(request)
     answer: dict[str, Any] = {"status": _status(services), "version": __version__}
     if request.state.identity is not None:
-        answer |= details(services)
+        answer |= details(services) | {"notifications": services.delivery.health()}
     return ExactJSON(answer)
 
 

@@ -8,28 +8,26 @@ Times are Unix nanoseconds on the server's clock. docs/storage.md explains the l
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
-
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     Column,
-    Dialect,
-    Double,
     Index,
-    Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
-    Text,
-    TypeDecorator,
     UniqueConstraint,
 )
 
-from tocsin_server import exactjson
+from tocsin_server.store.columns import (
+    ExactDouble,
+    Words,
+    json_column,
+    number_column,
+    run_column,
+    small_column,
+    text_column,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -45,107 +43,34 @@ FIRST_SERIES = 16
 """Number of the first named series of a run; those below are kept for what every record has."""
 
 
-class ExactDouble(TypeDecorator[float]):
-    """A float64 scalar whose every value survives SQLite, which would store NaN as NULL and -0.0 as 0.
-
-    There NaN is the text ``NaN`` and -0.0 the blob ``-0.0``, for a text that looks like a number would
-    become one. Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
-    """
-
-    impl = Double
-    cache_ok = True
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
-        """Passes by the float type's own processor, which would turn the text back into a float."""
-        return _for_sqlite if dialect.name == "sqlite" else _as_it_is
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> float | None:
-        return None if value is None else float(value)
-
-
-def _for_sqlite(value: float | None) -> Any:
-    if value is None or (value and value == value):
-        return value
-    if value != value:
-        return "NaN"
-    return b"-0.0" if math.copysign(1.0, value) < 0 else value
-
-
-def _as_it_is(value: float | None) -> Any:
-    return value
-
-
-class Words(TypeDecorator[str]):
-    """Text from outside. Postgres has no NUL in text: it becomes U+FFFD, on both databases alike."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return value.replace("\x00", "\ufffd") if value is not None else None
-
-
-class ExactJson(TypeDecorator[Any]):
-    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``)."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else exactjson.dumps(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else exactjson.loads(value)
-
-
-def _number(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
-    return Column(name, BigInteger, nullable=nullable, server_default=default)
-
-
-def _small(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
-    return Column(name, Integer, nullable=nullable, server_default=default)
-
-
-def _text(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:
-    return Column(name, Words, nullable=nullable, server_default=default)
-
-
-def _json(name: str, default: str | None = None) -> Column[Any]:
-    return Column(name, ExactJson, nullable=default is None, server_default=default)
-
-
-def _run() -> Column[str]:
-    return Column("run_id", Words, nullable=False)
-
-
 project = Table(
     "project",
     metadata,
     Column("name", Words, primary_key=True),
-    _number("created_ns"),
-    _json("settings", "{}"),
+    number_column("created_ns"),
+    json_column("settings", "{}"),
 )
 
 run = Table(
     "run",
     metadata,
     Column("id", Words, primary_key=True),
-    _text("project"),
-    _text("name"),
-    _text("state", default="running"),
-    _number("created_ns"),
-    _number("last_seen_ns"),
-    _number("ended_ns", nullable=True),
-    _number("last_step", nullable=True),
-    _number("planned_steps", nullable=True),
-    _small("world_size", default="1"),
-    _text("host"),
-    _text("notes"),
-    _json("tags", "[]"),
-    _json("config"),
-    _json("facts", "{}"),
-    _json("error"),
-    _json("board"),
+    text_column("project"),
+    text_column("name"),
+    text_column("state", default="running"),
+    number_column("created_ns"),
+    number_column("last_seen_ns"),
+    number_column("ended_ns", nullable=True),
+    number_column("last_step", nullable=True),
+    number_column("planned_steps", nullable=True),
+    small_column("world_size", default="1"),
+    text_column("host"),
+    text_column("notes"),
+    json_column("tags", "[]"),
+    json_column("config"),
+    json_column("facts", "{}"),
+    json_column("error"),
+    json_column("board"),
     Column("archived", Boolean(create_constraint=False), nullable=False, server_default="0"),
     Index(None, "project", "name"),
     Index(None, "state"),
@@ -154,14 +79,14 @@ run = Table(
 attempt = Table(
     "attempt",
     metadata,
-    _run(),
-    _small("attempt_no"),
-    _text("key"),
-    _text("launch"),
-    _small("restarts", default="0"),
-    _text("rendezvous"),
-    _small("world_size", default="1"),
-    _number("started_ns"),
+    run_column(),
+    small_column("attempt_no"),
+    text_column("key"),
+    text_column("launch"),
+    small_column("restarts", default="0"),
+    text_column("rendezvous"),
+    small_column("world_size", default="1"),
+    number_column("started_ns"),
     PrimaryKeyConstraint("run_id", "attempt_no"),
     UniqueConstraint("run_id", "key"),
     Index(None, "rendezvous", "started_ns"),
@@ -170,24 +95,24 @@ attempt = Table(
 writer = Table(
     "writer",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("attempt_no"),
-    _small("rank"),
-    _text("key"),
-    _text("host"),
-    _text("boot"),
-    _number("pid", default="0"),
-    _number("process_ns", default="0"),
-    _number("hello_ns"),
-    _number("clock_offset_ns", default="0"),
-    _number("dealt_seq", default="-1"),
-    _number("sealed_seq", default="-1"),
-    _number("sealed_arrival", default="-1"),
-    _number("sealed_records", default="0"),
-    _number("first_step", nullable=True),
-    _number("last_step", nullable=True),
-    _number("chunks", default="0"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("attempt_no"),
+    small_column("rank"),
+    text_column("key"),
+    text_column("host"),
+    text_column("boot"),
+    number_column("pid", default="0"),
+    number_column("process_ns", default="0"),
+    number_column("hello_ns"),
+    number_column("clock_offset_ns", default="0"),
+    number_column("dealt_seq", default="-1"),
+    number_column("sealed_seq", default="-1"),
+    number_column("sealed_arrival", default="-1"),
+    number_column("sealed_records", default="0"),
+    number_column("first_step", nullable=True),
+    number_column("last_step", nullable=True),
+    number_column("chunks", default="0"),
     PrimaryKeyConstraint("run_id", "writer_no"),
     UniqueConstraint("run_id", "key"),
 )
@@ -195,9 +120,9 @@ writer = Table(
 metric = Table(
     "metric",
     metadata,
-    _run(),
-    _small("col_id"),
-    _text("name"),
+    run_column(),
+    small_column("col_id"),
+    text_column("name"),
     PrimaryKeyConstraint("run_id", "col_id"),
     UniqueConstraint("run_id", "name"),
 )
@@ -205,16 +130,16 @@ metric = Table(
 series = Table(
     "series",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("col_id"),
-    _number("n"),
-    _number("first_step"),
-    _number("last_step"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("col_id"),
+    number_column("n"),
+    number_column("first_step"),
+    number_column("last_step"),
     Column("last_value", ExactDouble, nullable=False),
-    _number("nan", default="0"),
-    _number("pinf", default="0"),
-    _number("ninf", default="0"),
+    number_column("nan", default="0"),
+    number_column("pinf", default="0"),
+    number_column("ninf", default="0"),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
 )
 """What is sealed of each series of each writer: counts and ends, written with the chunk."""
@@ -222,12 +147,12 @@ series = Table(
 latest = Table(
     "latest",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("col_id"),
-    _number("seq"),
-    _number("step"),
-    _number("time_ns"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("col_id"),
+    number_column("seq"),
+    number_column("step"),
+    number_column("time_ns"),
     Column("value", ExactDouble, nullable=False),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
 )
@@ -236,15 +161,15 @@ latest = Table(
 fault = Table(
     "fault",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("col_id"),
-    _number("seq"),
-    _number("step"),
-    _number("time_ns"),
-    _text("kind"),
-    _number("end_seq", nullable=True),
-    _number("end_step", nullable=True),
+    run_column(),
+    small_column("writer_no"),
+    small_column("col_id"),
+    number_column("seq"),
+    number_column("step"),
+    number_column("time_ns"),
+    text_column("kind"),
+    number_column("end_seq", nullable=True),
+    number_column("end_step", nullable=True),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id", "seq"),
 )
 """Where a series stopped being finite (``kind``: nan, +inf, -inf) and where it was finite again."""
@@ -252,11 +177,11 @@ fault = Table(
 tail = Table(
     "tail",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _number("seq"),
-    _small("n"),
-    _number("arrival"),
+    run_column(),
+    small_column("writer_no"),
+    number_column("seq"),
+    small_column("n"),
+    number_column("arrival"),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run_id", "writer_no", "seq"),
     Index(None, "run_id", "arrival"),
@@ -265,12 +190,12 @@ tail = Table(
 chunk = Table(
     "chunk",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("col_id"),
-    _small("no"),
-    _small("n"),
-    _small("codec"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("col_id"),
+    small_column("no"),
+    small_column("n"),
+    small_column("codec"),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id", "no"),
 )
@@ -278,31 +203,31 @@ chunk = Table(
 chunk_dir = Table(
     "chunk_dir",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("no"),
-    _small("n"),
-    _number("seq0"),
-    _number("seq1"),
-    _number("step0"),
-    _number("step1"),
-    _number("t0"),
-    _number("t1"),
-    _number("arrival0"),
-    _number("arrival1"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("no"),
+    small_column("n"),
+    number_column("seq0"),
+    number_column("seq1"),
+    number_column("step0"),
+    number_column("step1"),
+    number_column("t0"),
+    number_column("t1"),
+    number_column("arrival0"),
+    number_column("arrival1"),
     PrimaryKeyConstraint("run_id", "writer_no", "no"),
 )
 
 roll = Table(
     "roll",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _small("col_id"),
-    _small("level"),
-    _small("no"),
-    _small("n"),
-    _small("codec"),
+    run_column(),
+    small_column("writer_no"),
+    small_column("col_id"),
+    small_column("level"),
+    small_column("no"),
+    small_column("n"),
+    small_column("codec"),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id", "level", "no"),
 )
@@ -310,14 +235,14 @@ roll = Table(
 event = Table(
     "event",
     metadata,
-    _run(),
-    _small("writer_no"),
-    _number("no"),
-    _number("arrival"),
-    _text("kind"),
-    _number("step", nullable=True),
-    _number("time_ns"),
-    _json("data", "{}"),
+    run_column(),
+    small_column("writer_no"),
+    number_column("no"),
+    number_column("arrival"),
+    text_column("kind"),
+    number_column("step", nullable=True),
+    number_column("time_ns"),
+    json_column("data", "{}"),
     PrimaryKeyConstraint("run_id", "writer_no", "no"),
     Index(None, "run_id", "arrival"),
 )
@@ -325,25 +250,25 @@ event = Table(
 alert = Table(
     "alert",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _text("rule"),
-    _text("subject"),
-    _text("severity"),
-    _text("state"),
-    _number("onset_step", nullable=True),
-    _number("onset_ns"),
-    _number("pending_ns", nullable=True),
-    _number("fired_step", nullable=True),
-    _number("fired_ns", nullable=True),
-    _number("resolved_step", nullable=True),
-    _number("resolved_ns", nullable=True),
-    _number("updated_ns"),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    text_column("rule"),
+    text_column("subject"),
+    text_column("severity"),
+    text_column("state"),
+    number_column("onset_step", nullable=True),
+    number_column("onset_ns"),
+    number_column("pending_ns", nullable=True),
+    number_column("fired_step", nullable=True),
+    number_column("fired_ns", nullable=True),
+    number_column("resolved_step", nullable=True),
+    number_column("resolved_ns", nullable=True),
+    number_column("updated_ns"),
     Column("late", Boolean(create_constraint=False), nullable=False),
-    _text("summary"),
-    _json("diagnosis", "{}"),
-    _json("labels", "{}"),
+    text_column("summary"),
+    json_column("diagnosis", "{}"),
+    json_column("labels", "{}"),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
     Index(None, "state", "updated_ns"),
 )
@@ -351,16 +276,16 @@ alert = Table(
 alert_transition = Table(
     "alert_transition",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _text("state"),
-    _text("severity"),
-    _text("previous", nullable=True),
-    _number("at_ns"),
-    _number("step", nullable=True),
-    _text("summary"),
-    _number("routed_ns", nullable=True),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    text_column("state"),
+    text_column("severity"),
+    text_column("previous", nullable=True),
+    number_column("at_ns"),
+    number_column("step", nullable=True),
+    text_column("summary"),
+    number_column("routed_ns", nullable=True),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
 )
 """``routed_ns`` is null until the notifier has dealt with it: a transition is its own inbox row, durable
@@ -375,12 +300,12 @@ Index(
 acknowledgement = Table(
     "acknowledgement",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _number("at_ns"),
-    _text("actor"),
-    _text("note"),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    number_column("at_ns"),
+    text_column("actor"),
+    text_column("note"),
     Column("undone", Boolean(create_constraint=False), nullable=False),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "at_ns"),
 )
@@ -389,11 +314,11 @@ acknowledgement = Table(
 group_member = Table(
     "group_member",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _text("group_id"),
-    _small("told"),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    text_column("group_id"),
+    small_column("told"),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "group_id"),
     Index(None, "group_id"),
 )
@@ -402,11 +327,11 @@ group_member = Table(
 notified_alert = Table(
     "notified_alert",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _text("notification_id"),
-    _text("state"),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    text_column("notification_id"),
+    text_column("state"),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "notification_id"),
     Index(None, "notification_id"),
 )
@@ -416,13 +341,13 @@ notify_group = Table(
     "notify_group",
     metadata,
     Column("id", Words, primary_key=True),
-    _text("kind"),
-    _text("route"),
-    _text("channel_id"),
-    _json("labels", "{}"),
-    _number("first_ns"),
-    _number("due_ns", nullable=True),
-    _number("told_ns", nullable=True),
+    text_column("kind"),
+    text_column("route"),
+    text_column("channel_id"),
+    json_column("labels", "{}"),
+    number_column("first_ns"),
+    number_column("due_ns", nullable=True),
+    number_column("told_ns", nullable=True),
     Index(None, "due_ns"),
 )
 """What is told together (``kind`` alerts, late or digest), and when it is looked at next."""
@@ -431,19 +356,19 @@ notification = Table(
     "notification",
     metadata,
     Column("id", Words, primary_key=True),
-    _text("channel_id"),
-    _text("group_id"),
-    _text("kind"),
-    _text("state"),
-    _text("title"),
-    _json("body", "{}"),
-    _small("attempts", default="0"),
-    _number("created_ns"),
-    _number("due_ns"),
-    _text("owner", nullable=True),
-    _number("lease_ns", nullable=True),
-    _number("sent_ns", nullable=True),
-    _text("error", nullable=True),
+    text_column("channel_id"),
+    text_column("group_id"),
+    text_column("kind"),
+    text_column("state"),
+    text_column("title"),
+    json_column("body", "{}"),
+    small_column("attempts", default="0"),
+    number_column("created_ns"),
+    number_column("due_ns"),
+    text_column("owner", nullable=True),
+    number_column("lease_ns", nullable=True),
+    number_column("sent_ns", nullable=True),
+    text_column("error", nullable=True),
     Index(None, "channel_id", "state"),
     Index(None, "group_id", "id"),
 )
@@ -453,11 +378,11 @@ delivery = Table(
     "delivery",
     metadata,
     Column("notification_id", Words, nullable=False),
-    _small("no"),
-    _number("at_ns"),
-    _small("took_ms"),
-    _text("outcome"),
-    _text("detail"),
+    small_column("no"),
+    number_column("at_ns"),
+    small_column("took_ms"),
+    text_column("outcome"),
+    text_column("detail"),
     PrimaryKeyConstraint("notification_id", "no"),
 )
 """One row an attempt: ``outcome`` sent, retry or failed, and why."""
@@ -466,14 +391,14 @@ channel = Table(
     "channel",
     metadata,
     Column("id", Words, primary_key=True),
-    _text("name"),
-    _text("kind"),
+    text_column("name"),
+    text_column("kind"),
     Column("enabled", Boolean(create_constraint=False), nullable=False),
-    _small("limit_per_hour"),
-    _json("config", "{}"),
-    _json("secret", "{}"),
-    _number("created_ns"),
-    _number("updated_ns"),
+    small_column("limit_per_hour"),
+    json_column("config", "{}"),
+    json_column("secret", "{}"),
+    number_column("created_ns"),
+    number_column("updated_ns"),
     UniqueConstraint("name"),
 )
 """Where notifications go. ``secret`` never leaves the server but to the channel itself."""
@@ -482,22 +407,22 @@ silence = Table(
     "silence",
     metadata,
     Column("id", Words, primary_key=True),
-    _json("matchers", "[]"),
-    _number("starts_ns"),
-    _number("ends_ns"),
-    _text("author"),
-    _text("reason"),
-    _number("created_ns"),
+    json_column("matchers", "[]"),
+    number_column("starts_ns"),
+    number_column("ends_ns"),
+    text_column("author"),
+    text_column("reason"),
+    number_column("created_ns"),
     Index(None, "ends_ns"),
 )
 
 flight = Table(
     "flight",
     metadata,
-    _run(),
-    _text("fingerprint"),
-    _small("episode"),
-    _number("made_ns"),
+    run_column(),
+    text_column("fingerprint"),
+    small_column("episode"),
+    number_column("made_ns"),
     Column("whole", Boolean(create_constraint=False), nullable=False),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
@@ -509,7 +434,7 @@ rule_state = Table(
     "rule_state",
     metadata,
     Column("run_id", Words, primary_key=True),
-    _number("arrival"),
+    number_column("arrival"),
     Column("body", LargeBinary, nullable=False),
 )
 """The newest snapshot of each run's rules and the last arrival that it covers."""
@@ -518,13 +443,13 @@ token = Table(
     "token",
     metadata,
     Column("id", Words, primary_key=True),
-    _text("name"),
-    _text("sha256"),
-    _text("scope"),
-    _text("project", nullable=True),
-    _number("created_ns"),
-    _number("used_ns", nullable=True),
-    _number("revoked_ns", nullable=True),
+    text_column("name"),
+    text_column("sha256"),
+    text_column("scope"),
+    text_column("project", nullable=True),
+    number_column("created_ns"),
+    number_column("used_ns", nullable=True),
+    number_column("revoked_ns", nullable=True),
     UniqueConstraint("sha256"),
 )
 
@@ -532,11 +457,11 @@ audit = Table(
     "audit",
     metadata,
     Column("id", Words, primary_key=True),
-    _number("at_ns"),
-    _text("actor"),
-    _text("action"),
-    _text("subject"),
-    _json("details", "{}"),
+    number_column("at_ns"),
+    text_column("actor"),
+    text_column("action"),
+    text_column("subject"),
+    json_column("details", "{}"),
     Index(None, "at_ns"),
 )
 
@@ -544,8 +469,8 @@ setting = Table(
     "setting",
     metadata,
     Column("name", Words, primary_key=True),
-    _json("value"),
-    _number("updated_ns"),
+    json_column("value"),
+    number_column("updated_ns"),
 )
 """What is decided once for this installation, such as the key that signs sessions."""
 
@@ -553,8 +478,8 @@ deletion = Table(
     "deletion",
     metadata,
     Column("run_id", Words, primary_key=True),
-    _number("due_ns"),
-    _number("taken_ns", nullable=True),
+    number_column("due_ns"),
+    number_column("taken_ns", nullable=True),
 )
 """Runs whose rows are to go from ``due_ns`` on: deleted ones, and imports that nobody finishes."""
 

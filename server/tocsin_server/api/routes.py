@@ -1,0 +1,76 @@
+"""``/routes``: routes, inhibitions and mute times, one document."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.api.deletion import actor_of
+from tocsin_server.api.permission import PROBLEMS, Admin, Reader
+from tocsin_server.delivery.round import routing_of
+from tocsin_server.errors import FieldError
+from tocsin_server.notify.routing import EVERY, Routing, plain, read_routing
+from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.services import services_of
+from tocsin_server.store import audit, choices
+
+router = APIRouter(tags=["routes"], responses=PROBLEMS)
+
+
+class RoutingDocument(TypedDict):
+    """docs/alerting.md describes each field."""
+
+    routes: list[dict[str, Any]]
+    inhibitions: list[dict[str, Any]]
+    mute_times: list[dict[str, Any]]
+
+
+class NewRouting(BaseModel):
+    """A part that is left out takes its default."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@router.get("/routes", response_model=RoutingDocument)
+def read_routes(request: Request, _identity: Reader) -> ExactJSON:
+    """The document in force; the defaults where nobody wrote one."""
+    with services_of(request).database.reader.connect() as connection:
+        return ExactJSON(plain(routing_of(connection)))
+
+
+@router.put("/routes", response_model=RoutingDocument)
+async def write_routes(request: Request, wanted: NewRouting, identity: Admin) -> ExactJSON:
+    """Replaces the document. What is wrong is refused with its field and the reason."""
+    services = services_of(request)
+    body = wanted.model_extra or {}
+    try:
+        routing = read_routing(body)
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+    def work(connection: Connection) -> None:
+        _check_channels(connection, routing)
+        now_ns = time.time_ns()
+        choices.write_choice(connection, choices.ROUTING, plain(routing), now_ns)
+        audit.note(connection, now_ns, actor_of(identity), "routes.change", "routes")
+
+    await asyncio.wrap_future(services.writer.call(work))
+    services.delivery.wake()
+    return ExactJSON(plain(routing))
+
+
+def _check_channels(connection: Connection, routing: Routing) -> None:
+    """Raises a 422 Problem for a route to a channel that does not exist."""
+    known = {row.name for row in choices.channels(connection)} | {EVERY}
+    for at, route in enumerate(routing.routes):
+        for name in route.channels:
+            if name not in known:
+                expected = f"one of {', '.join(sorted(known))}"
+                raise Problem(422, subject=f"routes[{at}].channels", expected=expected, got=name)

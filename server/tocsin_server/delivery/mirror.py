@@ -1,0 +1,48 @@
+"""Keeps Alertmanagers as the alerts are: all that fires is pushed again and again, what is over for a while.
+
+There is no outbox here, for nothing can be lost: a push that fails is made up for by the next, from
+the alerts as they are then. Alertmanager does its own grouping, repeating and silencing; routes
+decide what it gets, silences and inhibitions of tocsin hold for it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tocsin_server.delivery.round import MIRRORED, facts_of, marks_of, routing_of, silence_of
+from tocsin_server.domain import AlertState
+from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
+from tocsin_server.notify.routing import channels_of
+from tocsin_server.store import choices, groups
+from tocsin_server.store.choices import ChannelRow
+
+RESOLVED_NS = 15 * 60 * 10**9
+"""Alerts that are over are pushed so long, should Alertmanager have been away."""
+
+
+def pictures(
+    connection: Connection, base: str, started_ns: int, now_ns: int
+) -> list[tuple[ChannelRow, list[Any]]]:
+    """For each Alertmanager that is switched on: every alert that it shall know, and the watchdog."""
+    rows = [row for row in choices.channels(connection) if row.enabled and row.kind == MIRRORED]
+    if not rows:
+        return []
+    known = groups.open_alerts(connection) | groups.lately_resolved(connection, now_ns - RESOLVED_NS)
+    facts = facts_of(known, ())
+    routing = routing_of(connection)
+    silences = [silence_of(row) for row in choices.silences(connection, ending_after_ns=now_ns)]
+    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)
+    told: Mapping[str, list[Any]] = {
+        row.name: [watchdog(base, started_ns / 1e9, now_ns / 1e9)] for row in rows
+    }
+    for fact in facts.values():
+        if fact.imported or fact.alert.late or fact.alert.state is AlertState.PENDING:
+            continue
+        quiet = marks[fact.alert.id].quiet and not fact.over
+        names = {name for route in routing.routes_of(fact.labels) for name in channels_of(route, told)}
+        for name in names:
+            told[name].append(alert_of(fact, base, now_ns / 1e9, marked_over=quiet))
+    return [(row, told[row.name]) for row in rows]

@@ -1,0 +1,340 @@
+"""One round of routing: what alerts did becomes groups, and groups that are due become notifications.
+
+All of it is one transaction. The inbox is the column ``routed_ns`` of the transitions themselves,
+written with the records that caused them: a kill before this commit leaves them unrouted, a kill
+after it leaves the notifications in the outbox, and there is nothing in between. Marks (silenced,
+inhibited, muted) are derived anew in every round and never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from tocsin_server import exactjson
+from tocsin_server.domain import AlertState
+from tocsin_server.errors import FieldError
+from tocsin_server.fleet import alert_json
+from tocsin_server.notify import grouping, limit
+from tocsin_server.notify.facts import AlertFacts, Marks, Told
+from tocsin_server.notify.grouping import Batch, Group
+from tocsin_server.notify.inhibition import inhibited_by
+from tocsin_server.notify.matching import parse_matchers
+from tocsin_server.notify.routing import Route, Routing, channels_of, read_routing
+from tocsin_server.notify.silences import Silence, silenced_by
+from tocsin_server.store import choices, groups, outbox
+from tocsin_server.store.acks import Key, acks_in_force
+from tocsin_server.store.alert_rows import alert_key
+from tocsin_server.store.choices import ChannelRow, SilenceRow
+from tocsin_server.store.groups import GroupRow, Known
+from tocsin_server.store.outbox import Notification
+
+log = logging.getLogger("tocsin.notify")
+
+LOCK = 0x746F6374
+"""Key of the Postgres lock that lets one server at a time route."""
+MOST_TOLD = 50
+"""Alerts that one notification tells of in full; the others are counted."""
+MIRRORED = "alertmanager"
+"""Channels of this kind are kept up to date by ``mirror``, not by notifications."""
+
+
+def lock(connection: Connection) -> None:
+    """One round at a time, whichever server runs it. On SQLite there is one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+
+
+def routing_of(connection: Connection) -> Routing:
+    """The routing document in force; the default where nobody wrote one, or another version did."""
+    body = choices.read_choice(connection, choices.ROUTING)
+    try:
+        return Routing() if body is None else read_routing(body)
+    except FieldError as error:
+        log.warning("stored routing cannot be read, the default is in force: %s", error)
+        return Routing()
+
+
+def silence_of(row: SilenceRow) -> Silence:
+    """A silence as the rules of routing see it."""
+    matchers = parse_matchers(row.matchers, "matchers")
+    return Silence(row.id, matchers, row.starts_ns, row.ends_ns, row.author, row.reason, row.created_ns)
+
+
+def facts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[str, AlertFacts]:
+    """What routing knows of alerts, by their ids."""
+    taken = set(acked)
+    return {
+        one.alert.id: AlertFacts(
+            one.alert, one.run_name, one.project, one.host, one.tags, one.imported, key in taken
+        )
+        for key, one in known.items()
+    }
+
+
+def key_of(alert_id: str) -> Key:
+    """(run id, fingerprint, episode) of an id that is known to be one."""
+    key = alert_key(alert_id)
+    assert key is not None
+    return key
+
+
+def id_of(key: Key) -> str:
+    """The id of an alert."""
+    return f"{key[0]}.{key[1]}.{key[2]}"
+
+
+class Round:
+    """One transaction of routing. ``told``: ids of the channels that have something new to send."""
+
+    def __init__(self, connection: Connection, now_ns: int) -> None:
+        self.now_ns = now_ns
+        self.told: set[str] = set()
+        self._connection = connection
+        self._rows: dict[str, GroupRow] = {}
+        self._changed: set[str] = set()
+
+    @cached_property
+    def _routing(self) -> Routing:
+        return routing_of(self._connection)
+
+    @cached_property
+    def _channels(self) -> dict[str, ChannelRow]:
+        """Channels that are switched on, by name."""
+        found = choices.channels(self._connection)
+        return {row.name: row for row in found if row.enabled and row.kind != MIRRORED}
+
+    @cached_property
+    def _silences(self) -> list[Silence]:
+        rows = choices.silences(self._connection, ending_after_ns=self.now_ns)
+        return [silence_of(row) for row in rows]
+
+    def run(self) -> bool:
+        """Routes what there is; True where there may be more."""
+        keys = groups.take_unrouted(self._connection, self.now_ns)
+        news = self._facts(keys)
+        homes = {key: self._homes(fact) for key, fact in news.items()}
+        wanted = {home.id for found in homes.values() for home in found}
+        theirs = groups.groups_of(self._connection, keys)
+        self._rows = groups.groups_to_look_at(self._connection, wanted | theirs, self.now_ns)
+        for alert_id, fact in news.items():
+            self._arrive(fact, homes[alert_id])
+        self._flush_due()
+        self._store()
+        return len(keys) == groups.AT_ONCE
+
+    def _facts(self, keys: Iterable[Key]) -> dict[str, AlertFacts]:
+        known = groups.known_alerts(self._connection, keys)
+        acked = acks_in_force(self._connection, {key[0] for key in known})
+        return facts_of(known, acked)
+
+    # News
+
+    def _homes(self, fact: AlertFacts) -> list[GroupRow]:
+        """The groups in which an alert that fires belongs, as they would be new; none for an import."""
+        if fact.imported or fact.over or fact.alert.state is AlertState.PENDING:
+            return []
+        found = []
+        for route in self._routing.routes_of(fact.labels):
+            for name in channels_of(route, self._channels):
+                found.append(self._new_group(fact, route, self._channels[name]))
+        return found
+
+    def _new_group(self, fact: AlertFacts, route: Route, channel: ChannelRow) -> GroupRow:
+        late = fact.alert.late
+        labels = {"run_id": fact.alert.run_id} if late else route.group_of(fact.labels)
+        kind, name = ("late", "") if late else ("alerts", route.name)
+        return GroupRow(
+            group_id(kind, name, channel.id, labels), kind, name, channel.id, labels, self.now_ns, None, None
+        )
+
+    def _arrive(self, fact: AlertFacts, homes: list[GroupRow]) -> None:
+        for home in homes:
+            self._rows.setdefault(home.id, home)
+        key = key_of(fact.alert.id)
+        chosen = {home.id for home in homes} | {
+            row.id for row in self._rows.values() if key in row.members and row.kind == "alerts"
+        }
+        for group in chosen:
+            row = self._rows[group]
+            self._put(self._late(row, key) if row.kind == "late" else self._joined(row, fact))
+
+    def _joined(self, row: GroupRow, fact: AlertFacts) -> GroupRow:
+        route = self._routing.route(row.route)
+        if route is None:
+            return row
+        return self._stored(row, grouping.arrive(_group(row), fact, route, self.now_ns))
+
+    def _late(self, row: GroupRow, key: Key) -> GroupRow:
+        if row.told_ns is not None and self.now_ns - row.told_ns < limit.LATE_AGAIN_NS:
+            return row
+        first = self.now_ns if row.told_ns is not None or not row.members else row.first_ns
+        due = limit.late_due(first, self.now_ns)
+        return replace(row, first_ns=first, due_ns=due, told_ns=None, members={**row.members, key: -1})
+
+    # Groups that are due
+
+    def _flush_due(self) -> None:
+        due = [row for row in self._rows.values() if row.due_ns is not None and row.due_ns <= self.now_ns]
+        facts = self._facts({key for row in due for key in row.members})
+        marks = self._marks(facts)
+        by_id = {channel.id: channel for channel in self._channels.values()}
+        for row in due:
+            channel = by_id.get(row.channel_id)
+            if channel is None:
+                self._put(replace(row, members={}, due_ns=None, kind="gone"))
+            elif row.kind == "alerts":
+                self._flush(row, channel, facts, marks)
+            else:
+                self._digest(row, channel, facts)
+
+    def _flush(
+        self, row: GroupRow, channel: ChannelRow, facts: dict[str, AlertFacts], marks: dict[str, Marks]
+    ) -> None:
+        route = self._routing.route(row.route)
+        if route is None:
+            self._put(replace(row, members={}, due_ns=None, kind="gone"))
+            return
+        muted = self._routing.is_muted(route, self.now_ns)
+        group, batch = grouping.flush(_group(row), route, facts, marks, muted, self.now_ns)
+        self._put(replace(row, kind="gone") if group is None else self._stored(row, group))
+        if batch is not None:
+            self._tell(row, channel, batch, facts)
+
+    def _tell(
+        self, row: GroupRow, channel: ChannelRow, batch: Batch, facts: Mapping[str, AlertFacts]
+    ) -> None:
+        since_ns = self.now_ns - limit.HOUR_NS
+        sent = outbox.sent_since(self._connection, channel.id, since_ns) if channel.limit_per_hour else 0
+        if limit.is_over(sent, channel.limit_per_hour):
+            self._hold_back(channel, [*batch.firing, *batch.resolved])
+        else:
+            self._enqueue(row, batch, facts)
+
+    def _hold_back(self, channel: ChannelRow, alert_ids: list[str]) -> None:
+        """Above the limit: told in the channel's next digest."""
+        name = group_id("digest", "", channel.id, {})
+        known = self._rows.get(name) or groups.groups_to_look_at(self._connection, [name], 0).get(name)
+        row = known or GroupRow(name, "digest", "", channel.id, {}, self.now_ns, None, None)
+        due = limit.digest_due(row.due_ns, row.told_ns, self.now_ns)
+        self._put(replace(row, due_ns=due, members={**row.members, **{key_of(one): 0 for one in alert_ids}}))
+
+    def _digest(self, row: GroupRow, channel: ChannelRow, facts: Mapping[str, AlertFacts]) -> None:
+        """Tells everything that gathered at once; nobody is paged by it."""
+        known = {id_of(key): facts[id_of(key)] for key in row.members if id_of(key) in facts}
+        awake = [
+            fact for fact in known.values() if row.kind == "late" and not fact.alert.late and not fact.over
+        ]
+        self._put(replace(row, members={}, due_ns=None, told_ns=self.now_ns))
+        for fact in awake:  # it goes on in records of now: no business of a digest any more
+            self._arrive(fact, self._homes(fact))
+        left = {name: fact for name, fact in known.items() if fact not in awake}
+        firing = tuple(name for name, fact in left.items() if not fact.over)
+        over = tuple(name for name, fact in left.items() if fact.over)
+        if left:
+            self._enqueue(row, Batch(row.kind, firing, over, ()), facts)
+
+    def _marks(self, facts: Mapping[str, AlertFacts]) -> dict[str, Marks]:
+        """Which alerts are silenced or inhibited now."""
+        rules = self._routing.inhibitions
+        runs = {fact.alert.run_id for fact in facts.values()}
+        within = all("run_id" in rule.equal for rule in rules)
+        others = facts_of(groups.open_alerts(self._connection, runs if within else None), ()) if facts else {}
+        return marks_of(facts.values(), others.values(), self._silences, self._routing, self.now_ns)
+
+    # What is written
+
+    def _enqueue(self, row: GroupRow, batch: Batch, facts: Mapping[str, AlertFacts]) -> None:
+        item = Notification(
+            id=outbox.new_id(self.now_ns),
+            channel_id=row.channel_id,
+            group_id=row.id,
+            kind=row.kind,
+            title=title_of(batch, facts),
+            body=body_of(row, batch, facts),
+            created_ns=self.now_ns,
+            due_ns=self.now_ns,
+        )
+        states = [(key_of(one), "resolved" if one in batch.resolved else "firing") for one in _all(batch)]
+        outbox.enqueue(self._connection, item, states)
+        self.told.add(row.channel_id)
+
+    def _put(self, row: GroupRow) -> None:
+        self._rows[row.id] = row
+        self._changed.add(row.id)
+
+    def _stored(self, row: GroupRow, group: Group) -> GroupRow:
+        members = {key_of(one): told.height for one, told in group.members.items()}
+        return replace(row, members=members, due_ns=group.due_ns, told_ns=group.told_ns)
+
+    def _store(self) -> None:
+        for name in sorted(self._changed):
+            row = self._rows[name]
+            if row.kind == "gone" or (row.kind == "alerts" and not row.members):
+                groups.drop_group(self._connection, name)
+            else:
+                groups.put_group(self._connection, row)
+
+
+def marks_of(
+    facts: Iterable[AlertFacts],
+    others: Iterable[AlertFacts],
+    silences: Iterable[Silence],
+    routing: Routing,
+    now_ns: int,
+) -> dict[str, Marks]:
+    """The marks of alerts, given all that is open beside them. Pure."""
+    opened, quiet = list(others), list(silences)
+    return {
+        fact.alert.id: Marks(
+            silenced_by(fact.labels, quiet, now_ns), inhibited_by(fact, opened, routing.inhibitions)
+        )
+        for fact in facts
+    }
+
+
+def group_id(kind: str, route: str, channel_id: str, labels: Mapping[str, str]) -> str:
+    """The same for the same route, channel and labels, on every server."""
+    parts = [kind, route, channel_id, *(f"{name}={labels[name]}" for name in sorted(labels))]
+    return "g_" + hashlib.sha256("\x00".join(parts).encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def title_of(batch: Batch, facts: Mapping[str, AlertFacts]) -> str:
+    """One line for lists: what, and of which run."""
+    names = _all(batch)
+    first = facts[names[0]]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{first.alert.rule}{more}: {first.run_name}"
+
+
+def body_of(row: GroupRow, batch: Batch, facts: Mapping[str, AlertFacts]) -> dict[str, Any]:
+    """What the message is built from: the alerts as they are now, bounded."""
+    names = _all(batch)
+    told = [_told(facts[name], name in batch.new, name in batch.resolved) for name in names[:MOST_TOLD]]
+    return {
+        "reason": batch.reason,
+        "route": row.route,
+        "group_labels": dict(row.labels),
+        "alerts": exactjson.plain(told),
+        "left_out": max(0, len(names) - MOST_TOLD),
+    }
+
+
+def _told(fact: AlertFacts, new: bool, over: bool) -> dict[str, Any]:
+    row = alert_json(fact.alert, run_name=fact.run_name, project=fact.project)
+    return row | {"labels": fact.labels, "new": new, "over": over, "acked": fact.acked}
+
+
+def _all(batch: Batch) -> list[str]:
+    return list(dict.fromkeys([*batch.new, *batch.firing, *batch.resolved]))
+
+
+def _group(row: GroupRow) -> Group:
+    members = {id_of(key): Told(told) for key, told in row.members.items()}
+    return Group(row.id, row.route, row.channel_id, row.labels, members, row.due_ns, row.told_ns)

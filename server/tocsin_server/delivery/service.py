@@ -1,0 +1,303 @@
+"""The alert path as one part of the server: started and stopped by app.py, asked by the API.
+
+It never stands in the way of a record: it listens to what is durable, reads beside the writer, and its
+own writes are short transactions between group commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from tocsin_server.delivery import mirror
+from tocsin_server.delivery.courier import GRACE_S, Courier, Office, deliver, in_thread
+from tocsin_server.delivery.round import Round, lock
+from tocsin_server.hub import Hub
+from tocsin_server.notify import http, links, picture
+from tocsin_server.notify.channel import Sending, scrubbed
+from tocsin_server.notify.channels import alertmanager
+from tocsin_server.notify.message import Links, Message, message_of
+from tocsin_server.notify.outcome import DeliveryError
+from tocsin_server.settings import Settings
+from tocsin_server.store import choices, groups, outbox
+from tocsin_server.store.choices import ChannelRow
+from tocsin_server.store.database import Database
+from tocsin_server.store.outbox import Notification
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.writer import StoreWriter
+
+log = logging.getLogger("tocsin.notify")
+
+PRUNE_S = 3600.0
+AROUND = 200
+"""Steps before and after an onset that a picture shows."""
+FAILED_NS = 24 * 3600 * 10**9
+"""A notification that was given up counts as trouble for so long."""
+
+
+class Delivery:
+    """Routes, sends, mirrors, pings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        writer: StoreWriter,
+        reader: StoreReader,
+        hub: Hub,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.settings = settings
+        self.base = settings.public_url.rstrip("/") or f"http://{settings.host}:{settings.port}"
+        """How people reach the pages; ``serve`` corrects it where the port was chosen by the system."""
+        self.key = b""
+        self._database = database
+        self._writer = writer
+        self._reader = reader
+        self._hub = hub
+        self._clock = clock
+        self._started_ns = clock()
+        self._office = Office(settings, database, writer, self.compose, secrets.token_hex(8), clock)
+        self._couriers: dict[str, tuple[Courier, asyncio.Task[None]]] = {}
+        self._pushed: dict[str, str] = {}
+        """What came of the last push, by the name of the Alertmanager; empty: it went well."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._bell = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begins to route and to send."""
+        self.key = bytes.fromhex(await self._office.write(self._link_key))
+        loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
+        if self.settings.ping_url:
+            loops.append(self._pinging)
+        self._tasks = [asyncio.create_task(loop(), name=f"notify{loop.__name__}") for loop in loops]
+
+    async def stop(self) -> None:
+        """Ends at once: what is claimed or waits is in the outbox."""
+        tasks = [*self._tasks, *(task for _, task in self._couriers.values())]
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks, self._couriers = [], {}
+
+    def wake(self) -> None:
+        """Something was decided or is to be sent again. Call it on the event loop."""
+        self._bell.set()
+        for courier, _ in self._couriers.values():
+            courier.bell.set()
+
+    def _link_key(self, connection: Connection) -> str:
+        choices.write_choice(connection, choices.LINK_KEY, secrets.token_hex(32), self._clock(), keep=True)
+        return str(choices.read_choice(connection, choices.LINK_KEY))
+
+    # Routing
+
+    async def _routing(self) -> None:
+        waiter = asyncio.create_task(self._listen())
+        try:
+            while True:
+                self._bell.clear()
+                with suppress_and_log("routing waits"):
+                    await self.route()
+                    await self._hire()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._bell.wait(), await asyncio.to_thread(self._pause_s))
+        finally:
+            waiter.cancel()
+
+    async def _listen(self) -> None:
+        with self._hub.listen() as listener:
+            while True:
+                await listener.wake()
+                listener.take_dirty()
+                listener.missed = 0
+                if listener.take_alerts():
+                    self._bell.set()
+
+    async def route(self) -> None:
+        """Routes all that there is now."""
+        while await asyncio.to_thread(self._is_due):
+            told, more = await self._office.write(self._round)
+            for channel_id in told:
+                if channel_id in self._couriers:
+                    self._couriers[channel_id][0].bell.set()
+            if not more:
+                return
+
+    def _round(self, connection: Connection) -> tuple[set[str], bool]:
+        lock(connection)
+        one = Round(connection, self._clock())
+        return (one.told, True) if one.run() else (one.told, False)
+
+    def _is_due(self) -> bool:
+        with self._database.reader.connect() as connection:
+            return groups.is_anything_due(connection, self._clock())[0]
+
+    def _pause_s(self) -> float:
+        """Until the next group is due, ``notify_poll_s`` at most."""
+        most = self.settings.notify_poll_s
+        try:
+            with self._database.reader.connect() as connection:
+                due = groups.is_anything_due(connection, self._clock())[1]
+        except Exception:  # noqa: BLE001 - the database is away: look again soon
+            return most
+        return most if due is None else min(max((due - self._clock()) / 1e9, 0.01), most)
+
+    async def _hire(self) -> None:
+        """A courier for each channel that is switched on; one whose channel is gone ends."""
+        rows = await asyncio.to_thread(self._channels)
+        wanted = {row.id for row in rows if row.enabled}
+        for channel_id in wanted - self._couriers.keys():
+            courier = Courier(self._office, channel_id)
+            task = asyncio.create_task(courier.work(), name=f"channel-{channel_id}")
+            self._couriers[channel_id] = (courier, task)
+        for channel_id in self._couriers.keys() - wanted:
+            self._couriers.pop(channel_id)[1].cancel()
+
+    def _channels(self) -> list[ChannelRow]:
+        with self._database.reader.connect() as connection:
+            return choices.channels(connection)
+
+    # Messages
+
+    def compose(self, item: Notification, pictured: bool) -> Message:
+        """The message of a notification as it is sent now. A picture that cannot be drawn is left out."""
+        now_s = self._clock() / 1e9
+        asked = Links(
+            lambda alert: links.moment(self.base, alert),
+            lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
+        )
+        image = self._picture(item) if pictured and item.body["alerts"] else None
+        return message_of(item.id, item.kind, item.body, asked, image)
+
+    def _picture(self, item: Notification) -> bytes | None:
+        alert = item.body["alerts"][0]
+        name, onset = alert["subject"] or "loss", alert["onset_step"]
+        span = (None, None) if onset is None else (onset - AROUND, onset + AROUND)
+        try:
+            answer = self._reader.series(alert["run_id"], [name], start=span[0], stop=span[1], buckets=600)
+            layer = next(iter(answer.series.get(name, ())), None)
+            if layer is None:
+                return None
+            low = layer.first if layer.min is None else layer.min
+            high = layer.first if layer.max is None else layer.max
+            broken = ~np.isfinite(layer.first) | ~np.isfinite(low) | ~np.isfinite(high)
+            for counts in (layer.nan, layer.pinf, layer.ninf):
+                broken = broken if counts is None else broken | (np.asarray(counts) > 0)
+            curve = picture.Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
+            return picture.draw(f"{name} · {alert['run_name']}", curve, onset)
+        except Exception:
+            log.exception("no picture for notification %s", item.id)
+            return None
+
+    async def test(self, channel: ChannelRow) -> str:
+        """Sends a test at once, past the outbox. Raises DeliveryError."""
+        now_ns = self._clock()
+        body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "left_out": 0}
+        item = Notification(
+            outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
+        )
+        return await deliver(self._office, channel, item)
+
+    # Alertmanagers
+
+    async def _mirroring(self) -> None:
+        with self._hub.listen() as listener:
+            while True:
+                with suppress_and_log("Alertmanagers wait"):
+                    await self.mirror()
+                ends = time.monotonic() + alertmanager.PUSH_S
+                while time.monotonic() < ends and not listener.take_alerts():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(listener.wake(), min(1.0, self.settings.notify_poll_s))
+                    listener.take_dirty()
+
+    async def mirror(self) -> None:
+        """Pushes every alert to every Alertmanager, each in a thread of its own."""
+        found = await asyncio.to_thread(self._mirrored)
+        self._pushed = {
+            name: told for name, told in self._pushed.items() if name in {row.name for row, _ in found}
+        }
+        await asyncio.gather(*(self._push(row, alerts) for row, alerts in found))
+
+    def _mirrored(self) -> list[tuple[ChannelRow, list[Any]]]:
+        with self._database.reader.connect() as connection:
+            return mirror.pictures(connection, self.base, self._started_ns, self._clock())
+
+    async def _push(self, row: ChannelRow, alerts: list[Any]) -> None:
+        values = {**row.config, **row.secret}
+        settings = self.settings
+        sending = Sending(settings.notify_timeout_s, settings.notify_private_addresses, self._clock() / 1e9)
+        try:
+            work = partial(alertmanager.push, values, alerts, sending)
+            await in_thread(work, settings.notify_timeout_s + GRACE_S)
+            self._pushed[row.name] = ""
+        except (DeliveryError, TimeoutError) as error:
+            detail = scrubbed(str(error) or "no answer in time", row.secret)
+            if self._pushed.get(row.name) != detail:
+                log.warning("channel %s: the push failed: %s", row.name, detail)
+            self._pushed[row.name] = detail
+
+    # Who watches the watcher
+
+    async def _pinging(self) -> None:
+        while True:
+            trouble = await asyncio.to_thread(self._trouble)
+            url = self.settings.ping_url.rstrip("/") + ("/fail" if trouble else "")
+            try:
+                call = partial(http.send, url, None, {}, timeout_s=20.0, private=True, method="GET")
+                http.check(await in_thread(call, 30.0))
+            except (DeliveryError, TimeoutError) as error:
+                log.warning("ping_url was not reached: %s", error)
+            await asyncio.sleep(self.settings.ping_s)
+
+    def _trouble(self) -> bool:
+        try:
+            return bool(self._writer.failing or self.health()["failing"])
+        except Exception:  # noqa: BLE001 - whatever it is, all is not well
+            return True
+
+    def health(self) -> dict[str, Any]:
+        """How deliveries do, for every page: what waits, what was given up, and the channels in trouble."""
+        with self._database.reader.connect() as connection:
+            found = outbox.counts(connection, self._clock() - FAILED_NS)
+        pushed = [name for name, told in self._pushed.items() if told]
+        failing = sorted({each.channel for each in found if each.retrying or each.failed} | set(pushed))
+        return {
+            "waiting": sum(each.waiting for each in found),
+            "failed": sum(each.failed for each in found),
+            "failing": failing,
+        }
+
+    async def _tidying(self) -> None:
+        while True:
+            await asyncio.sleep(PRUNE_S)
+            with suppress_and_log("old notifications stay"):
+                await self._office.write(partial(outbox.prune, now_ns=self._clock()))
+
+
+class suppress_and_log:  # noqa: N801 - used as a statement, as contextlib.suppress is
+    """A fault of one round is logged and the next round tries again; a cancellation passes."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+        if error is None or not isinstance(error, Exception):
+            return False
+        log.warning("%s: %s: %s", self._what, type(error).__name__, error)
+        return True

@@ -1,0 +1,72 @@
+"""Addresses that notifications may go to: none inside the server's own network, unless a setting allows it.
+
+The check is on what a name resolves to and not on how it is written, so decimal and hexadecimal
+addresses, ``localhost.`` and names of the private network are caught alike; and the address that was
+checked is the one that is connected to, so a name cannot change its mind in between.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+from tocsin_server.errors import TocsinError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+Resolve = Callable[[str, int], list[str]]
+
+
+class AddressError(TocsinError):
+    """A host that a notification may not go to, or that cannot be found."""
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of the internet at large: not private, loopback, link-local, CGNAT,
+    multicast or reserved, nor an IPv6 way of writing such a one."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    inner = embedded(address)
+    if inner is not None:
+        return is_public(str(inner))
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def embedded(address: Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 one carries (mapped, 6to4, Teredo, NAT64), where it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in NAT64 else None
+
+
+def resolved(host: str, port: int) -> list[str]:
+    """What a name means now, by the system's resolver. Raises :class:`AddressError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise AddressError(f"host {host}: expected one that can be found, got {error}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def checked(host: str, port: int, *, private: bool, resolve: Resolve = resolved) -> list[str]:
+    """The addresses of a host, all of them allowed. Raises :class:`AddressError`, also where only one of
+    several is inside."""
+    found = resolve(host, port)
+    if not found:
+        raise AddressError(f"host {host}: expected one that can be found, got no address")
+    inside = [] if private else [address for address in found if not is_public(address)]
+    if inside:
+        raise AddressError(
+            f"host {host}: expected a public address, got {inside[0]} (inside the server's own network; "
+            "the setting notify_private_addresses allows it)"
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Prometheus Alertmanager, API v2: alerts are pushed as long as they fire, and once more when they are over.
+
+Alertmanager forgets an alert at its ``endsAt``: each push moves that a few minutes on, as Prometheus
+does, so an alert whose tocsin died ends by itself, and the always-firing ``Watchdog`` ends with it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tocsin_server.notify import http
+from tocsin_server.notify.channel import Field, Kind, Sending, Values
+from tocsin_server.notify.channels.webhook import check_url
+from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.notify.links import moment
+from tocsin_server.notify.message import Message, line
+
+PATH = "/api/v2/alerts"
+PUSH_S = 30.0
+"""Everything that fires is pushed this often."""
+LASTS_S = 240.0
+"""And lasts so long in Alertmanager after the last push."""
+WATCHDOG = {"alertname": "Watchdog", "severity": "none", "service": "tocsin"}
+
+
+def check(values: Values, private: bool) -> None:
+    """Raises FieldError."""
+    check_url(values["url"], private)
+
+
+def alert_of(fact: AlertFacts, base: str, now_s: float, *, marked_over: bool = False) -> dict[str, Any]:
+    """One alert as Alertmanager takes it."""
+    alert = fact.alert
+    labels = {name: value for name, value in fact.labels.items() if value}
+    ends_s = (alert.resolved_ns or 0) / 1e9 if fact.over else now_s if marked_over else now_s + LASTS_S
+    row = {"run_id": alert.run_id, "id": alert.id, "onset_step": alert.onset_step}
+    return {
+        "labels": {_name(name): line(value) for name, value in labels.items()} | {"alertname": alert.rule},
+        "annotations": {"summary": line(alert.summary), "cause": line(alert.diagnosis.cause)},
+        "startsAt": _time((alert.fired_ns or alert.onset_ns) / 1e9),
+        "endsAt": _time(ends_s),
+        "generatorURL": moment(base, row),
+    }
+
+
+def watchdog(base: str, started_s: float, now_s: float) -> dict[str, Any]:
+    """An alert that always fires: its absence says that tocsin, or the way to Alertmanager, is dead."""
+    return {
+        "labels": WATCHDOG,
+        "annotations": {"summary": "tocsin is alive. Tell somebody when this alert is missing."},
+        "startsAt": _time(started_s),
+        "endsAt": _time(now_s + LASTS_S),
+        "generatorURL": base,
+    }
+
+
+def push(values: Values, alerts: Iterable[Mapping[str, Any]], sending: Sending) -> str:
+    """Sends alerts. Raises DeliveryError."""
+    body = json.dumps(list(alerts)).encode()
+    headers = {"Content-Type": "application/json"}
+    if values.get("authorization"):
+        headers["Authorization"] = values["authorization"]
+    url = values["url"].rstrip("/") + PATH
+    return http.check(http.send(url, body, headers, timeout_s=sending.timeout_s, private=sending.private))
+
+
+def send(values: Values, message: Message, sending: Sending) -> str:
+    """The test: the watchdog is pushed. Raises DeliveryError."""
+    return push(values, [watchdog(sending.public_url, sending.now_s, sending.now_s)], sending)
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, tz=dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _name(label: str) -> str:
+    """Prometheus' label names are letters, digits and underscores."""
+    return "".join(each if each.isascii() and (each.isalnum() or each == "_") else "_" for each in label)
+
+
+KIND = Kind(
+    "alertmanager",
+    "Prometheus Alertmanager",
+    (
+        Field("url", "the address of Alertmanager as http://alertmanager:9093"),
+        Field("authorization", "the Authorization header, such as Bearer ...", secret=True, required=False),
+    ),
+    check,
+    send,
+)

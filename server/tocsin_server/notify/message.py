@@ -1,0 +1,155 @@
+"""The words of a notification: run, what, since which step, the evidence, the first remedy, links. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST_LINE = 400
+IN_FULL = 3
+"""Alerts that are told with evidence and remedy; of the others one line each."""
+WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """How to build the links of an alert."""
+
+    moment: Callable[[Mapping[str, Any]], str]
+    acknowledge: Callable[[Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a channel sends. ``severity`` and ``over`` let it choose a colour; ``picture`` is a PNG."""
+
+    id: str
+    title: str
+    text: str
+    markdown: str
+    severity: str
+    over: bool
+    body: Mapping[str, Any]
+    picture: bytes | None = None
+
+
+def message_of(
+    notification_id: str, kind: str, body: Mapping[str, Any], links: Links, picture: bytes | None = None
+) -> Message:
+    """The message of a notification, from its stored body."""
+    alerts = list(body["alerts"])
+    linked = [_linked(alert, links) for alert in alerts]
+    full = {**body, "alerts": linked}
+    return Message(
+        notification_id,
+        title_of(kind, full),
+        _text(kind, full, plain_block),
+        _text(kind, full, markdown_block),
+        max((alert["severity"] for alert in alerts), key=_height, default="info"),
+        bool(alerts) and all(alert["over"] for alert in alerts),
+        full,
+        picture,
+    )
+
+
+def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
+    more = {"link": links.moment(alert)}
+    return {**alert, **more} if alert["over"] else {**alert, **more, "ack_link": links.acknowledge(alert)}
+
+
+def _height(severity: str) -> int:
+    return ("info", "warning", "critical").index(severity)
+
+
+def title_of(kind: str, body: Mapping[str, Any]) -> str:
+    """One line, the gravest first: for subjects and lock screens."""
+    alerts: Sequence[Mapping[str, Any]] = body["alerts"]
+    if not alerts:
+        return "tocsin: test"
+    first = alerts[0]
+    state = WORDS.get(kind) or ("Resolved" if first["over"] else first["severity"].capitalize())
+    repeated = "Still " if body["reason"] == "repeat" else ""
+    count = len(alerts) + body["left_out"]
+    more = f" (+{count - 1} more)" if count > 1 else ""
+    return line(f"{repeated}{state}: {first['rule']}{more} · {first['run_name']} · {first['project']}")
+
+
+def _text(kind: str, body: Mapping[str, Any], block: Callable[[Mapping[str, Any]], str]) -> str:
+    alerts: Sequence[Mapping[str, Any]] = body["alerts"]
+    parts = [*_preface(kind, body), *(block(alert) for alert in alerts[:IN_FULL])]
+    rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in alerts[IN_FULL:]]
+    if body["left_out"]:
+        rest.append(f"- and {body['left_out']} more")
+    return "\n\n".join([*parts, *(["\n".join(rest)] if rest else [])])
+
+
+def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
+    if kind == "late":
+        return ["A spool was brought in. This happened earlier and was not told then:"]
+    if kind == "digest":
+        return ["Above this channel's limit of notifications an hour:"]
+    return ["This is a test. The channel works."] if kind == "test" else []
+
+
+def plain_block(alert: Mapping[str, Any]) -> str:
+    """One alert as plain text."""
+    lines = [f"{_what(alert)}", *(f"  {fact}" for fact in _evidence(alert))]
+    remedy = first_remedy(alert)
+    if remedy:
+        lines.append(f"First: {remedy}")
+    lines.append(f"Look: {alert['link']}")
+    if alert.get("ack_link"):
+        lines.append(f"Acknowledge: {alert['ack_link']}")
+    return "\n".join(lines)
+
+
+def markdown_block(alert: Mapping[str, Any]) -> str:
+    """One alert as markdown; what came from outside is escaped."""
+    lines = [f"**{escaped(_what(alert))}**", *(f"- {escaped(fact)}" for fact in _evidence(alert))]
+    remedy = first_remedy(alert)
+    if remedy:
+        lines.append(f"\n**First:** {escaped(remedy)}")
+    ack = f" · [Acknowledge]({alert['ack_link']})" if alert.get("ack_link") else ""
+    lines.append(f"\n[Look at the moment]({alert['link']}){ack}")
+    return "\n".join(lines)
+
+
+def _what(alert: Mapping[str, Any]) -> str:
+    since = "" if alert["onset_step"] is None else f", since step {alert['onset_step']}"
+    return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {_state(alert)}{since})")
+
+
+def _state(alert: Mapping[str, Any]) -> str:
+    if alert["over"]:
+        step = alert["resolved_step"]
+        return "resolved" if step is None else f"resolved at step {step}"
+    return f"{alert['severity']}{', acknowledged' if alert.get('acked') else ''}"
+
+
+def _evidence(alert: Mapping[str, Any]) -> list[str]:
+    found = []
+    for item in (alert.get("diagnosis") or {}).get("evidence", [])[:4]:
+        value = item["value"]
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        at = "" if item.get("step") is None else f" at step {item['step']}"
+        found.append(line(f"{item['name']}: {shown}{' ' + item['unit'] if item.get('unit') else ''}{at}"))
+    return found
+
+
+def first_remedy(alert: Mapping[str, Any]) -> str:
+    """What to do first, in a line; empty where it is over or nothing is known."""
+    remedies = (alert.get("diagnosis") or {}).get("remedies", [])
+    return line(remedies[0]["text"]) if remedies and not alert["over"] else ""
+
+
+def line(text: str) -> str:
+    """One bounded line without control characters: a run's name must not forge lines or headers."""
+    flat = "".join(each if each.isprintable() else " " for each in text)
+    return flat if len(flat) <= LONGEST_LINE else flat[: LONGEST_LINE - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    """Markdown of text from outside: shown as it is, never a link or a mention of everybody."""
+    marked = "".join(f"\\{each}" if each in "\\`*_[]<>#|~" else each for each in text)
+    return marked.replace("@", "@\u200b")

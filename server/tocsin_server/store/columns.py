@@ -1,0 +1,87 @@
+"""The kinds of column: numbers that keep every bit, text from outside, strict JSON.
+
+Times are Unix nanoseconds on the server's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Dialect, Double, Integer, Text, TypeDecorator
+
+from tocsin_server import exactjson
+
+
+class ExactDouble(TypeDecorator[float]):
+    """A float64 scalar whose every value survives SQLite, which would store NaN as NULL and -0.0 as 0.
+
+    There NaN is the text ``NaN`` and -0.0 the blob ``-0.0``, for a text that looks like a number would
+    become one. Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
+    """
+
+    impl = Double
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
+        """Passes by the float type's own processor, which would turn the text back into a float."""
+        return _for_sqlite if dialect.name == "sqlite" else _as_it_is
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> float | None:
+        return None if value is None else float(value)
+
+
+def _for_sqlite(value: float | None) -> Any:
+    if value is None or (value and value == value):
+        return value
+    if value != value:
+        return "NaN"
+    return b"-0.0" if math.copysign(1.0, value) < 0 else value
+
+
+def _as_it_is(value: float | None) -> Any:
+    return value
+
+
+class Words(TypeDecorator[str]):
+    """Text from outside. Postgres has no NUL in text: it becomes U+FFFD, on both databases alike."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value.replace("\x00", "\ufffd") if value is not None else None
+
+
+class ExactJson(TypeDecorator[Any]):
+    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``)."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else exactjson.dumps(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else exactjson.loads(value)
+
+
+def number_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable, server_default=default)
+
+
+def small_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, Integer, nullable=nullable, server_default=default)
+
+
+def text_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:
+    return Column(name, Words, nullable=nullable, server_default=default)
+
+
+def json_column(name: str, default: str | None = None) -> Column[Any]:
+    return Column(name, ExactJson, nullable=default is None, server_default=default)
+
+
+def run_column() -> Column[str]:
+    return Column("run_id", Words, nullable=False)
