@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -84,6 +86,13 @@ def lrs(optimizer: torch.optim.Optimizer) -> list[float]:
 def model(seed: int = 0, width: int = 8) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+
+
+def cpu_scaler(**options: Any) -> torch.amp.GradScaler:
+    """A GradScaler whose scale lies in host memory."""
+    if not hasattr(torch.amp, "GradScaler"):
+        pytest.skip("torch before 2.3 has no GradScaler for the CPU")
+    return torch.amp.GradScaler("cpu", **options)
 
 
 def batches(count: int, *, hot: Iterable[int] = (), width: int = 8) -> Iterator[Tensor]:

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
 
-from tests.hook.truth import EVERY, Truth, batches, half_loss, model, moved, norm_of, weights_of
+from tests.hook.truth import EVERY, Truth, batches, cpu_scaler, half_loss, model, moved, norm_of, weights_of
 
 
 def _scaled(truth: Truth, *, clips: bool, fused: bool, accumulate: int = 1) -> nn.Module:
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=fused)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=4)
+    scaler = cpu_scaler(init_scale=2.0**18, growth_interval=4)
     losses: list[Tensor] = []
     for k, batch in enumerate(batches(40 * accumulate, hot=(9, 10, 11, 30))):
         losses.append(half_loss(net, batch) / accumulate)
@@ -71,7 +71,7 @@ def scaled_sum(truth: Truth) -> nn.Module:
     """Arithmetic on scaled losses: the objective is what it was before the scaling."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    scaler = cpu_scaler(init_scale=2.0**10)
     for batch in batches(10):
         optimizer.zero_grad()
         one, two = half_loss(net, batch), half_loss(net, batch * 0.5)
@@ -87,7 +87,7 @@ def scaled_sum(truth: Truth) -> nn.Module:
 def scaler_disabled(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    scaler = cpu_scaler(enabled=False)
     for batch in batches(20):
         optimizer.zero_grad()
         loss = net(batch).pow(2).mean()
@@ -105,7 +105,7 @@ def scaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
     """The scaled gradients are clipped; at an infinite norm zero_grad and continue, without update."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=5)
+    scaler = cpu_scaler(init_scale=2.0**14, growth_interval=5)
     for batch in batches(30, hot=(0, 6, 7, 12)):
         loss = half_loss(net, batch)
         scaler.scale(loss).backward()
@@ -128,7 +128,7 @@ def unscaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
     """unscale_, clip, at an infinite norm update, zero_grad at the next batch, continue."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=5)
+    scaler = cpu_scaler(init_scale=2.0**14, growth_interval=5)
     for batch in batches(30, hot=(0, 6, 7, 12)):
         optimizer.zero_grad()
         loss = half_loss(net, batch)

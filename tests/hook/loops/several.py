@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
 
-from tests.hook.truth import EVERY, Params, Truth, batches, model, norm_of
+from tests.hook.truth import EVERY, Params, Truth, batches, cpu_scaler, model, norm_of
 
 
 class Pair(nn.Module):
@@ -46,7 +46,7 @@ def _gan_scaled(truth: Truth, *, scalers: int) -> nn.Module:
     g_params: Params = [*pair.g.parameters(), *pair.up.parameters()]
     opt_d = torch.optim.SGD(pair.d.parameters(), lr=0.01)
     opt_g = torch.optim.SGD(g_params, lr=0.02)
-    made = [torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=6) for _ in range(scalers)]
+    made = [cpu_scaler(init_scale=2.0**12, growth_interval=6) for _ in range(scalers)]
     scaler_d, scaler_g = made[0], made[-1]
     for batch in batches(24, hot=(4, 13)):
         opt_d.zero_grad()

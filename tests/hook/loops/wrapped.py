@@ -6,12 +6,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.utils.checkpoint import checkpoint
 
-from tests.hook.truth import EVERY, Truth, batches, half_loss, lrs, model, norm_of
+from tests.hook.truth import EVERY, Truth, batches, cpu_scaler, half_loss, lrs, model, norm_of
+
+
+def _after_accumulation(param: nn.Parameter, hook: Callable[[Any], None]) -> None:
+    if not hasattr(param, "register_post_accumulate_grad_hook"):
+        pytest.skip("torch before 2.1 has no such hook")
+    param.register_post_accumulate_grad_hook(hook)
 
 
 def in_backward(truth: Truth) -> nn.Module:
@@ -26,7 +33,7 @@ def in_backward(truth: Truth) -> nn.Module:
         optimizers[param].zero_grad()  # type: ignore[index]
 
     for param in net.parameters():
-        param.register_post_accumulate_grad_hook(step)
+        _after_accumulation(param, step)
     for batch in batches(20):
         squares.clear()
         loss = net(batch).pow(2).mean()
@@ -51,8 +58,8 @@ def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
 
     order: list[float] = []
     for param in params:
-        param.register_post_accumulate_grad_hook(lambda param: order.append(rates[param]))
-        param.register_post_accumulate_grad_hook(step)
+        _after_accumulation(param, lambda param: order.append(rates[param]))
+        _after_accumulation(param, step)
     for batch in batches(20):
         norms.clear()
         order.clear()
@@ -177,7 +184,7 @@ def closure_with_clip_and_scaler(truth: Truth) -> nn.Module:
     """As Lightning does it in float16: the closure first, then unscale, clip, ``scaler.step``, update."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=4)
+    scaler = cpu_scaler(init_scale=2.0**18, growth_interval=4)
     for batch in batches(24, hot=(6, 7)):
 
         def training_step(batch: Tensor = batch) -> Tensor:
@@ -269,7 +276,7 @@ def compiled_model(truth: Truth) -> nn.Module:
 def parametrized(truth: Truth) -> nn.Module:
     """Weights that are computed from other weights: the optimizer's parameters are the originals."""
     net = model()
-    nn.utils.parametrizations.weight_norm(net[0])
+    nn.utils.parametrizations.orthogonal(net[0])
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for batch in batches(20):
         optimizer.zero_grad()
