@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.domain import Column, Intake, RecordBatch, RuleSnapshot
 from tocsin_server.store import bodies
+from tocsin_server.store.backup import revisions
 from tocsin_server.store.database import Database, database_url, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registry import register
@@ -28,7 +29,6 @@ from tocsin_server.store.tables import (
     RUN_TABLES,
     alert,
     alert_transition,
-    fault,
     latest,
     metadata,
     metric,
@@ -98,12 +98,16 @@ def test_scalars_keep_every_value(database: Database, value: float) -> None:
     assert repr(found) == repr(value)
 
 
-def test_an_upgrade_keeps_what_earlier_revisions_stored(url: URL) -> None:
-    """Records, alerts, snapshots and last values of the first revision are there after the upgrade."""
-    migrate(url, "0001")
+@pytest.mark.parametrize("revision", revisions()[1:])
+def test_an_upgrade_keeps_what_earlier_revisions_stored(url: URL, revision: str) -> None:
+    """Records, alerts, snapshots, last values, onsets and marks of each revision are there afterwards."""
+    migrate(url, revision)
     before = open_database(url)
     with before.engine.begin() as connection:
         fill_first_revision(connection)
+        for since, statement, _ in LATER_ROWS:
+            if since <= revision:
+                connection.execute(text(statement))
     before.close()
     migrate(url)
     after = open_database(url)
@@ -118,8 +122,34 @@ def test_an_upgrade_keeps_what_earlier_revisions_stored(url: URL) -> None:
         assert connection.execute(select(latest.c.col_id, latest.c.step, latest.c.value)).all() == [
             (16, 2, 0.5)
         ]
-        assert connection.execute(select(fault)).all() == []
+        for since, _, kept in LATER_ROWS:
+            assert len(connection.execute(text(kept)).all()) == (since <= revision), kept
     after.close()
+
+
+LATER_ROWS = (
+    (
+        "0002",
+        "INSERT INTO latest VALUES ('r1', 0, 16, 2, 2, 5, 0.5)",
+        "SELECT 1 FROM latest WHERE run_id = 'r1' AND time_ns = 5 AND seq = 2",
+    ),
+    (
+        "0002",
+        "INSERT INTO fault VALUES ('r1', 0, 16, 1, 1, 1, 'nan', 2, 2)",
+        "SELECT 1 FROM fault WHERE run_id = 'r1' AND kind = 'nan' AND end_step = 2",
+    ),
+    (
+        "0003",
+        "INSERT INTO deletion VALUES ('r0', 7, NULL)",
+        "SELECT 1 FROM deletion WHERE run_id = 'r0' AND due_ns = 7",
+    ),
+    (
+        "0004",
+        "INSERT INTO flight VALUES ('r1', 'f', 1, 9, TRUE, '')",
+        "SELECT 1 FROM flight WHERE run_id = 'r1' AND made_ns = 9",
+    ),
+)
+"""Since which revision there is a table, a row for it in that revision's columns, and where it is now."""
 
 
 def test_an_upgrade_tells_nobody_of_the_past(url: URL) -> None:
