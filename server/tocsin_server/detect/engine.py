@@ -61,6 +61,7 @@ class _Source(msgspec.Struct):
     compared: list[str]
     heirlooms: dict[str, dict[str, Episode]]
     streams: dict[str, SavedStream]
+    estates: dict[str, dict[str, bytes]] = {}
 
 
 class _Snapshot(msgspec.Struct):
@@ -85,6 +86,8 @@ class _Writer:
         self.compared: set[str] = set()
         self.heirlooms: dict[str, dict[str, Episode]] = {}
         """Open episodes of the attempt before, by suffix and rule, for streams that are yet to come."""
+        self.estates: dict[str, dict[str, bytes]] = {}
+        """What rules of the attempt before left, alike."""
 
 
 class Engine:
@@ -279,10 +282,18 @@ class Engine:
             for stream in self._writers[no].streams.values():
                 for rule in stream.rules:
                     rule.let_go()
+        before = [
+            other for no, other in self._writers.items() if no in earlier and other.attempt < made.attempt
+        ]
+        if before:
+            made.estates = _left_by(
+                min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
+            )
 
     def _stream(self, writer: _Writer, suffix: str) -> Stream:
         stream = Stream(suffix, self.context, self._settings)
         stream.heirloom = writer.heirlooms.pop(suffix, {})
+        stream.estate = writer.estates.pop(suffix, {})
         writer.streams[suffix] = stream
         return stream
 
@@ -439,6 +450,7 @@ class Engine:
                 rivals=writer.rivals,
                 compared=sorted(writer.compared),
                 heirlooms=writer.heirlooms,
+                estates=writer.estates,
                 streams={suffix: stream.save() for suffix, stream in writer.streams.items()},
             )
             for no, writer in self._writers.items()
@@ -485,7 +497,7 @@ class Engine:
     def _load(self, source: _Source) -> _Writer:
         writer = _Writer(source.attempt, source.rank)
         writer.rivals, writer.compared = source.rivals, set(source.compared)
-        writer.heirlooms = source.heirlooms
+        writer.heirlooms, writer.estates = source.heirlooms, source.estates
         for suffix, saved in source.streams.items():
             stream = writer.streams[suffix] = Stream(suffix, self.context, self._settings)
             stream.load(saved)
@@ -495,3 +507,12 @@ class Engine:
 def _succeeds(made: _Writer, other: _Writer) -> bool:
     """Whether ``made`` is the restart of what ``other`` was part of."""
     return other.attempt < made.attempt or (other.attempt == made.attempt and other.rank == made.rank)
+
+
+def _left_by(writer: _Writer) -> dict[str, dict[str, bytes]]:
+    """What the rules of a writer leave to those of the next attempt, by suffix and rule."""
+    left = {
+        suffix: {rule.info.id: estate for rule in stream.rules if (estate := rule.estate())}
+        for suffix, stream in writer.streams.items()
+    }
+    return {suffix: estates for suffix, estates in left.items() if estates}

@@ -190,6 +190,13 @@ class Rule(Generic[SettingsT, StateT]):
         episode, self.episode = self.episode, Episode()
         return episode
 
+    def estate(self) -> bytes:
+        """What the rule of the next attempt is to know of this one; empty: nothing."""
+        return b""
+
+    def inherit(self, estate: bytes, step: int) -> None:
+        """Takes what the attempt before left, as this one begins at ``step``."""
+
     def load(self, state: bytes, episode: Episode) -> None:
         """Goes on from a saved state; one that does not fit (an older version's) is left."""
         self.episode = episode

@@ -38,6 +38,7 @@ class SavedStream(msgspec.Struct):
     history: History
     block: SavedBlock
     rules: dict[str, SavedRule]
+    estate: dict[str, bytes] = {}
 
 
 class Stream:
@@ -72,6 +73,8 @@ class Stream:
         """Rules that see full blocks."""
         self.heirloom: dict[str, Episode] = {}
         """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
+        self.estate: dict[str, bytes] = {}
+        """What rules of the attempt before left to those of this stream."""
 
     def judge(self, view: View) -> list[Said]:
         """What the rules say of ``view``, each with the number of its record within the stream."""
@@ -135,7 +138,7 @@ class Stream:
             kind for kind in rules_of(self.scope) if kind in have or kind.subjects(self.bases, self.suffix)
         ]
         known = {type(rule): rule for rule in self.rules}
-        self._seat([known.get(kind) or self._make(kind) for kind in kinds])
+        self._seat([known.get(kind) or self._make(kind, view.step[0]) for kind in kinds])
 
     def _seat(self, rules: list[Rule[Any, Any]]) -> None:
         self.rules = rules
@@ -143,13 +146,15 @@ class Stream:
         self.restless = sum(not rule.idles for rule in self.prompt)
         self.paced = [rule for rule in rules if rule.paced]
 
-    def _make(self, kind: type[Rule[Any, Any]]) -> Rule[Any, Any]:
+    def _make(self, kind: type[Rule[Any, Any]], step: int = 0) -> Rule[Any, Any]:
         settings = self.settings.get(kind.info.id) or kind.settings_type()
         rule = kind(settings, self.context, self.suffix)
         episode = self.heirloom.pop(kind.info.id, None)
         if episode is not None:
             rule.episode = episode
             rule.go_on(self.first_step)
+        if kind.info.id in self.estate:
+            rule.inherit(self.estate.pop(kind.info.id), step)
         return rule
 
     def _parts(self, view: View) -> Iterable[View]:
@@ -213,6 +218,7 @@ class Stream:
             history=self.history,
             block=self.block.save(),
             rules=rules,
+            estate=self.estate,
         )
 
     def load(self, saved: SavedStream) -> None:
@@ -227,6 +233,7 @@ class Stream:
             if kept is not None:
                 rule.load(kept.state, kept.episode)
         self.heirloom = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+        self.estate = saved.estate
         self._rouse()
 
 

@@ -109,6 +109,18 @@ class MetricDegradation(Rule[Settings, State]):
     def subject(self) -> str:
         return "val/*"
 
+    def estate(self) -> bytes:
+        """The best of each metric, for an attempt that resumes."""
+        return msgspec.msgpack.encode(self.state) if self.state.tracks else b""
+
+    def inherit(self, estate: bytes, step: int) -> None:
+        """An attempt that begins before the first evaluation again has metrics of its own."""
+        kept = msgspec.msgpack.decode(estate, type=State)
+        if step > min(track.first_step for track in kept.tracks.values()):
+            self.state = kept
+            for track in kept.tracks.values():
+                track.worse = track.far = 0
+
     def observe(self, view: View) -> None:
         metrics = [(name, column) for name, column in view.bases.items() if name.startswith("val/")]
         for row in range(view.n) if metrics else ():

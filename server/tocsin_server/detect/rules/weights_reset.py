@@ -48,6 +48,8 @@ class State(RuleState):
 
     first: list[float] = msgspec.field(default_factory=list)
     initial: float | None = None
+    born: int = 0
+    """Step of the first loss."""
     last: list[float] = msgspec.field(default_factory=list)
     lowest: float = math.inf
     jump: tuple[int, int] | None = None
@@ -74,7 +76,18 @@ class WeightsReset(Rule[Settings, State]):
     def seam(self) -> None:
         """After a rewind the initial loss and the level are still those that a loss may fall back from."""
         kept = self.state
-        self.state = State(initial=kept.initial, last=kept.last, lowest=kept.lowest)
+        self.state = State(initial=kept.initial, born=kept.born, last=kept.last, lowest=kept.lowest)
+
+    def estate(self) -> bytes:
+        """The initial loss and the level, for an attempt that resumes."""
+        return msgspec.msgpack.encode(self.state) if self.state.initial is not None else b""
+
+    def inherit(self, estate: bytes, step: int) -> None:
+        """An attempt that begins at the first step again has new weights on purpose."""
+        kept = msgspec.msgpack.decode(estate, type=State)
+        if step > kept.born + self.settings.before:
+            self.state = kept
+            self.seam()
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -100,6 +113,7 @@ class WeightsReset(Rule[Settings, State]):
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         if state.initial is None:
+            state.born = view.step[row] if not state.first else state.born
             state.first.append(loss)
             if len(state.first) == limits.first:
                 state.initial, state.first = middle(sorted(state.first)), []

@@ -83,3 +83,14 @@ def test_resolved_near_the_best(watch: Any) -> None:
     """Two evaluations."""
     run = evaluated(watch, accuracy=[*RISE, 0.4, 0.4, 0.4, 0.53, 0.54, 0.55])
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_the_best_of_the_attempt_before_counts(watch: Any) -> None:
+    """A resume at step 1000 that validates worse than before is told, three evaluations later."""
+    run = watch()
+    before = [0.5 + step / 2500 if step % 100 == 99 else None for step in range(1000)]
+    run.records(more={"val/accuracy": before}, loss=[1.0] * 1000)
+    after = [0.6 if step % 100 == 99 else None for step in range(500)]
+    run.records(start=1000, attempt=2, process=1, more={"val/accuracy": after}, loss=[1.0] * 500)
+    (finding,) = run.firing(RULE)[:1]
+    assert finding.onset_step == 999

@@ -57,3 +57,19 @@ def test_resolved_when_it_has_learned_again(watch: Any) -> None:
     run = watch()
     run.records(loss=learned() + learned(400))
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_a_resume_with_new_weights_is_known_in_the_next_attempt(watch: Any) -> None:
+    """The process died, the next one goes on at its step, and the loss is back where it began."""
+    run = watch()
+    run.records(loss=[6.0 / (1 + step / 40) for step in range(300)])
+    run.records(start=300, attempt=2, process=1, loss=[5.9 - step / 500 for step in range(40)])
+    assert [(finding.onset_step, finding.severity) for finding in run.firing(RULE)] == [(300, "critical")]
+
+
+def test_an_attempt_from_the_first_step_on_has_new_weights_on_purpose(watch: Any) -> None:
+    """Nothing was resumed."""
+    run = watch()
+    run.records(loss=[6.0 / (1 + step / 40) for step in range(300)])
+    run.records(attempt=2, process=1, loss=[6.0 / (1 + step / 40) for step in range(300)])
+    assert run.firing(RULE) == []
