@@ -103,10 +103,12 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     from .capture.census import take_census
     from .capture.layers import Layers
     from .capture.meter import Meter
+    from .capture.weights import Weights
 
     ledger = capture.Ledger(watch, **options)
     layers = Layers(watch, rank=facts.identity.writer.rank)
     ledger.layers = layers
+    ledger.weights = Weights(ledger)
     watch.on_close.append(layers.drain)
     watch.on_off.append(lambda: capture.detach(ledger))
     Preflight(watch, ledger, model)

@@ -10,8 +10,10 @@ from typing import Any
 
 from . import ending
 from .actions import Actions, Handler
+from .batches import Batches
 from .configuration import plain
 from .greeting import Facts, with_group
+from .inputs import describe
 from .protocol import Request
 from .reading import nonfinite, number
 from .watching import LOG, Watch
@@ -20,7 +22,6 @@ NAMES = 4096
 """Different sets of logged names that are remembered; beyond it they are looked at each time."""
 HANDLERS = 8
 """Failures of the script's own handlers that the server is told of."""
-_INF = float("inf")
 
 
 class Run:
@@ -37,7 +38,7 @@ class Run:
         self._last_ns = 0
         self._last_paused = 0
         self._ended = False
-        self._batch: Any = None
+        self._batches = Batches()
         self._failures = 0
         """How often a handler of alerts failed."""
         self._terms: set[str] = set()
@@ -265,10 +266,24 @@ class Run:
         self.event("expect", what=what, steps=planned)
 
     def batch(self, identifier: Any) -> None:
-        """Names the data of the coming step; it is told where that step goes wrong."""
-        self._batch = identifier
+        """Names the data of the coming step; it is told where that step goes wrong or stands out.
+
+        Call it once a step, when the data are there: where no DataLoader tells, the time since the step
+        before counts as waiting for them (``data_time``).
+        """
+        self._batches.named = identifier
         if not self._watch.off:
             self._watch.look_at(self._suspect)
+            if self._ledger is not None:
+                self._mark_data()
+
+    def _mark_data(self) -> None:
+        try:
+            from .capture.data import marked
+
+            marked(self._ledger)
+        except Exception as error:
+            self._watch.trouble("batch", error)
 
     def check(
         self,
@@ -291,11 +306,27 @@ class Run:
             if batch is not None:
                 values["nonfinite/batch"] = nonfinite(batch)
             if weights is not None:
+                self._look_no_more()
                 read = getattr(weights, "parameters", None)
                 values["nonfinite/weights"] = nonfinite(list(read()) if callable(read) else weights)
+            flag = values.get("nonfinite/batch")
+            if type(flag) is float and flag:
+                at = self._coming(tuple(values)) if step is None else step
+                self.event("nonfinite-input", step=at, inputs=describe(batch))
             self.log(values, step=step)
         except Exception as error:
             self._watch.trouble("check", error)
+
+    def _coming(self, names: tuple[Any, ...]) -> int:
+        """The step that ``log`` would put these names on now."""
+        step = self.current_step
+        return step + 1 if self._ahead.get(names) == step and not self._ledger.untouched else step
+
+    def _look_no_more(self) -> None:
+        """The script looks at its weights itself."""
+        weights = getattr(self._ledger, "weights", None)
+        if weights is not None:
+            weights.stop()
 
     def _tell_terms(self, names: tuple[str, ...]) -> None:
         """Told ahead of the first values: ``loss/<name>`` could be an optimizer's."""
@@ -305,14 +336,9 @@ class Run:
 
     def _suspect(self, item: tuple[Any, ...]) -> None:
         """Tells which batch it was where a record says that something went wrong."""
-        if self._batch is None:
-            return
-        for name, value in zip(item[2], item[3:], strict=True):
-            bad = value != value or value in (_INF, -_INF)
-            if bad or (name == "skipped" and value) or (name == "stepped" and not value):
-                identifier, self._batch = self._batch, None
-                self._watch.put_event("batch", {"id": plain(identifier)}, item[0])
-                return
+        named = self._batches.judge(item)
+        if named is not None:
+            self._watch.put_event("batch", {"id": plain(named)}, item[0])
 
     # -- alerts
 

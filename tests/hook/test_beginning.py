@@ -80,7 +80,7 @@ def test_the_watch_tells_what_it_attached_to() -> None:
     """The ``attached`` event names each signal and whether it is there."""
     run = watch(outbox := KeptOutbox(), model=torch.nn.Linear(2, 1))
     (event,) = outbox.events("attached")
-    assert event["signals"] == dict.fromkeys(("optimizer", "loss", "scaler", "clip"), "ok")
+    assert event["signals"] == dict.fromkeys(("optimizer", "loss", "scaler", "clip", "data"), "ok")
     assert event["model"] == {"class": "Linear", "parameters": 3, "tensors": 2}
     run.finish()
 

@@ -23,6 +23,7 @@ from .compiling import traced
 from .inside import Gathered, close, depth
 from .staging import CUDA, capturing, read
 from .stepper import (
+    HAS_DATA,
     HAS_FOUND_INF,
     HAS_LOSS,
     HAS_NORM,
@@ -53,6 +54,7 @@ class Reporter(Protocol):
 
     offset_ns: int
     paused_ns: int
+    phases: list[str]
 
     put: Callable[[tuple[Any, ...]], None]
 
@@ -100,8 +102,11 @@ class Ledger:
         self.norm_every = _norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
+        self.data_ns, self.loads = 0, False
+        """Waited for data since the primary's newest record; whether a DataLoader was seen."""
         self.layers: Layers | None = None
         """Told of each record and of the vectors of norms before it."""
+        self.weights: Any = None
         self.inspect: Callable[[Any, bool], None] | None = None
         """Told the losses of the first backward, before it, and whether a scaler scaled them."""
         self._wished = primary
@@ -393,6 +398,10 @@ class Ledger:
             flags |= HAS_TIME
             values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
         stepper.last_ns, stepper.last_paused = now, paused
+        if self.data_ns and stepper is self.primary:
+            flags |= HAS_DATA
+            values.append(self.data_ns * 1e-9)
+            self.data_ns = 0
         if self.layers is not None and not self.quiet:
             self.layers.recorded(stepper, step, stepped, skipped)
         names = stepper.names.get((flags, stepper.lr_groups)) or self._new_names(stepper, flags)

@@ -10,7 +10,7 @@ GROUPS = 64
 PROBES = 2
 _FIRST = (0,)
 
-HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME = 1, 2, 4, 8, 16
+HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA = 1, 2, 4, 8, 16, 32
 
 
 class Loss:
@@ -218,6 +218,8 @@ def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
     names += ["skipped", "stepped"]
     if flags & HAS_TIME:
         names.append("step_time")
+    if flags & HAS_DATA:
+        names.append("data_time")
     names = [name + suffix for name in names]
     return names + [f"lr{suffix}" + (f"/g{k}" if k else "") for k in groups]
 

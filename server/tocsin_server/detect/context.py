@@ -17,6 +17,7 @@ from tocsin_server.detect.layers import VECTORS as LAYER_VECTORS
 from tocsin_server.detect.layers import LayerBook
 
 CHECKPOINTS = 64
+INPUTS = 16
 NAMES = 256
 """Loss components and metrics a run may tell of; later ones are not told apart."""
 
@@ -92,6 +93,8 @@ class RunContext:
     """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
     siblings: SiblingFacts = field(default_factory=SiblingFacts)
     """What is known of similar runs."""
+    bad_inputs: tuple[tuple[int, str], ...] = ()
+    """Step and description of the newest ``INPUTS`` inputs that were not finite."""
     layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
     """Gradient norms of single layers at the newest steps that were told of."""
 
@@ -139,6 +142,9 @@ class RunContext:
             return self._with_metric(data)
         if kind == SIBLING_FACTS:
             return replace(self, siblings=SiblingFacts.from_plain(data))
+        if kind == "nonfinite-input" and step is not None:
+            told = tuple((step, text) for text in _inputs(data.get("inputs")))
+            return replace(self, bad_inputs=(*self.bad_inputs, *told)[-INPUTS:])
         if kind in (LAYER_NAMES, LAYER_VECTORS):
             return replace(self, layers=self.layers.learn(kind, step, data))
         return self
@@ -167,6 +173,10 @@ class RunContext:
             clips={**self.clips, suffix: float(limit) if known else None},  # type: ignore[arg-type]
             scaled_norms=(*scaled, suffix) if data.get("scaled") else scaled,
         )
+
+    def inputs_at(self, step: int) -> list[str]:
+        """What was told of the inputs of a step: ``image: 3 NaN of 4096``."""
+        return [text for at, text in self.bad_inputs if at == step]
 
     def expects(self, what: str, start: int, stop: int) -> bool:
         """Whether the script declared a change ``what`` between these steps, or without naming steps.
@@ -198,14 +208,28 @@ class RunContext:
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             siblings=SiblingFacts.from_plain(learned.get("siblings", {})),
+            bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
             layers=LayerBook.from_plain(learned.get("layers", {})),
         )
 
 
 _LEARNED = (
     "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
-    "components", "metrics",
+    "components", "metrics", "bad_inputs",
 )  # fmt: skip
+
+
+def _inputs(inputs: Any) -> list[str]:
+    """One line for each input that an event describes; what does not fit is left out."""
+    lines = []
+    for one in inputs if isinstance(inputs, (list, tuple)) else ():
+        if isinstance(one, Mapping):
+            kinds = (("nan", "NaN"), ("pinf", "+Inf"), ("ninf", "−Inf"))
+            counts = [
+                f"{one[key]} {word}" for key, word in kinds if isinstance(one.get(key), int) and one[key]
+            ]
+            lines.append(f"{str(one.get('name', ''))[:160]}: {', '.join(counts)} of {one.get('of', '?')}")
+    return lines[:INPUTS]
 
 
 def _told(data: Mapping[str, Any]) -> dict[str, Any]:

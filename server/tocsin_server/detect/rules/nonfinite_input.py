@@ -91,6 +91,7 @@ class NonfiniteInput(Rule[Settings, State]):
             ("batches that are not finite", float(state.bad), "batches", step),
             ("of all looked at", 100 * share, "%", None),
         ]
+        evidence += [("input", text, "", step) for text in self.context.inputs_at(step)]
         if state.bad == 1:
             summary = f"Batch of step {step} holds values that are not finite"
         else:
