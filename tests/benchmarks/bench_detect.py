@@ -1,9 +1,13 @@
-"""Cost of judging: all rules over healthy fp16 records of six series, one by one and in batches of 50."""
+"""Cost of judging: all rules over fp16 records of six series, one by one and in batches of 50.
+
+Of a healthy run, and as multiples of it of runs whose alarm never ends.
+"""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,9 +18,12 @@ from tocsin_server.domain import Column, RecordBatch, Writer
 RECORDS = 20_000
 LIMITS_US = {1: 20.0, 50: 6.0}
 """Batch size: most microseconds a record may cost (docs/architecture.md)."""
+RINGING = 1.5
+"""Most that a record may cost while an alarm rings, as a multiple of a healthy one."""
+Series = dict[str, np.ndarray]
 
 
-def healthy(count: int) -> dict[str, np.ndarray]:
+def healthy(count: int) -> Series:
     """Six series f64[count] of a healthy run: a noisy falling loss, heavy-tailed norms, a saw-tooth scale."""
     draw = random.Random(7)
     steps = np.arange(count)
@@ -32,9 +39,21 @@ def healthy(count: int) -> dict[str, np.ndarray]:
     }
 
 
-def batches(size: int) -> list[RecordBatch]:
-    """The records cut into batches of ``size``."""
-    columns, writer = healthy(RECORDS), Writer("bench", 1, 1, 0)
+def diverging(count: int) -> Series:
+    """A loss that climbs for ever."""
+    return {**healthy(count), "loss": 1.0 + 0.5 * np.arange(count)}
+
+
+def broken(count: int) -> Series:
+    """A loss and a norm that are NaN for ever."""
+    nothing = np.where(np.arange(count) < count // 10, 1.0, np.nan)
+    columns = healthy(count)
+    return {**columns, "loss": columns["loss"] * nothing, "grad_norm": columns["grad_norm"] * nothing}
+
+
+def batches(size: int, kind: Callable[[int], Series] = healthy) -> list[RecordBatch]:
+    """The records of a run of ``kind`` cut into batches of ``size``."""
+    columns, writer = kind(RECORDS), Writer("bench", 1, 1, 0)
     steps = np.arange(RECORDS, dtype=np.int64)
     return [
         RecordBatch(
@@ -50,9 +69,9 @@ def batches(size: int) -> list[RecordBatch]:
     ]
 
 
-def cost_us(size: int) -> float:
+def cost_us(size: int, kind: Callable[[int], Series] = healthy) -> float:
     """Microseconds a record, the best of three passes."""
-    work, best = batches(size), float("inf")
+    work, best = batches(size, kind), float("inf")
     for _ in range(3):
         engine = Engine(RunContext(planned_steps=2 * RECORDS))
         begun = time.process_time()
@@ -67,6 +86,9 @@ def main() -> None:
     for size, limit in LIMITS_US.items():
         cost = cost_us(size)
         print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
+        for kind in (diverging, broken):
+            times = cost_us(size, kind) / cost
+            print(f"    {kind.__name__}: {times:.2f} times that, limit {RINGING:g}: {times / RINGING:.2f}")
 
 
 if __name__ == "__main__":
