@@ -1,4 +1,4 @@
-"""The trainers' socket: real websockets against the real application on a real SQLite file."""
+"""The trainers' socket: real websockets against the real application on both databases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from sqlalchemy import func, select
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
@@ -15,6 +17,7 @@ from websockets.typing import Origin
 from tocsin import protocol
 from tocsin.protocol import Ack, Alert, Event, Finish, Refused
 from tocsin_server.access import Scope, Token, digest_of
+from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.tokens import add_token
 
 Start = Callable[..., Any]
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("url")
 
 def stored(server: Any, run: str) -> list[tuple[int, float]]:
     """(step, loss) of every durable record of a run, in the order in which it was made."""
-    page = server.services.reader.records(run, names=["loss"])
+    page = server.services.reader.records(run, names=["loss"], limit=100_000)
     return list(zip(page.step.tolist(), page.columns["loss"].v.tolist(), strict=True))
 
 
@@ -59,6 +62,52 @@ def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dia
     trainer.acked(1)
     trainer.acked(trainer_last(trainer))
     assert stored(server, "r1") == [(0, 1.0), (1, 2.0), (2, 3.0)]
+
+
+def test_a_writer_on_two_connections_is_one_writer(
+    run_server: Start, dial: Dial, make_records: Any, eventually: Any
+) -> None:
+    """The old connection hangs on beside the new one, both send the same: stored once, sealed or not."""
+    server = run_server(limit_records_per_s=10**9)
+    steps = list(range(5000))
+    values = np.array(steps, dtype=float)
+    old, new = (dial(server.base, "r1", server.token) for _ in range(2))
+    for first in range(0, 5000, 500):
+        part = make_records(first, steps[first : first + 500], loss=values[first : first + 500])
+        for socket in (old, new, old):
+            socket.send(part)
+    for socket in (old, new):
+        socket.acked(4999)
+    eventually(lambda: chunks_of(server, "r1") == 1, "the first chunk to be sealed")
+    late = dial(server.base, "r1", server.token)
+    assert late.welcome.seq == 4999
+    late.send(make_records(3000, steps[3000:], loss=values[3000:]))
+    late.acked(late_last(late, 5000))
+    assert stored(server, "r1") == [*((step, float(step)) for step in steps), (5000, 0.5)]
+
+
+def late_last(trainer: Any, seq: int) -> int:
+    trainer.next_seq = seq
+    return int(trainer.train([seq], loss=[0.5]))
+
+
+def chunks_of(server: Any, run: str) -> int:
+    with server.services.database.reader.connect() as connection:
+        query = select(func.count()).select_from(chunk_dir).where(chunk_dir.c.run_id == run)
+        return int(connection.execute(query).scalar_one())
+
+
+def test_five_hundred_series_and_not_one_more(run_server: Start, dial: Dial) -> None:
+    """All of 500 are kept, the 501st costs only itself and its trainer is told."""
+    server = run_server(limit_series=500)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0, 1], **{f"s{no}": [float(no), -0.0] for no in range(500)}))
+    last = trainer.train([2], **{"s0": [7.0], "one too many": [1.0]})
+    assert trainer.hear(Refused).code == "too-many-series"
+    trainer.acked(last)
+    page = server.services.reader.records("r1", limit=10)
+    assert (len(page.columns), page.n) == (500, 3)
+    assert page.columns["s499"].v.tolist() == [499.0, -0.0]
 
 
 def trainer_last(trainer: Any) -> int:
