@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +85,32 @@ def test_the_last_records_of_each_launch_are_judged(tmp_path: Path) -> None:
     for number, log in enumerate((f"step,loss\n{jump}", text)):
         alerts = judged(tmp_path / f"{number}.csv", log).alerts
         assert [(alert.rule, alert.fired_step) for alert in alerts] == [("loss-level-shift", 6940)]
+
+
+GROWTH = """
+import resource, sys
+from pathlib import Path
+from tocsin.importers import open_log
+from tocsin_server.offline import judge
+peaks = []
+for path in sys.argv[1:]:
+    judged = judge(open_log(Path(path)))
+    assert judged.unread == 1, judged.first_unread
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(peaks[-1] - peaks[0])
+"""
+"""The growth of the process in MiB from a small log to a large one."""
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    """A hundred megabytes take no more room than two; the line that could not be read is told."""
+    note = "x" * 2500
+    for name, rows in (("small.csv", 800), ("large.csv", 40_000)):
+        with (tmp_path / name).open("w") as file:
+            file.write("step,loss,note\n")
+            file.writelines(f"{step},{1 + step % 7 / 100},{note}\n" for step in range(rows))
+            file.write("torn\n")
+    assert (tmp_path / "large.csv").stat().st_size > 100_000_000
+    told = [str(tmp_path / name) for name in ("small.csv", "large.csv")]
+    done = subprocess.run([sys.executable, "-c", GROWTH, *told], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 20
