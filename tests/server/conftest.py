@@ -28,6 +28,7 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
 from tests.server.own_postgres import OwnPostgres
+from tests.server.receiver import Receiver
 from tocsin import protocol
 from tocsin_server.app import create_app
 from tocsin_server.auth import ADMIN
@@ -478,5 +479,18 @@ def run_server(tmp_path: Path, address: str) -> Iterator[Callable[..., ServerThr
 
         def start(data_dir: Path = tmp_path, **changes: Any) -> ServerThread:
             return stack.enter_context(server_thread(data_dir, **(place | changes)))
+
+        yield start
+
+
+@pytest.fixture
+def receive() -> Iterator[Callable[..., Receiver]]:
+    """``receive(503, 200)``: an HTTP receiver that answers so, in order."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*answers: Any) -> Receiver:
+            receiver = Receiver(list(answers) or [200])
+            stack.callback(receiver.close)
+            return receiver
 
         yield start

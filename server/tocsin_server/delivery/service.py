@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server.delivery import mirror
 from tocsin_server.delivery.courier import GRACE_S, Courier, Office, deliver, in_thread
@@ -76,7 +77,7 @@ class Delivery:
 
     async def start(self) -> None:
         """Begins to route and to send."""
-        self.key = bytes.fromhex(await self._office.write(self._link_key))
+        self.key = bytes.fromhex(await self._signing_key())
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
         if self.settings.ping_url:
             loops.append(self._pinging)
@@ -97,9 +98,21 @@ class Delivery:
         for courier, _ in self._couriers.values():
             courier.bell.set()
 
+    async def _signing_key(self) -> str:
+        """The installation's own; while the database fails, one for this process, whose links end with it."""
+        try:
+            return await self._office.write(self._link_key)
+        except SQLAlchemyError as error:
+            log.warning("the key of acknowledging links could not be stored: %s", error)
+            return secrets.token_hex(32)
+
     def _link_key(self, connection: Connection) -> str:
-        choices.write_choice(connection, choices.LINK_KEY, secrets.token_hex(32), self._clock(), keep=True)
-        return str(choices.read_choice(connection, choices.LINK_KEY))
+        known = choices.read_choice(connection, choices.LINK_KEY)
+        if known is None:
+            made = secrets.token_hex(32)
+            choices.write_choice(connection, choices.LINK_KEY, made, self._clock(), keep=True)
+            known = choices.read_choice(connection, choices.LINK_KEY)
+        return str(known)
 
     # Routing
 

@@ -3,8 +3,8 @@
 As in Alertmanager: a new group waits ``group_wait`` for company, later news waits
 ``group_interval``, what still fires is repeated after ``repeat_interval``, and what is over is told
 where its firing was. Two things are quicker here: a critical alert waits ``group_wait`` only,
-however lately its group was told; and a critical alert that is over before it could be told is told
-all the same, once, as over.
+however lately its group was told; and an alert that is over before it could be told is told all the
+same, once, as over, where it was critical or where its run's end resolved it.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ def _verdict(facts: AlertFacts, told: Told, marks: Marks) -> str:
             return "gone"
         if told.ever:
             return "resolved"
-        brief = facts.alert.severity is Severity.CRITICAL and not marks.quiet and not facts.acked
-        return "brief" if brief and facts.alert.fired_ns is not None else "gone"
+        grave = facts.alert.severity is Severity.CRITICAL or "resolved_by" in facts.alert.labels
+        brief = grave and facts.alert.fired_ns is not None and not marks.quiet and not facts.acked
+        return "brief" if brief else "gone"
     if facts.alert.state is AlertState.PENDING or marks.quiet or (facts.acked and not told.ever):
         return "held"
     if facts.alert.severity.height > told.height:
@@ -157,9 +158,5 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
 
 
 def _without_trifles(members: Mapping[str, Told], facts: Mapping[str, AlertFacts]) -> dict[str, Told]:
-    """During a mute time: alerts that came and went untold, and are not critical, are let go."""
-    return {
-        key: told
-        for key, told in members.items()
-        if not (facts[key].over and not told.ever and facts[key].alert.severity is not Severity.CRITICAL)
-    }
+    """During a mute time: alerts that came and went untold, and would not be told later, are let go."""
+    return {key: told for key, told in members.items() if _verdict(facts[key], told, NO_MARKS) != "gone"}

@@ -1,0 +1,94 @@
+"""What Alertmanager is told: against its API's rules here, and against a real one where it is installed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tocsin_server.notify.channel import Sending
+from tocsin_server.notify.channels.alertmanager import LASTS_S, PUSH_S, alert_of, push, watchdog
+
+Make = Callable[..., Any]
+BINARY = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+
+
+def seconds(text: str) -> float:
+    return dt.datetime.fromisoformat(text).timestamp()
+
+
+def test_what_fires_lasts_beyond_the_next_pushes(make_facts: Make) -> None:
+    """A push that fails does not end it; a tocsin that is dead does, in minutes."""
+    told = alert_of(make_facts(), "https://t", 2_000_000_000.0)
+    assert seconds(told["endsAt"]) == 2_000_000_000.0 + LASTS_S
+    assert LASTS_S > 3 * PUSH_S
+    assert (told["labels"]["alertname"], told["labels"]["run_id"]) == ("loss-spike", "r1")
+    assert told["generatorURL"].startswith("https://t/runs/r1?at=1790")
+
+
+def test_what_is_over_says_when(make_facts: Make) -> None:
+    """endsAt is when the rule resolved it, and not in the future."""
+    fact = make_facts(state="resolved")
+    told = alert_of(fact, "https://t", 2_000_000_000.0)
+    assert seconds(told["endsAt"]) == fact.alert.resolved_ns / 1e9
+
+
+def test_labels_are_what_prometheus_allows(make_facts: Make) -> None:
+    """A rule's own label may be called anything: letters, digits and underscores arrive."""
+    told = alert_of(make_facts(labels={"loss/D-1": "x\ny", "empty": ""}), "", 0.0)
+    assert told["labels"]["loss_D_1"] == "x y"
+    assert "empty" not in told["labels"]
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[str]:
+    """A real Alertmanager on loopback; its address."""
+    if BINARY is None:
+        pytest.skip("no prometheus-alertmanager here (Debian's package of that name)")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = tmp_path / "alertmanager.yml"
+    config.write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    place = [f"--config.file={config}", f"--storage.path={tmp_path / 'data'}", "--cluster.listen-address="]
+    command = [BINARY, *place, f"--web.listen-address=127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            base = f"http://127.0.0.1:{port}"
+            ends = time.monotonic() + 60
+            while not _answers(base):
+                assert time.monotonic() < ends, "Alertmanager did not start"
+                time.sleep(0.1)
+            yield base
+        finally:
+            process.kill()
+
+
+def _answers(base: str) -> bool:
+    try:
+        return httpx.get(f"{base}/-/ready", timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def test_a_real_alertmanager_takes_it(alertmanager: str, make_facts: Make) -> None:
+    """Firing and watchdog are active; after the push of the end only the watchdog is."""
+    values, sending, now = {"url": alertmanager}, Sending(private=True), time.time()
+    firing = alert_of(make_facts(fired_ns=int((now - 60) * 1e9)), "https://t", now)
+    push(values, [firing, watchdog("https://t", now - 60, now)], sending)
+    assert _active(alertmanager) == ["Watchdog", "loss-spike"]
+    over = make_facts(state="resolved", fired_ns=int((now - 60) * 1e9), resolved_ns=int((now - 1) * 1e9))
+    push(values, [alert_of(over, "https://t", now), watchdog("https://t", now - 60, now)], sending)
+    assert _active(alertmanager) == ["Watchdog"]
+
+
+def _active(base: str) -> list[str]:
+    found = httpx.get(f"{base}/api/v2/alerts", params={"active": "true"}, timeout=30).json()
+    return sorted(each["labels"]["alertname"] for each in found)

@@ -1,0 +1,79 @@
+"""The webhook as docs/webhook.md describes it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tocsin_server.notify.channel import Sending
+from tocsin_server.notify.channels import webhook
+from tocsin_server.notify.message import Message
+from tocsin_server.notify.outcome import DeliveryError
+
+DOCS = Path(__file__).parents[4] / "docs" / "webhook.md"
+BODY = {
+    "reason": "new",
+    "route": "default",
+    "group_labels": {"run_id": "r1"},
+    "alerts": [{"value": "NaN"}],
+    "left_out": 0,
+}
+MESSAGE = Message("n_1", "title", "text", "**text**", "critical", False, BODY)
+SENDING = Sending(timeout_s=30, private=True, now_s=1_800_000_000.5)
+SECRET = "0123456789abcdef"
+
+
+def test_the_body_is_versioned_and_signed(receive: Callable[..., Any]) -> None:
+    """A receiver with the secret can check who sent it, when, and that it is whole."""
+    receiver = receive()
+    webhook.send({"url": f"{receiver.url}/hook", "secret": SECRET}, MESSAGE, SENDING)
+    (heard,) = receiver.heard
+    assert heard.json["version"] == 1
+    assert (heard.json["status"], heard.json["alerts"], heard.json["id"]) == (
+        "firing",
+        [{"value": "NaN"}],
+        "n_1",
+    )
+    signed = heard.headers["Tocsin-Timestamp"].encode() + b"." + heard.body
+    expected = "v1=" + hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
+    assert heard.headers["Tocsin-Signature"] == expected
+    assert heard.headers["Tocsin-Delivery"] == "n_1"
+
+
+def test_the_documents_own_check_accepts_it(receive: Callable[..., Any]) -> None:
+    """The code in docs/webhook.md says yes to what is sent, and no to one changed byte."""
+    receiver = receive()
+    webhook.send({"url": receiver.url, "secret": SECRET}, MESSAGE, SENDING)
+    code = re.search(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    assert code
+    names: dict[str, Any] = {}
+    exec(code[1], names)  # our own document
+    (heard,) = receiver.heard
+    assert names["is_ours"](SECRET, heard.headers, heard.body)
+    assert not names["is_ours"](SECRET, heard.headers, heard.body + b" ")
+
+
+def test_every_field_is_documented(receive: Callable[..., Any]) -> None:
+    """Headers and fields of the body are named in docs/webhook.md."""
+    receiver = receive()
+    webhook.send({"url": receiver.url, "secret": SECRET, "authorization": "Bearer x"}, MESSAGE, SENDING)
+    (heard,) = receiver.heard
+    assert heard.headers["Authorization"] == "Bearer x"
+    named = [name for name in heard.headers if name.startswith("Tocsin")]
+    assert len(named) == 4
+    missing = [name for name in [*named, *heard.json] if name not in DOCS.read_text("utf-8")]
+    assert missing == []
+
+
+def test_an_address_inside_is_refused_again_at_each_delivery(receive: Callable[..., Any]) -> None:
+    """A name that was public when the channel was made may lead inside later."""
+    receiver = receive()
+    with pytest.raises(DeliveryError, match="inside the server's own network"):
+        webhook.send({"url": receiver.url}, MESSAGE, Sending(private=False))
+    assert receiver.heard == []

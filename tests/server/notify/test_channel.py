@@ -1,0 +1,66 @@
+"""Every kind of channel: its fields are checked by name, its secrets never come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tocsin_server.errors import FieldError
+from tocsin_server.notify import channels
+from tocsin_server.notify.channel import MASK, kinds, masked, scrubbed
+
+HOOK = {"url": "https://1.1.1.1/services/T000/hidden-part", "secret": "0123456789abcdef"}
+
+
+def test_each_file_is_a_kind() -> None:
+    """Found as rules are: one file each."""
+    (folder,) = channels.__path__
+    assert set(kinds()) == {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
+
+
+def test_secrets_are_kept_apart_and_masked() -> None:
+    """What may be shown holds none of them."""
+    config, secret = kinds()["webhook"].read(HOOK, {}, private=False)
+    assert (config, secret) == ({}, HOOK)
+    assert masked(kinds()["webhook"], config, secret) == {"url": MASK, "secret": MASK}
+
+
+@pytest.mark.parametrize("given", [{}, {"url": MASK}, {"url": MASK, "secret": MASK}, {"secret": None}])
+def test_a_secret_that_is_left_out_stays(given: dict[str, Any]) -> None:
+    """Or comes back as the mask that was shown."""
+    assert kinds()["webhook"].read(given, HOOK, private=False)[1] == HOOK
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "field"),
+    [
+        ("webhook", {}, "config.url"),
+        ("webhook", HOOK | {"url": "http://127.0.0.1/"}, "config.url"),
+        ("webhook", HOOK | {"url": "http://2130706433/"}, "config.url"),
+        ("webhook", HOOK | {"url": "file:///etc/passwd"}, "config.url"),
+        ("webhook", HOOK | {"secret": "short"}, "config.secret"),
+        ("webhook", HOOK | {"colour": "red"}, "config.colour"),
+        ("webhook", HOOK | {"url": 7}, "config.url"),
+        ("alertmanager", {"url": "http://10.0.0.1:9093"}, "config.url"),
+        ("apprise", {"url": "json://127.0.0.1"}, "config.url"),
+        ("apprise", {"url": "dbus://"}, "config.url"),
+        ("apprise", {"url": "syslog://"}, "config.url"),
+        ("apprise", {"url": "file:///tmp/x"}, "config.url"),
+        ("browser", {"url": "x"}, "config.url"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field(kind: str, given: dict[str, Any], field: str) -> None:
+    """And the error repeats no secret."""
+    with pytest.raises(FieldError, match=re.escape(f"{field}: expected")) as caught:
+        kinds()[kind].read(given, {}, private=False)
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+def test_words_of_a_receiver_are_scrubbed() -> None:
+    """A secret is taken out whole, and so are the longer parts of an address."""
+    text = "cannot call https://1.1.1.1/services/T000/hidden-part, nor /hidden-part"
+    assert "hidden-part" not in scrubbed(text, HOOK)
+    assert len(scrubbed("x" * 9999, HOOK)) == 500

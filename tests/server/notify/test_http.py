@@ -1,0 +1,129 @@
+"""Requests go to the address that was checked, within their time, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin_server.notify import http
+from tocsin_server.notify.outcome import DeliveryError
+
+Receive = Callable[..., Any]
+
+
+def send(url: str, private: bool = True, timeout_s: float = 30.0) -> str:
+    return http.check(http.send(url, b"{}", {}, timeout_s=timeout_s, private=private))
+
+
+def test_a_request_arrives_with_its_name(receive: Receive) -> None:
+    """Path, query and Host header are those of the address; the answer's words come back."""
+    receiver = receive(202)
+    assert send(f"{receiver.url}/a/b?c=d") == "202 Accepted"
+    (heard,) = receiver.heard
+    assert (heard.path, heard.headers["Host"]) == ("/a/b?c=d", receiver.url.removeprefix("http://"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "permanent", "after"),
+    [
+        (500, False, None),
+        (404, True, None),
+        ((429, {"Retry-After": "7"}), False, 7.0),
+        ((302, {"Location": "http://127.0.0.1/"}), True, None),
+    ],
+)
+def test_bad_answers_say_whether_trying_again_helps(
+    receive: Receive, answer: Any, permanent: bool, after: Any
+) -> None:
+    """5xx and 429 do, with the receiver's own time; 404 and redirects do not, and none is followed."""
+    receiver = receive(answer)
+    with pytest.raises(DeliveryError) as caught:
+        send(receiver.url)
+    assert (caught.value.permanent, caught.value.retry_after_s) == (permanent, after)
+    assert len(receiver.heard) == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "localhost."]
+)
+def test_inside_is_refused_without_a_connection(receive: Receive, host: str) -> None:
+    """Unless the setting allows it."""
+    receiver = receive()
+    with pytest.raises(DeliveryError) as caught:
+        send(f"http://{host}:{receiver.url.rsplit(':', 1)[1]}/", private=False)
+    assert receiver.heard == []
+    assert "inside the server's own network" in caught.value.detail or "can be found" in caught.value.detail
+
+
+def test_a_name_that_changes_its_mind_changes_nothing(
+    receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is asked once; the socket connects to the address that was checked then."""
+    receiver, asked = receive(), []
+    real = socket.getaddrinfo
+
+    def rebinding(host: str, *more: Any, **named: Any) -> Any:
+        asked.append(host)
+        return real("127.0.0.1" if host == "rebinding.example" else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    send(f"http://rebinding.example:{receiver.url.rsplit(':', 1)[1]}/")
+    assert asked.count("rebinding.example") == 1
+    assert receiver.heard[0].headers["Host"].startswith("rebinding.example")
+
+
+def test_a_receiver_that_drips_runs_into_the_deadline() -> None:
+    """A byte now and then keeps every single read alive; the whole still ends in time."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        done = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                try:
+                    while not done.wait(0.05):
+                        connection.sendall(b"H")
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        begun = time.monotonic()
+        with pytest.raises(DeliveryError):
+            send(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout_s=0.5)
+        done.set()
+        thread.join(10)
+        assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/", "http:///x", "http://u:p@x/", "http://x y/", "http://x/\n", "x", "http://x:99999/"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    """At once and for good."""
+    with pytest.raises(DeliveryError) as caught:
+        send(url)
+    assert caught.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("5", 5.0), ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0), ("soon", None), ("", None), ("-1", None)],
+)
+def test_retry_after_is_seconds_or_a_date(header: str, seconds: Any) -> None:
+    """Anything else is as if it were not there."""
+    assert http.retry_after_s(header, 100.0) == seconds
+
+
+def test_a_refused_connection_says_where() -> None:
+    """Host and port, in the system's own words."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(DeliveryError, match=re.escape(f"127.0.0.1:{port}: Connection refused")):
+        send(f"http://127.0.0.1:{port}/")

@@ -1,0 +1,46 @@
+"""Links lead to the moment, and only ours acknowledge."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.notify.links import VALID_S, acknowledging, is_signed, moment
+
+KEY = b"k" * 32
+
+
+def asked(link: str) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()))
+def test_a_link_survives_any_id(alert_id: str) -> None:
+    """What the page reads from the address is what was signed."""
+    query = asked(acknowledging("https://t.example", KEY, alert_id, 1000.0))
+    assert query["alert"] == alert_id
+    assert is_signed(KEY, query["alert"], query["until"], query["signature"], 1000.0)
+
+
+@given(st.sampled_from(["alert", "until", "signature"]), st.text(max_size=70))
+def test_a_changed_link_is_not_ours(field: str, value: str) -> None:
+    """Another alert, a later end, another signature: refused, whatever is put there."""
+    query = asked(acknowledging("", KEY, "r1.f.1", 1000.0))
+    if query[field] != value:
+        changed = query | {field: value}
+        assert not is_signed(KEY, changed["alert"], changed["until"], changed["signature"], 1000.0)
+
+
+def test_a_link_ends() -> None:
+    """After a week."""
+    query = asked(acknowledging("", KEY, "r1.f.1", 1000.0))
+    for now_s, works in ((1000.0 + VALID_S - 1, True), (1000.0 + VALID_S, False)):
+        assert is_signed(KEY, query["alert"], query["until"], query["signature"], now_s) is works
+
+
+def test_a_moment_is_the_runs_page_at_the_onset() -> None:
+    """As web/lib/route.js writes it; a run's id may hold a slash."""
+    alert = {"run_id": "a/b", "id": "a/b.f.1", "onset_step": 1790}
+    assert moment("https://t.example", alert) == "https://t.example/runs/a%2Fb?at=1790&alert=a%2Fb.f.1"

@@ -1,0 +1,89 @@
+"""The words of a notification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin_server import exactjson
+from tocsin_server.fleet import alert_json
+from tocsin_server.notify.message import Links, message_of
+
+LINKS = Links(lambda alert: f"https://t/{alert['id']}", lambda alert: f"https://t/ack/{alert['id']}")
+
+
+def told(fact: Any, **about: Any) -> dict[str, Any]:
+    row = alert_json(fact.alert, run_name=fact.run_name, project=fact.project)
+    plain: dict[str, Any] = exactjson.plain(row | {"new": True, "over": fact.over, "acked": False})
+    return plain | about
+
+
+def body(*alerts: Any, reason: str = "new", left_out: int = 0) -> dict[str, Any]:
+    return {
+        "reason": reason,
+        "route": "default",
+        "group_labels": {},
+        "alerts": list(alerts),
+        "left_out": left_out,
+    }
+
+
+def test_it_says_run_what_since_when_evidence_remedy_and_links(make_facts: Callable[..., Any]) -> None:
+    """In plain text and in markdown."""
+    message = message_of("n1", "alerts", body(told(make_facts(severity="critical"))), LINKS)
+    assert message.title == "Critical: loss-spike · mdt-fp16 · deblur"
+    for text in (message.text, message.markdown.replace("\\", "")):
+        for part in (
+            "mdt-fp16",
+            "Loss rose 40 times",
+            "since step 1790",
+            "loss: NaN at step 1790",
+            "Skip the batch.",
+            "https://t/r1.f-loss-spike.1",
+            "https://t/ack/r1.f-loss-spike.1",
+        ):
+            assert part in text
+    assert (message.severity, message.over) == ("critical", False)
+
+
+def test_what_is_over_needs_no_acknowledging(make_facts: Callable[..., Any]) -> None:
+    """Resolved: the step, no remedy, no link that acknowledges."""
+    message = message_of("n1", "alerts", body(told(make_facts(state="resolved")), reason="resolved"), LINKS)
+    assert message.title.startswith("Resolved: loss-spike")
+    assert "resolved at step 1900" in message.text
+    assert "ack" not in message.text
+    assert message.over
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words"),
+    [("late", "late", "Late: "), ("digest", "digest", "Held back: "), ("alerts", "repeat", "Still ")],
+)
+def test_the_title_says_why(make_facts: Callable[..., Any], kind: str, reason: str, words: str) -> None:
+    """Late, above the limit, or once more."""
+    assert message_of("n1", kind, body(told(make_facts()), reason=reason), LINKS).title.startswith(words)
+
+
+def test_many_alerts_are_counted(make_facts: Callable[..., Any]) -> None:
+    """Three in full, then a line each, then a number."""
+    alerts = [told(make_facts(f"rule-{at}")) for at in range(5)]
+    message = message_of("n1", "alerts", body(*alerts, left_out=7), LINKS)
+    assert "(+11 more)" in message.title
+    assert message.text.count("Acknowledge:") == 3
+    assert message.text.endswith("- and 7 more")
+
+
+def test_names_from_outside_forge_nothing(make_facts: Callable[..., Any]) -> None:
+    """A run called like a header, a link or everybody is shown as it is, on one line."""
+    alert = told(make_facts()) | {
+        "run_name": "x\r\nBcc: all@example.org",
+        "summary": "[click](http://evil) @everyone <!here>",
+    }
+    message = message_of("n1", "alerts", body(alert), LINKS)
+    assert "\n" not in message.title
+    assert "\r" not in message.text
+    assert "[click]" not in message.markdown
+    assert "@everyone" not in message.markdown
+    assert "<!here>" not in message.markdown
