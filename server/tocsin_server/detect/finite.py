@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import cast
 
 
 def all_finite(values: list[float | None]) -> bool:
@@ -11,6 +13,16 @@ def all_finite(values: list[float | None]) -> bool:
         return math.isfinite(sum(values)) or _one_by_one(values)  # type: ignore[arg-type]
     except TypeError:
         return _one_by_one(values)
+
+
+def finite_of(values: Sequence[float | None]) -> Sequence[float]:
+    """The finite ones; where all are, ``values`` themselves, which are not to be changed."""
+    try:
+        if math.isfinite(sum(values)):  # type: ignore[arg-type]
+            return cast(Sequence[float], values)
+    except TypeError:
+        pass
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def positive(values: list[float | None]) -> bool:

@@ -86,24 +86,23 @@ class LossSpike(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        state, base = self.state, self.state.base
-        quiet = self._quiet()
-        for row, loss in enumerate(view.loss):
-            if loss is None:
-                continue
-            # Nearly every loss: none of the baseline's was passed, so it is within any limit above them.
-            if quiet and 0.0 < loss <= base.highest:
-                base.push(loss)
-                if state.muted:
-                    state.muted -= 1
-            else:
+        row, losses = 0, view.loss
+        while row < view.n:
+            if self._quiet():
+                # Nearly every loss: not above all of the baseline, so within any limit above that.
+                row = self.state.base.pass_over(losses, row)
+                if row == view.n:
+                    return
+            loss = losses[row]
+            if loss is not None:
                 self._one(view, row, loss)
-                base, quiet = state.base, self._quiet()
+            row += 1
 
     def _quiet(self) -> bool:
         """Whether the baseline is known and nothing is above it, nor was just now."""
         state = self.state
-        return not state.recent and not self.episode.state and len(state.base.arrived) >= self.settings.window
+        full = len(state.base.arrived) >= self.settings.window
+        return full and not (state.recent or state.muted or self.episode.state)
 
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings

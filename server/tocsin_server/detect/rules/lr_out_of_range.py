@@ -6,7 +6,7 @@ warning only where the loss does not fall; besides, the rate is compared with th
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ import msgspec
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import RATE, Cause
+from tocsin_server.detect.finite import finite_of
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -88,7 +89,7 @@ class LrOutOfRange(Rule[Settings, State]):
     def _stretch(self, view: View, start: int, stop: int) -> None:
         """Records up to the next at which the rate is looked at."""
         state, limits = self.state, self.settings
-        rates = [rate for rate in (view.lr or ())[start:stop] if rate is not None and math.isfinite(rate)]
+        rates = finite_of((view.lr or ())[start:stop])
         state.seen += stop - start
         if rates and max(rates) > state.peak:
             state.peak = max(rates)
@@ -96,11 +97,11 @@ class LrOutOfRange(Rule[Settings, State]):
                 at = next(row for row in range(start, stop) if ((view.lr or ())[row] or 0.0) > limits.adam)
                 state.over = (view.step[at], view.time_ns[at])
         if view.loss is not None:
-            self._follow([loss for loss in view.loss[start:stop] if loss is not None and math.isfinite(loss)])
+            self._follow(finite_of(view.loss[start:stop]))
         if rates and state.seen >= limits.warm_up and state.seen % limits.every == 0:
             self._judge(view, stop - 1, rates[-1])
 
-    def _follow(self, losses: list[float]) -> None:
+    def _follow(self, losses: Sequence[float]) -> None:
         state, first = self.state, self.settings.first
         room = first - len(state.early)
         if room > 0:
