@@ -21,12 +21,15 @@ PLAUSIBLE_K = (
 """Numbers of classes, words or prototypes that are in use; a cross-entropy of ln K is chance."""
 
 
+_LOGS = tuple((k, math.log(k)) for k in PLAUSIBLE_K)
+
+
 def chance(loss: float, tolerance: float) -> int | None:
     """The K of :data:`PLAUSIBLE_K` with ln K within ``tolerance`` (relative) of ``loss``, else None.
 
     Of several a power of ten, else the nearest.
     """
-    near = [k for k in PLAUSIBLE_K if abs(math.log(k) - loss) <= tolerance * math.log(k)]
+    near = [k for k, log in _LOGS if abs(log - loss) <= tolerance * log]
     return min(near, key=lambda k: (k not in (10, 100, 1000, 10_000), abs(math.log(k) - loss)), default=None)
 
 

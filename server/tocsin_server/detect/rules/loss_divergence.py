@@ -144,7 +144,8 @@ class LossDivergence(Rule[Settings, State]):
         if not (risen and smooth > limits.ratio * state.best):
             self._below(view, row)
             return
-        state.above = [*state.above, smooth][-limits.records :]
+        state.above.append(smooth)
+        del state.above[: -limits.records]
         if lower > state.initial_upper and state.best < limits.fallen * initial:
             self._ring(view, row, smooth, initial, "above-start")
         elif len(state.above) >= limits.records and self._rising():
