@@ -12,6 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+def _nothing(callback: Any) -> None:
+    return None
+
+
 def _set_eval_frame() -> Callable[[Any], Any]:
     """torch's switch of its compiler for this thread; older and newer ones may lack it."""
     try:
@@ -19,7 +23,7 @@ def _set_eval_frame() -> Callable[[Any], Any]:
         switch: Callable[[Any], Any] = frames.set_eval_frame
         return switch
     except Exception:
-        return lambda callback: None
+        return _nothing
 
 
 def _compiler(name: str) -> Callable[..., Any]:
@@ -49,6 +53,19 @@ class Traced:
 
 
 traced = Traced()
+
+
+def leave_out(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """``hook`` is called and never traced: traced into a graph it would not fire any more.
+
+    It turns the compiler off by itself (``switch``): torch's own ``disable`` does it in a wrapper that
+    costs microseconds at each call, and is taken where torch has no such switch.
+    """
+    if switch is _nothing:
+        return importlib.import_module("torch._dynamo").disable(hook)  # type: ignore[no-any-return]
+    hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+    keep_out(hook)
+    return hook
 
 
 def keep_out(wrapper: Callable[..., Any]) -> None:

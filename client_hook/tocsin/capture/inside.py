@@ -45,7 +45,7 @@ def close(ledger: Any, losses: list[Loss]) -> None:
     flags = [pair[1:] for pair in gathered.values()]
     if all(type(one) is float for pair in flags for one in pair):
         stepped, skipped = min(pair[0] for pair in flags), max(pair[1] for pair in flags)
-    ledger.record(lead, stepped=stepped, skipped=skipped)
+    ledger.record(lead, stepped, skipped)
 
 
 def _lead(ledger: Any, members: list[Stepper]) -> Stepper:

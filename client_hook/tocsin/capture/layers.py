@@ -46,7 +46,7 @@ BEFORE = 8
 """Of the kept vectors so many go ahead of one in trouble."""
 
 
-class Vector(msgspec.Struct, gc=False):
+class Vector(msgspec.Struct, eq=False, gc=False):
     """Norms in the order of ``table``, on their device, with the scale that is still in them, or None."""
 
     table: Table
@@ -124,7 +124,7 @@ class Layers:
             self._reporter.trouble("layers", error)
 
     def _recorded(self, stepper: Stepper, step: int, skipped: Any) -> None:
-        state, vector = _state(stepper), stepper.vector
+        state, vector = stepper.layers or _state(stepper), stepper.vector
         if vector is not None:
             state.held.append((step, vector))
         if self._staged:

@@ -30,6 +30,7 @@ from .stepper import (
     HAS_SCALE,
     HAS_TIME,
     Loss,
+    Marks,
     Stepper,
     fold,
     restored_steps,
@@ -46,7 +47,7 @@ NORM_EVERY = 16
 if TYPE_CHECKING:
     from .layers import Layers
 
-Seen = list[tuple[Stepper, tuple[list[Any], list[int]]]]
+Seen = list[tuple[Stepper, Marks]]
 
 
 class Reporter(Protocol):
@@ -234,7 +235,7 @@ class Ledger:
                 self.cleared(stepper)
         return seen
 
-    def after_one(self, stepper: Stepper, marks: tuple[list[Any], list[int]], loss: Loss) -> None:
+    def after_one(self, stepper: Stepper, marks: Marks | None, loss: Loss) -> None:
         """``after_backward`` for the one optimizer that there is."""
         if self.gathered:
             close(self, [loss])
@@ -297,7 +298,7 @@ class Ledger:
         """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
         stepper.read_rates(stepper.ref(), read)
         stepper.settle()
-        self.record(stepper, stepped=0.0, skipped=0.0)
+        self.record(stepper, 0.0, 0.0)
 
     def _abandons(self, stepper: Stepper) -> bool:
         """Whether a loss that waits here was used by no step and waits nowhere else."""
@@ -349,6 +350,8 @@ class Ledger:
 
     def owner(self, params: Any) -> list[Stepper]:
         """The optimizers that own the first or the last of ``params`` (a list of parameters)."""
+        if self.only is not None and not self.members:
+            return [self.only]
         steppers = [*self.steppers.values(), *self.members.values()]
         if len(steppers) == 1:
             return steppers
@@ -359,7 +362,7 @@ class Ledger:
 
     # -- records
 
-    def record(self, stepper: Stepper, *, stepped: Any, skipped: Any) -> None:
+    def record(self, stepper: Stepper, stepped: Any, skipped: Any) -> None:
         """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
 
         In one piece, because it runs cold after torch's own work: each call more is felt.
@@ -385,7 +388,8 @@ class Ledger:
         if stepper.norm is not None:
             flags |= HAS_NORM
             values.append(stepper.norm)
-            self._tell_source(stepper)
+            if (stepper.norm_from, stepper.norm_scaled, stepper.clip) != stepper.told:
+                self._tell_source(stepper)
         if stepper.scale is not None:
             flags |= HAS_SCALE
             values.append(stepper.scale)
@@ -393,11 +397,11 @@ class Ledger:
             flags |= HAS_FOUND_INF
             values.append(stepper.found_inf)
         values += (skipped, stepped)
-        paused = reporter.paused_ns
-        if stepper.last_ns:
+        began = now - reporter.paused_ns
+        if stepper.began:
             flags |= HAS_TIME
-            values.append((now - stepper.last_ns - (paused - stepper.last_paused)) * 1e-9)
-        stepper.last_ns, stepper.last_paused = now, paused
+            values.append((began - stepper.began) * 1e-9)
+        stepper.began = began
         if self.data_ns and stepper is self.primary:
             flags |= HAS_DATA
             values.append(self.data_ns * 1e-9)
@@ -430,7 +434,8 @@ class Ledger:
         newest = losses[-1]
         if len(losses) == 1:
             newest.used = True
-            values += (newest.value, newest.count)
+            values.append(newest.value)
+            values.append(newest.count)
         else:
             for loss in losses:
                 loss.used = True
@@ -463,8 +468,6 @@ class Ledger:
         clip = stepper.clip
         source = (stepper.norm_from, stepper.norm_scaled, clip)
         told = stepper.told
-        if source == told:
-            return
         if told is not None and source[:2] == told[:2]:
             stepper.clips_told += 1
             if stepper.clips_told > CLIP_CHANGES:

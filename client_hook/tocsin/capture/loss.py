@@ -56,7 +56,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         switch(None)
         try:
             if one is not None:
-                one[0].after_one(*one[1:])
+                ledger, stepper, marks, loss = one
+                ledger.after_one(stepper, marks, loss)
             elif many is not None:
                 _after(*many)
         except Exception as error:
@@ -82,11 +83,13 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None
     stepper = ledger.only
     if stepper is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
         return None
-    marks = stepper.marks()
-    if tensor.ndim or not tensor.is_cpu or (stepper.losses and marks[0][0] is None):
+    probes = stepper.probes
+    first = probes[0].grad
+    if tensor.ndim or not tensor.is_cpu or (first is None and stepper.losses):
         return None
+    marks = None if first is None and probes[-1].grad is None else stepper.marks()
     if not some_scaled():
-        loss = Loss(tensor.item(), None, None)
+        loss = Loss(tensor.item())
     else:
         scaled = forget_scaled(tensor)
         if scaled is None:
@@ -108,7 +111,7 @@ def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
 
 def _loss(ledger: Any, value: Any, scaled: Scaled | None) -> Loss:
     if scaled is None:
-        return Loss(value, None, None)
+        return Loss(value)
     return Loss(value, ledger.scaler_name(scaled[2]), scaled[3])
 
 

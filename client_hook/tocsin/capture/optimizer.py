@@ -18,8 +18,8 @@ from torch.optim.optimizer import (
 )
 
 from . import patching
-from .compiling import disable, switch
 from .compiling import is_compiling as _is_compiling
+from .compiling import leave_out, switch
 from .gradients import install_sharded, own_norm
 from .inside import depth
 from .staging import read
@@ -38,7 +38,7 @@ def install() -> None:
 def _eager(hook: Callable[..., None]) -> Any:
     """``hook`` left out of compilation: traced into a graph it would never fire."""
     try:
-        return disable(hook)
+        return leave_out(hook)
     except Exception:
         return hook
 
@@ -47,6 +47,7 @@ def _eager(hook: Callable[..., None]) -> Any:
 
 
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    compiler = switch(None)
     for ledger in patching.attached:
         try:
             stepper = ledger.stepper(optimizer)
@@ -54,13 +55,15 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
                 _enter(ledger, stepper, optimizer, args, kwargs)
         except Exception as error:
             ledger.trouble("before step", error)
+    if compiler is not None:
+        switch(compiler)
 
 
 def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any) -> None:
     if stepper.deferred:
         # A step began after another ended while a first had not: that first one raised.
         stepper.deferred, stepper.depth = False, 0
-        _stepped(ledger, stepper)
+        ledger.record(stepper, 1.0, 0.0)
     stepper.depth += 1
     if stepper.depth > 1:
         return
@@ -78,6 +81,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    compiler = switch(None)
     for ledger in patching.attached:
         try:
             stepper = ledger.stepper(optimizer)
@@ -85,6 +89,8 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
                 _leave(ledger, stepper, optimizer)
         except Exception as error:
             ledger.trouble("after step", error)
+    if compiler is not None:
+        switch(compiler)
 
 
 def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
@@ -102,11 +108,7 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
         return
     if stepper.closure and ledger.norm_due(stepper):
         own_norm(ledger, stepper, optimizer, None)
-    _stepped(ledger, stepper)
-
-
-def _stepped(ledger: Any, stepper: Stepper) -> None:
-    ledger.record(stepper, stepped=1.0, skipped=0.0)
+    ledger.record(stepper, 1.0, 0.0)
 
 
 # -- zero_grad

@@ -270,7 +270,7 @@ def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
             fused = getattr(optimizer, "_step_supports_amp_scaling", False)
             stepped, skipped, found = _outcome(found, stepper.fired, fused)
             stepper.found_inf = found
-            ledger.record(stepper, stepped=stepped, skipped=skipped)
+            ledger.record(stepper, stepped, skipped)
         except Exception as error:
             ledger.trouble("after scaler.step", error)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
 PROBES = 2
@@ -13,18 +15,19 @@ _FIRST = (0,)
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA = 1, 2, 4, 8, 16, 32
 
 
-class Loss:
+Marks = tuple[list[Any], list[int]]
+"""Gradients of the probes, and their versions."""
+
+
+class Loss(msgspec.Struct, eq=False, gc=False):
     """One backpropagated scalar: its unscaled value, and whether an attempted step has used it."""
 
-    __slots__ = ("count", "scale", "scaler", "used", "value")
-
-    def __init__(self, value: Any, scaler: str | None, scale: Any) -> None:
-        self.value = value
-        self.scaler = scaler
-        """Name of the scaler that scaled it, None where it was not scaled."""
-        self.scale = scale
-        self.used = False
-        self.count = 1.0
+    value: Any
+    scaler: str | None = None
+    """Name of the scaler that scaled it, None where it was not scaled."""
+    scale: Any = None
+    used: bool = False
+    count: float = 1.0
 
 
 def total_of(losses: list[Loss]) -> Any:
@@ -50,6 +53,7 @@ class Stepper:
 
     __slots__ = (
         "ask",
+        "began",
         "clip",
         "clips_told",
         "closure",
@@ -58,8 +62,6 @@ class Stepper:
         "fired",
         "found_inf",
         "in_scaler",
-        "last_ns",
-        "last_paused",
         "layers",
         "losses",
         "lr_groups",
@@ -105,8 +107,8 @@ class Stepper:
         self.layers: Any = None
         """What ``Layers`` remembers of it."""
         self.clips_told = 0
-        self.last_ns = 0
-        self.last_paused = 0
+        self.began = 0
+        """When its step under way began: ns of the monotonic clock, without pauses; 0 before the first."""
         self.depth = 0
         self.deferred = False
         self.place = 0
@@ -168,7 +170,7 @@ class Stepper:
         self.names.clear()
         self.told = None  # the source of its norm is told anew, under its new name
 
-    def marks(self) -> tuple[list[Any], list[int]]:
+    def marks(self) -> Marks:
         """The probes' gradients and their versions, to see whether a backward changed them."""
         grads = [probe.grad for probe in self.probes]
         return grads, [0 if grad is None else grad._version for grad in grads]
@@ -177,8 +179,11 @@ class Stepper:
         """Whether the weights were written to since the newest backward, though nothing has stepped."""
         return bool(self.losses and self.probes) and self.probes[0]._version != self.weights
 
-    def changed(self, marks: tuple[list[Any], list[int]]) -> bool:
-        """Whether any probe has another gradient since ``marks``, or the same one written to."""
+    def changed(self, marks: Marks | None) -> bool:
+        """Whether any probe has another gradient since ``marks`` (None: there was none) or one written to."""
+        if marks is None:
+            first, last = self.probes[0], self.probes[-1]
+            return first.grad is not None or last.grad is not None
         grads, versions = marks
         for place, probe in enumerate(self.probes):
             grad = probe.grad
