@@ -31,47 +31,19 @@ from tocsin_server.detect.rule import (
     RunRule,
     Verdict,
 )
-from tocsin_server.detect.stream import SavedRule, SavedStream, Stream
+from tocsin_server.detect.snapshot import VERSION, SavedWriter, Snapshot, SnapshotError, read
+from tocsin_server.detect.stream import SavedRule, Stream
 from tocsin_server.detect.subject import Subject, severity_of
 from tocsin_server.detect.view import WIDE, View, beside, layout, moment, split
 from tocsin_server.domain import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
 
-VERSION = 2
-"""Of the snapshot's layout."""
-
 RUN = -1
 """Writer number under which rules of scope ``run`` speak."""
 
 Spoken = tuple[int, int, int, Stream, Rule[Any, Any], Verdict]
 """Batch row, order within the row, number within the stream, and who said what."""
-
-
-class SnapshotError(ValueError):
-    """A snapshot that this version cannot read: begin anew and judge what is stored."""
-
-
-class _Source(msgspec.Struct):
-    """A writer in a snapshot."""
-
-    attempt: int
-    rank: int
-    rivals: dict[str, int]
-    compared: list[str]
-    heirlooms: dict[str, dict[str, Episode]]
-    streams: dict[str, SavedStream]
-    estates: dict[str, dict[str, bytes]] = {}
-
-
-class _Snapshot(msgspec.Struct):
-    version: int
-    learned: dict[str, Any]
-    writers: dict[int, _Source]
-    subjects: list[Subject]
-    run_rules: dict[str, SavedRule]
-    newest: tuple[int, int]
-    roll: RollCall
 
 
 class _Writer:
@@ -444,7 +416,7 @@ class Engine:
     def snapshot(self) -> bytes:
         """The whole state, to go on from after a restart of the server."""
         writers = {
-            no: _Source(
+            no: SavedWriter(
                 attempt=writer.attempt,
                 rank=writer.rank,
                 rivals=writer.rivals,
@@ -459,7 +431,7 @@ class Engine:
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
             for rule in self._run_rules
         }
-        body = _Snapshot(
+        body = Snapshot(
             VERSION,
             self.context.learned(),
             writers,
@@ -475,14 +447,7 @@ class Engine:
         cls, run: RunContext, body: bytes, settings: Mapping[str, RuleSettings] | None = None
     ) -> Engine:
         """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
-        try:
-            saved = msgspec.msgpack.decode(body, type=_Snapshot)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise SnapshotError(
-                f"rule state: expected a snapshot of version {VERSION}, got {error}"
-            ) from error
-        if saved.version != VERSION:
-            raise SnapshotError(f"rule state: expected version {VERSION}, got {saved.version}")
+        saved = read(body)
         engine = cls(run.relearn(saved.learned), settings)
         for no, source in saved.writers.items():
             engine._writers[no] = engine._load(source)
@@ -494,7 +459,7 @@ class Engine:
         engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
         return engine
 
-    def _load(self, source: _Source) -> _Writer:
+    def _load(self, source: SavedWriter) -> _Writer:
         writer = _Writer(source.attempt, source.rank)
         writer.rivals, writer.compared = source.rivals, set(source.compared)
         writer.heirlooms, writer.estates = source.heirlooms, source.estates
