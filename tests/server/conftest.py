@@ -37,6 +37,8 @@ from tocsin_server.pipeline import Pipeline
 from tocsin_server.serve import uvicorn_config
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
+from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.writer import StoreWriter
 
 Heard = TypeVar("Heard")
 
@@ -76,6 +78,24 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
         return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
     server: OwnPostgres = request.getfixturevalue("own_postgres")
     return server.new_database()
+
+
+@pytest.fixture
+def database(url: URL) -> Iterator[Database]:
+    """An open database with the newest schema."""
+    migrate(url)
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def store(database: Database) -> Iterator[StoreWriter]:
+    """A running writer."""
+    writer = StoreWriter(database, interval_s=0.005)
+    writer.start()
+    yield writer
+    writer.stop(10.0)
 
 
 @contextlib.contextmanager

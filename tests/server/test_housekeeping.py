@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
-from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import rows_of, tell_all_to
 from tocsin_server.housekeeping import Housekeeper
@@ -17,7 +16,7 @@ from tocsin_server.pipeline import Pipeline
 from tocsin_server.retention import DAY_NS
 from tocsin_server.settings import Settings
 from tocsin_server.store import life
-from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import audit, run
 from tocsin_server.store.writer import StoreWriter
@@ -26,13 +25,10 @@ ENDED_NS = 10**18 + 5
 
 
 @pytest.fixture
-def database(url: URL) -> Iterator[Database]:
+def database(database: Database) -> Database:
     """One ended run with something in every table."""
-    migrate(url)
-    opened = open_database(url)
-    tell_all_to(opened)
-    yield opened
-    opened.close()
+    tell_all_to(database)
+    return database
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import pytest
 from sqlalchemy import delete, select
-from sqlalchemy.engine import URL
 
 from tests.server.store.conftest import batch
 from tests.server.store.whole_run import tell_all_to
@@ -26,7 +25,7 @@ from tocsin_server.offline import Judged
 from tocsin_server.recorder import Recorder, download
 from tocsin_server.removal import finish, mark_on, mark_runs, on_writer
 from tocsin_server.reread import judge_flight
-from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.database import Database
 from tocsin_server.store.flights import flight_rows
 from tocsin_server.store.registry import register
 from tocsin_server.store.tables import chunk, chunk_dir, flight, tail
@@ -35,22 +34,6 @@ from tocsin_server.store.writer import StoreWriter
 from .store.conftest import hello
 
 ONSET = 1000
-
-
-@pytest.fixture
-def database(url: URL) -> Iterator[Database]:
-    migrate(url)
-    opened = open_database(url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def store(database: Database) -> Iterator[StoreWriter]:
-    writer = StoreWriter(database, interval_s=0.005)
-    writer.start()
-    yield writer
-    writer.stop(10.0)
 
 
 def alert_of(run_id: str, onset: int | None = ONSET, fingerprint: str = "f" * 16) -> Alert:

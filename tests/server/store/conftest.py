@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.engine import URL
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import Column, Intake, RecordBatch, Writer
-from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.database import Database
 from tocsin_server.store.registry import Registered, register
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
-
-
-@pytest.fixture
-def database(url: URL) -> Iterator[Database]:
-    """An open database with the newest schema."""
-    migrate(url)
-    opened = open_database(url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def store(database: Database) -> Iterator[StoreWriter]:
-    """A running writer."""
-    writer = StoreWriter(database, interval_s=0.005)
-    writer.start()
-    yield writer
-    writer.stop(10.0)
 
 
 def hello(run: str = "r1", *, rank: int = 0, attempt: str = "a1", **more: object) -> Hello:
