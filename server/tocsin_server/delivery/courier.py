@@ -34,7 +34,7 @@ from tocsin_server.store.writer import StoreWriter
 T = TypeVar("T")
 log = logging.getLogger("tocsin.notify")
 
-GRACE_S = 10.0
+GRACE_S = 5.0
 """Beyond its time a thread is waited for so long before it is left behind."""
 Compose = Callable[[Notification, bool], Message]
 """Makes the message of a notification; blocks. True: with a picture."""

@@ -78,6 +78,9 @@ class Delivery:
     async def start(self) -> None:
         """Begins to route and to send."""
         self.key = bytes.fromhex(await self._signing_key())
+        if self._database.dialect == "sqlite":  # one server at a time: whoever held a claim is gone
+            with suppress_and_log("claims run out by themselves"):
+                await self._office.write(outbox.release)
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
         if self.settings.ping_url:
             loops.append(self._pinging)

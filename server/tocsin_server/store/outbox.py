@@ -92,6 +92,14 @@ def claim(
     return read(connection, candidate.id) if taken else None
 
 
+def release(connection: Connection) -> int:
+    """Claims of a server that is gone are free at once; how many. Only where no other server can live."""
+    values = {"state": WAITING, "owner": None, "lease_ns": None}
+    return connection.execute(
+        update(notification).where(notification.c.state == CLAIMED).values(**values)
+    ).rowcount
+
+
 def _due(channel_id: str, now_ns: int) -> Any:
     """Ids that may be sent now, oldest first: nothing older of the same group is on its way."""
     older = aliased(notification)

@@ -79,7 +79,7 @@ def _child(job: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "tocsin_server.notify.apprise_child"]
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter and module
-            command, input=json.dumps(job).encode(), capture_output=True, timeout=timeout_s + 5.0, check=False
+            command, input=json.dumps(job).encode(), capture_output=True, timeout=timeout_s + 3.0, check=False
         )
         found = json.loads(done.stdout[-LONGEST_STDOUT:])
     except subprocess.TimeoutExpired:

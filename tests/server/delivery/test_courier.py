@@ -1,0 +1,195 @@
+"""Deliveries: tried again, in order, each channel for itself, and never lost."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import URL
+
+from tocsin_server.store import outbox
+from tocsin_server.store.database import migrate, open_database
+from tocsin_server.store.outbox import Attempt, Notification
+
+Start = Callable[..., Any]
+QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
+QUICK_ENV = {"TOCSIN_NOTIFY_PRIVATE_ADDRESSES": "true", "TOCSIN_NOTIFY_POLL_S": "0.05"}
+
+
+def ring(trainer: Any) -> None:
+    """A step whose loss is NaN, durable."""
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+
+
+def test_an_alert_reaches_a_webhook(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """From a step to a POST, with its log line, its mark and its place in the alert's history."""
+    server, receiver = run_server(**QUICK), receive()
+    api = desk(server)
+    api.hook(receiver.url)
+    ring(dial(server.base, "r1", server.token))
+    eventually(lambda: receiver.heard, "the webhook to be called")
+    (alert,) = receiver.heard[0].json["alerts"]
+    assert (alert["rule"], alert["run_id"], alert["onset_step"]) == ("nonfinite-loss", "r1", 1)
+    eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
+    (item,) = api.get("/deliveries")["items"]
+    assert [(line["no"], line["outcome"]) for line in item["attempts"]] == [(1, "sent")]
+    kinds = [line["kind"] for line in api.get(f"/alerts/{alert['id']}/history")["items"]]
+    assert kinds == ["transition", "notification"]
+
+
+def test_a_channel_that_hangs_delays_no_other_and_no_step(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """While one receiver never answers, the other is called and records become durable."""
+    server, stuck, well = run_server(**QUICK), receive("hang"), receive()
+    api = desk(server)
+    api.hook(stuck.url, "stuck")
+    api.hook(well.url, "well")
+    trainer = dial(server.base, "r1", server.token)
+    ring(trainer)
+    eventually(lambda: stuck.heard and well.heard, "both to be called")
+    trainer.acked(trainer.train(range(2, 500), loss=[1.0] * 498))
+    ring(dial(server.base, "r2", server.token))
+    eventually(lambda: len(well.heard) == 2, "the second run's alert")
+    assert len(stuck.heard) == 1
+    assert not stuck.release.is_set()
+
+
+def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """429 with Retry-After: the next attempt is due then, and health names the channel meanwhile."""
+    server, receiver = run_server(**QUICK), receive((429, {"Retry-After": "120"}), 200)
+    api = desk(server)
+    api.hook(receiver.url)
+    ring(dial(server.base, "r1", server.token))
+    (item,) = eventually(lambda: [i for i in api.get("/deliveries")["items"] if i["error"]], "the failure")
+    assert (item["state"], item["attempts"][0]["outcome"], item["error"]) == (
+        "waiting",
+        "retry",
+        "429 Too Many Requests",
+    )
+    assert item["due_ms"] >= item["attempts"][0]["at_ms"] + 120_000
+    assert api.get("/health")["notifications"]["failing"] == ["hook"]
+
+
+def test_what_cannot_work_ends_at_once_and_can_be_retried(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """404 is permanent; Retry sends it once more, and then health is well again."""
+    server, receiver = run_server(**QUICK), receive(404, 200)
+    api = desk(server)
+    api.hook(receiver.url)
+    ring(dial(server.base, "r1", server.token))
+    eventually(lambda: api.states() == ["failed"], "the delivery to be given up")
+    (item,) = api.get("/deliveries")["items"]
+    assert api.ask("POST", f"/deliveries/{item['id']}/retry").json()["state"] == "waiting"
+    eventually(lambda: api.states() == ["sent"], "the second attempt")
+    assert api.ask("POST", f"/deliveries/{item['id']}/retry").status_code == 404
+    assert api.get("/health")["notifications"] == {"waiting": 0, "failed": 0, "failing": []}
+
+
+@pytest.mark.parametrize("stage", ["not routed", "waiting", "sending", "sent and not marked"])
+def test_killed_at_any_stage_each_notification_arrives(
+    start_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, stage: str
+) -> None:
+    """kill -9 before routing, in the outbox, while the receiver has the request, and before the mark."""
+    slow = {"routes": [{"name": "all", "group_wait_s": 3}]}
+    receiver = receive(*{"waiting": [503, 200], "sending": ["hang", 200]}.get(stage, [200]))
+    server = start_server(**QUICK_ENV)
+    api = desk(server)
+    api.hook(receiver.url, **({"routing": slow} if stage == "not routed" else {}))
+    if stage == "sent and not marked":
+        receiver.answer = partial(_kill_then_answer, receiver.answer, server)
+    trainer = dial(server.base, "r1", server.token)
+    ring(trainer)
+    if stage == "waiting":
+        eventually(lambda: api.get("/deliveries")["items"][0]["error"], "the first attempt to fail")
+    elif stage != "not routed":
+        eventually(lambda: receiver.heard, "the request")
+    if server.process.poll() is None:
+        server.stop(signal.SIGKILL)
+    server.process.wait(60)
+    heard = len(receiver.heard)
+    again = start_server(**QUICK_ENV)
+    eventually(lambda: desk(again).states() == ["sent"], "the notification to be delivered")
+    assert len(receiver.heard) == heard + 1
+    assert {each.json["alerts"][0]["rule"] for each in receiver.heard} == {"nonfinite-loss"}
+    assert len({each.headers["Tocsin-Delivery"] for each in receiver.heard}) == 1
+    assert [alert["state"] for alert in desk(again).get("/alerts")["items"]] == ["firing"]
+
+
+def _kill_then_answer(answer: Callable[[Any], None], server: Any, request: Any) -> None:
+    if server.process.poll() is None:
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(60)
+    answer(request)
+
+
+@pytest.fixture
+def database(url: URL) -> Any:
+    """An outbox on either database."""
+    migrate(url)
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+def put(connection: Any, name: str, group: str = "g", now_ns: int = 0) -> None:
+    outbox.enqueue(
+        connection, Notification(name, "c", group, "alerts", "t", due_ns=now_ns, created_ns=now_ns)
+    )
+
+
+def test_one_claim_at_a_time(database: Any) -> None:
+    """Two servers that reach for the same notification: one has it, until its claim runs out."""
+    with database.engine.begin() as connection:
+        put(connection, "n1")
+        first = outbox.claim(connection, "c", "a", 10, 100)
+        assert first is not None
+        assert first.attempts == 1
+        assert outbox.claim(connection, "c", "b", 20, 100) is None
+        second = outbox.claim(connection, "c", "b", 110, 100)
+        assert (second and second.owner, second and second.attempts) == ("b", 2)
+        late = Attempt(1, 10, 5, "sent", "")
+        assert not outbox.settle(connection, first, late, state="sent", due_ns=0), "its claim had run out"
+        assert outbox.settle(connection, second, Attempt(2, 110, 5, "sent", ""), state="sent", due_ns=0)
+        assert [line.no for line in outbox.attempts_of(connection, ["n1"])["n1"]] == [1, 2]
+
+
+def test_within_a_group_the_older_goes_first(database: Any) -> None:
+    """While it waits for its next attempt the younger waits too; other groups do not."""
+    with database.engine.begin() as connection:
+        for name, group in (("n1", "g"), ("n2", "g"), ("n3", "h")):
+            put(connection, name, group)
+        first = outbox.claim(connection, "c", "a", 10, 100)
+        assert first is not None
+        outbox.settle(connection, first, Attempt(1, 10, 5, "retry", "503"), state="waiting", due_ns=10**6)
+        order = [outbox.claim(connection, "c", "a", 20, 10**9), outbox.claim(connection, "c", "a", 20, 10**9)]
+        assert [item and item.id for item in order] == ["n3", None]
+        again = outbox.claim(connection, "c", "a", 2 * 10**6, 10**9)
+        assert again is not None
+        outbox.settle(connection, again, Attempt(2, 20, 5, "sent", ""), state="sent", due_ns=0)
+        younger = outbox.claim(connection, "c", "a", 2 * 10**6, 10**9)
+        assert younger is not None
+        assert younger.id == "n2"
+
+
+def test_old_notifications_are_forgotten(database: Any) -> None:
+    """Sent ones after 90 days, with their log; what waits stays."""
+    with database.engine.begin() as connection:
+        put(connection, "n1")
+        put(connection, "n2", "h")
+        item = outbox.claim(connection, "c", "a", 10, 100)
+        assert item is not None
+        outbox.settle(connection, item, Attempt(1, 10, 5, "sent", ""), state="sent", due_ns=0)
+        assert outbox.prune(connection, time.time_ns()) == 1
+        assert [left.id for left in outbox.listed(connection)] == ["n2"]
+        assert outbox.attempts_of(connection, ["n1"]) == {}
