@@ -38,9 +38,7 @@ WARM = 20
 """Of them not counted: the first of each block."""
 POINTS = 2_000_000
 NAMES = ("loss", "grad_norm", "scale", "lr")
-SAMPLED = 16
-"""An own norm is computed once in so many steps (``grad_norm="auto"``, as long as it stays below 1 %)."""
-STEPS = {"mlp": 200, "transformer": 60, "mlp-unclipped": 160, "transformer-unclipped": 64}
+STEPS = {"mlp": 200, "transformer": 40, "mlp-unclipped": 160, "transformer-unclipped": 48}
 """Steps a block."""
 Times = dict[str, list[float]]
 
@@ -193,7 +191,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--parts", default="log,mlp,transformer,samples,points", help="comma between them")
     parser.add_argument("--trackers", default=",".join(PACKAGES), help="of other makers; 'none' for none")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=8)
     return parser.parse_args()
 
 
