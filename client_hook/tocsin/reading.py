@@ -52,13 +52,21 @@ def nonfinite(batch: Any) -> Any:
     """1.0 if anything in ``batch`` is NaN or infinite, else 0.0; of device tensors a scalar on the device."""
     flags = [flag for leaf in _leaves(batch) if (flag := _flag(leaf)) is not None]
     host = max((flag for flag in flags if type(flag) is float), default=0.0)
+    if host:
+        return host
+    if any(flag is _UNSEEN for flag in flags):
+        return None
     device = [flag for flag in flags if type(flag) is not float]
-    if host or not device:
+    if not device:
         return host
     found = device[0]
     for flag in device[1:]:
         found = found.maximum(flag.to(found.device, non_blocking=True))
     return found
+
+
+_UNSEEN: Any = object()
+"""Of values that cannot be looked at without harm: a device that would wait, a graph being captured."""
 
 
 def _flag(leaf: Any) -> Any:
@@ -74,8 +82,10 @@ def _tensor_flag(torch: Any, leaf: Any) -> Any:
     """One pass, no copy of the batch: the ends times zero are NaN exactly if something is not finite."""
     from .capture.staging import capturing, readable
 
-    if not leaf.is_floating_point() or not leaf.numel() or not readable(leaf) or capturing():
+    if not leaf.is_floating_point() or not leaf.numel():
         return None
+    if not readable(leaf) or capturing():
+        return _UNSEEN
     low, high = torch.aminmax(leaf.detach())
     ends = low * 0 + high * 0
     return number(ends != ends)

@@ -1,0 +1,379 @@
+"""On a real device: nothing waits, nothing enters a captured graph, values are those that ``.item()`` gives.
+
+Needs a CUDA device; skipped where there is none. What can be shown without one is in test_staging.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from tests.hook.callbacks import guarded
+from tests.hook.captured import KeptOutbox, watched
+from tocsin.capture.staging import SLOTS
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and there is none here"),
+]
+
+CYCLES = 4_000_000_000
+"""Of the device's clock: about two seconds of work in front of what is tested."""
+
+
+def _model(width: int = 16) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)).cuda()
+
+
+def _batch(step: int, width: int = 16) -> Tensor:
+    numbers = torch.Generator().manual_seed(step)
+    return torch.randn(8, width, generator=numbers).cuda()
+
+
+class Loop:
+    """One training on the device, with the truth kept there until it is asked for."""
+
+    def __init__(self, *, scaled: bool = True, fused: bool = False, clips: bool = True) -> None:
+        self.net = _model()
+        self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-3, fused=fused)
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=2.0**14, growth_interval=3, enabled=scaled)
+        self.clips = clips
+        self.losses: list[Tensor] = []
+        self.norms: list[Tensor] = []
+
+    def step(self, batch: Tensor) -> None:
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+            loss = self.net(batch).float().pow(2).mean()
+        self.losses.append(loss.detach().clone())
+        self.scaler.scale(loss).backward()
+        if self.clips:
+            self.scaler.unscale_(self.optimizer)
+            self.norms.append(clip_grad_norm_(self.net.parameters(), 1.0).detach().clone())
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def weights(self) -> list[Tensor]:
+        return [param.detach().clone() for param in self.net.parameters()]
+
+
+def _floats(values: list[Tensor]) -> list[float]:
+    return [float(value.item()) for value in values]
+
+
+def _series(outbox: KeptOutbox, name: str) -> list[float]:
+    return [value for _, value in outbox.series(name)]
+
+
+# --- nothing waits
+
+
+@contextlib.contextmanager
+def _guarding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """While any callback runs, torch raises at every synchronisation: it counts as an internal error."""
+
+    def strict(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def callback(*args: Any, **kwargs: Any) -> Any:
+            before = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+
+        return callback
+
+    with monkeypatch.context() as patch:
+        for owner, name in guarded():
+            patch.setattr(owner, name, strict(getattr(owner, name)))
+        yield
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_no_callback_synchronises(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's own debug mode, on around every callback only: the scaler synchronises by itself."""
+    loop = Loop(fused=fused)
+    with _guarding(monkeypatch), watched() as (run, outbox):
+        for step in range(40):
+            loop.step(_batch(step))
+            run.log(extra=loop.losses[-1], host=1.0)
+            run.check(batch=_batch(step), losses={"part": loop.losses[-1]})
+            run.evaluate(psnr=loop.losses[-1])
+        torch.cuda.synchronize()
+    assert _series(outbox, "extra") == _floats(loop.losses)
+
+
+def test_the_host_goes_on_while_the_device_is_busy() -> None:
+    """Behind two seconds of work every callback has returned and the work is still going on."""
+    loop = Loop(scaled=False, fused=True)
+    with watched() as (run, outbox):
+        for step in range(4):  # memory, kernels and the ring are there
+            loop.step(_batch(step))
+            run.log(extra=loop.losses[-1])
+        batch = _batch(4)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(CYCLES)
+        loop.step(batch)
+        run.log(extra=loop.losses[-1])
+        run.check(batch=batch, losses={"part": loop.losses[-1]})
+        run.evaluate(psnr=loop.losses[-1])
+        assert not torch.cuda.current_stream().query(), "the host waited for the device"
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == _floats(loop.losses)
+    assert _series(outbox, "grad_norm") == pytest.approx(_floats(loop.norms))
+
+
+def test_the_profiler_sees_no_waiting_call_in_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After warm-up no synchronisation, blocking copy or allocation of device memory is inside one."""
+    loop = Loop(scaled=False, fused=True)
+
+    def named(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def callback(*args: Any, **kwargs: Any) -> Any:
+            with torch.profiler.record_function(f"tocsin:{name}"):
+                return plain(*args, **kwargs)
+
+        return callback
+
+    with watched() as (_, outbox):
+        for step in range(20):
+            loop.step(_batch(step))
+        torch.cuda.synchronize()
+        for owner, name in guarded():
+            monkeypatch.setattr(owner, name, named(name, getattr(owner, name)))
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profile:
+            for step in range(20):
+                loop.step(_batch(step))
+        monkeypatch.undo()
+        torch.cuda.synchronize()
+    events = list(profile.events() or [])
+    ours = [one.time_range for one in events if one.name.startswith("tocsin:")]
+    waiting = [one for one in events if one.name in WAITING]
+    inside = [
+        one.name for one in waiting if any(span.start <= one.time_range.start <= span.end for span in ours)
+    ]
+    assert ours
+    assert inside == []
+    assert len(outbox.series("loss")) == 40
+
+
+WAITING = {
+    *("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"),
+    *("cudaMemcpy", "cudaMalloc", "cudaFree", "cudaHostAlloc"),
+}
+
+
+# --- graphs
+
+
+def test_a_capture_succeeds_with_records_on_their_way() -> None:
+    """Captured in the strictest mode a hundred times, while slots wait and the hook is attached."""
+    loop = Loop(scaled=False, fused=True)
+    static = torch.ones(4, device="cuda")
+    with watched() as (run, outbox):
+        for k in range(100):
+            loop.step(_batch(k))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="global"):
+                out = static * 2
+                run.log(inside=out.sum())  # nothing of a capture is a value
+                run.check(batch=out)
+            graph.replay()
+        torch.cuda.synchronize()
+    assert len(outbox.series("loss")) == 100
+    assert not outbox.series("inside")
+    assert not outbox.series("nonfinite/batch")
+
+
+def test_a_captured_step_is_told_by_the_script() -> None:
+    """Capture records nothing; each replay is one ``run.step`` with the static loss."""
+    net = _model()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, capturable=True)
+    static = _batch(0)
+
+    def step() -> Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        loss: Tensor = net(static).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    truth: list[Tensor] = []
+    with watched() as (run, outbox):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = step()
+        for k in range(20):
+            static.copy_(_batch(k))
+            graph.replay()
+            truth.append(loss.detach().clone())
+            run.step(loss=loss)
+        torch.cuda.synchronize()
+    told = outbox.series("loss")
+    assert [step for step, _ in told] == list(range(23))
+    assert [value for _, value in told[3:]] == _floats(truth)
+
+
+def test_graphed_callables_train_and_report() -> None:
+    """``make_graphed_callables``: forward and backward are graphs, the step is not, and all is seen."""
+    net = _model()
+    graphed: Any = torch.cuda.make_graphed_callables(net, (_batch(0),))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    truth: list[Tensor] = []
+    with watched() as (_, outbox):
+        for k in range(20):
+            optimizer.zero_grad()
+            loss = graphed(_batch(k)).pow(2).mean()
+            truth.append(loss.detach().clone())
+            loss.backward()
+            optimizer.step()
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == _floats(truth)
+
+
+def test_reduced_overhead_trains_and_reports() -> None:
+    """``mode="reduce-overhead"``: the compiler's own graphs, whose outputs the next step overwrites."""
+    torch._dynamo.reset()
+    net = _model()
+    compiled: Any = torch.compile(net, mode="reduce-overhead")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    truth: list[Tensor] = []
+    with watched() as (_, outbox):
+        for k in range(12):
+            torch.compiler.cudagraph_mark_step_begin()
+            optimizer.zero_grad()
+            loss = compiled(_batch(k)).pow(2).mean()
+            truth.append(loss.detach().clone())
+            loss.backward()
+            optimizer.step()
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == _floats(truth)
+
+
+# --- truth
+
+
+@pytest.mark.timeout(600)
+def test_ten_thousand_values_are_those_of_item() -> None:
+    """Over ten thousand steps the ring goes round many times while the allocator is stressed."""
+    steps = 10_000
+    assert steps > 9 * SLOTS
+    values: list[Tensor] = []
+    numbers = torch.Generator(device="cuda").manual_seed(1)
+    with watched() as (run, outbox):
+        for k in range(steps):
+            value = torch.randn((), device="cuda", generator=numbers)
+            values.append(value.clone())
+            run.step(loss=value, other=value * 3)
+            value.fill_(math.nan)  # what comes later must not be what was logged
+            del value
+            scratch = [torch.empty(1 + 97 * (k % 13), device="cuda") for _ in range(3)]
+            del scratch
+            if k % 256 == 255:
+                torch.cuda.synchronize()
+        torch.cuda.synchronize()
+        assert run._watch.waiting()[1] == 0
+    assert _series(outbox, "loss") == torch.stack(values).tolist()
+    assert _series(outbox, "other") == (torch.stack(values) * 3).tolist()
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("clips", [False, True])
+def test_records_equal_what_the_loop_measured(fused: bool, clips: bool) -> None:
+    """Loss, norm, scale and skips of float16 training with overflows, as the device had them."""
+    loop = Loop(fused=fused, clips=clips)
+    scales, skipped = [], []
+    with watched() as (_, outbox):
+        for step in range(40):
+            scales.append(loop.scaler.get_scale())
+            loop.step(_batch(step) * (3e4 if step in (9, 10, 11, 30) else 1.0))
+            skipped.append(float(loop.scaler.get_scale() < scales[-1]))
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == pytest.approx(_floats(loop.losses), nan_ok=True)
+    assert _series(outbox, "scale") == scales
+    assert _series(outbox, "skipped") == skipped
+    if clips:
+        assert _series(outbox, "grad_norm") == pytest.approx(_floats(loop.norms), nan_ok=True)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_weights_are_bit_identical(fused: bool) -> None:
+    """A watched training on the device ends with the bits of an unwatched one."""
+    ends = []
+    for watching in (False, True):
+        loop = Loop(fused=fused)
+        with watched() if watching else contextlib.nullcontext((None, None)):
+            for step in range(60):
+                loop.step(_batch(step) * (3e4 if step == 9 else 1.0))
+        ends.append(loop.weights())
+    assert all(torch.equal(one, other) for one, other in zip(*ends, strict=True))
+
+
+def test_steps_inside_a_backward_are_one_step() -> None:
+    """An optimizer a parameter, stepped from autograd's own threads: one record a backward."""
+    net = _model()
+    optimizers = {param: torch.optim.SGD([param], lr=0.1) for param in net.parameters()}
+
+    def step(param: Any) -> None:
+        optimizers[param].step()
+        optimizers[param].zero_grad()
+
+    truth: list[Tensor] = []
+    for param in net.parameters():
+        param.register_post_accumulate_grad_hook(step)
+    with watched() as (_, outbox):
+        for k in range(20):
+            loss = net(_batch(k)).pow(2).mean()
+            truth.append(loss.detach().clone())
+            loss.backward()
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == _floats(truth)
+    assert len(outbox.records) == 20
+
+
+# --- several devices
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.device_count() < 2, reason="needs two CUDA devices"
+)
+def test_training_on_the_second_device_leaves_the_first_alone() -> None:
+    """No context and no memory appear on device 0, and the values are right."""
+    device = torch.device("cuda", 1)
+    before = torch.cuda.memory_reserved(0)
+    with watched() as (run, outbox):
+        values = [torch.full((), float(k), device=device) for k in range(50)]
+        for value in values:
+            run.step(loss=value)
+        torch.cuda.synchronize(device)
+    assert _series(outbox, "loss") == [float(k) for k in range(50)]
+    assert torch.cuda.memory_reserved(0) == before
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.device_count() < 2, reason="needs two CUDA devices"
+)
+def test_values_of_two_devices_ride_in_one_record() -> None:
+    """Each device's values are copied by its own stream, and the record waits for both."""
+    with watched() as (run, outbox):
+        for k in range(50):
+            run.step(loss=torch.full((), float(k), device="cuda:0"), other=torch.ones((), device="cuda:1"))
+        torch.cuda.synchronize(0)
+        torch.cuda.synchronize(1)
+    assert _series(outbox, "loss") == [float(k) for k in range(50)]
+    assert _series(outbox, "other") == [1.0] * 50
