@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -27,6 +26,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
+from tests.server.browser_socket import BrowserSocket
 from tests.server.own_postgres import OwnPostgres
 from tests.server.receiver import Receiver
 from tocsin import protocol
@@ -378,40 +378,6 @@ def dial() -> Iterator[Callable[..., TrainerSocket]]:
             return trainer
 
         yield connect
-
-
-class BrowserSocket:
-    """A page on the live socket."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    def send(self, message: object) -> None:
-        """One message as JSON; text goes as it is."""
-        self.socket.send(message if isinstance(message, str) else json.dumps(message))
-
-    def hear(self, kind: str, true: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
-        """The next message of type ``kind`` for which ``true`` holds."""
-        ends = time.monotonic() + DEADLINE_S
-        while time.monotonic() < ends:
-            message: dict[str, Any] = json.loads(
-                self.socket.recv(timeout=DEADLINE_S), parse_constant=_no_json
-            )
-            if message["type"] == kind and true(message):
-                return message
-        raise AssertionError(f"heard no {kind}")
-
-    def ended(self) -> int | None:
-        """Reads to the end of the connection; its close code."""
-        try:
-            while True:
-                self.socket.recv(timeout=DEADLINE_S)
-        except ConnectionClosed:
-            return self.socket.close_code
-
-
-def _no_json(word: str) -> None:
-    raise AssertionError(f"expected strict JSON, got {word}")
 
 
 @pytest.fixture
