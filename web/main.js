@@ -11,6 +11,7 @@ import { followSystem } from "./lib/theme.js";
 import { masterBar } from "./parts/master.js";
 import { offlineStrip } from "./parts/offline.js";
 import { toasts } from "./parts/toasts.js";
+import { palette } from "./parts/palette.js";
 import { loginNotice, notice } from "./parts/notice.js";
 
 /**
@@ -96,7 +97,7 @@ async function start() {
   const app = { api, live, alerts, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();
-  masterBar(byId("master"), byId("foot"), app);
+  masterBar(byId("master"), byId("foot"), app, palette(app));
   offlineStrip(byId("floats"), live, clock);
   toasts(byId("floats"), alerts);
   alerts.onChange((rang) => { if (rang) ring(); });

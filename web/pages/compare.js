@@ -9,7 +9,7 @@ import { STEPS } from "../lib/timeline.js";
 import { Comparison } from "../parts/comparison.js";
 import { runsTable, settingsTable } from "../parts/comparetables.js";
 import { menu } from "../parts/menu.js";
-import { button, notice } from "../parts/notice.js";
+import { button, inset } from "../parts/notice.js";
 import { Panel } from "../parts/panel.js";
 import { panelMenu } from "../parts/panelmenu.js";
 import { KINDS } from "../parts/vitals.js";
@@ -57,7 +57,7 @@ class ComparePage {
   open() {
     this.app.title("Compare");
     refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
-      el("div.comparison", {}, this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), this.board, this.settings));
+      el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => this.draw();
     document.addEventListener("keydown", this.key);
@@ -134,7 +134,7 @@ class ComparePage {
     this.diff.toggleAttribute("disabled", view.runs.length < 2);
     this.reset.toggleAttribute("disabled", view.from === null);
     for (const node of this.main.querySelectorAll(".comparison")) /** @type {HTMLElement} */ (node).hidden = none;
-    refill(this.nothing, none ? notice("No run is picked", "Two or more runs over one another show what differs: values, settings, alerts.", "Tick runs in the fleet and press Compare, or type a name above.", el("a.btn.primary", { href: "/" }, "To the fleet")) : null);
+    refill(this.nothing, none ? inset("No run is picked", "Two or more runs over one another show what differs: values, settings, alerts.", "Tick runs in the fleet and press Compare, or type a name above.", el("a.btn.primary", { href: "/" }, "To the fleet")) : null);
     this.#panels();
     this.data.look();
     this.#tables();

@@ -27,6 +27,8 @@ export class FleetTable {
   rows = new Map();
   /** @type {Map<string, { node: HTMLElement, number: HTMLElement }>} */
   heads = new Map();
+  /** Runs of the list, in sight or not. */
+  ids = new Set([""]);
   #frame = 0;
   columnKey = "";
 
@@ -70,6 +72,7 @@ export class FleetTable {
   /** @param {Item[]} items */
   arrange(items) {
     this.items = items;
+    this.ids = new Set(items.map((item) => ("row" in item ? item.row.id : "")));
     const row = parseFloat(getComputedStyle(this.node).getPropertyValue("--row-h")) || 60;
     this.tops = offsets(items.map((item) => ("row" in item ? row : HEAD_PX)));
     this.body.style.setProperty("--all", `${this.tops[this.tops.length - 1]}px`);
@@ -94,7 +97,7 @@ export class FleetTable {
   #draw() {
     const top = this.body.getBoundingClientRect().top, [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
     const wanted = new Set(this.items.slice(first, end).map((item) => ("row" in item ? item.row.id : item.head)));
-    for (const [id, row] of this.rows) if (!wanted.has(id) && !row.node.contains(document.activeElement)) { row.node.remove(); this.rows.delete(id); }
+    for (const [id, row] of this.rows) if (!wanted.has(id)) this.#leave(id, row);
     for (const [key, head] of this.heads) if (!wanted.has(key)) { head.node.remove(); this.heads.delete(key); }
     for (let i = first, before = /** @type {Element | null} */ (this.body.firstElementChild); i < end; i++) {
       const node = this.#node(i);
@@ -111,6 +114,16 @@ export class FleetTable {
       const ids = [...this.rows.values()].filter(({ row }) => !row.sparks).map(({ row }) => row.id);
       if (ids.length) this.source.lacking(ids.slice(0, MOST_ASKED));
     }, REST_MS);
+  }
+
+  /** A row with the focus stays while it is only out of sight; where it left the list the focus goes to its neighbour. @param {string} id @param {FleetRow} row */
+  #leave(id, row) {
+    const focused = row.node.contains(document.activeElement);
+    if (focused && this.ids.has(id)) return;
+    const near = row.node.nextElementSibling ?? row.node.previousElementSibling;
+    row.node.remove();
+    this.rows.delete(id);
+    if (focused) /** @type {HTMLElement | null | undefined} */ (near?.querySelector(".name a"))?.focus();
   }
 
   /** The node of item `i`, at its place. @param {number} i */

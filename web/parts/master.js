@@ -11,18 +11,18 @@ const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/compare", "Comp
 const LAMPS = /** @type {const} */ ([["critical", "critical", "critical"], ["warning", "warning", "warning"], ["stalled", "stalled", "plain"], ["lost", "lost", "plain"]]);
 const TOLL_MS = 2_800;
 
-/** @param {HTMLElement} host @param {HTMLElement} foot @param {import("../main.js").App} app */
-export function masterBar(host, foot, app) {
+/** @param {HTMLElement} host @param {HTMLElement} foot @param {import("../main.js").App} app @param {{ open: () => void, shortcuts: () => void }} finder */
+export function masterBar(host, foot, app, finder) {
   const time = el("span.clock.desk"), links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
   const board = annunciator(app.alerts);
   host.append(el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()), el("nav", { "aria-label": "Pages" }, ...links), board,
-    el("div.tools", {}, time, soundButton(), themeButton()));
+    el("div.tools", {}, time, el("button.btn.find", { type: "button", "aria-label": "Ctrl K: find a page, a run or a command", title: "Find", onclick: finder.open }, icon("search"), el("kbd.desk", {}, "Ctrl K")), soundButton(), themeButton()));
   const tick = () => { say(time, clockTime(app.clock.now())); time.title = moment(app.clock.now()); };
   tick();
   setInterval(tick, 1000);
   addEventListener("pagechange", () => mark(links));
   mark(links);
-  footer(foot, app);
+  footer(foot, app, finder.shortcuts);
 }
 
 /** @param {HTMLElement[]} links */
@@ -38,7 +38,7 @@ function mark(links) {
 function annunciator(alerts) {
   const board = el("div.annunciator", { role: "status", "aria-label": "What needs you, over all projects" });
   const lit = LAMPS.map(([key, text, style]) => {
-    const number = el("b", {}, "0"), lamp = el("a.lamp.calm", { href: "/alerts", "aria-label": `0 ${text}` }, icon(key), number, el("span.txt", {}, text));
+    const number = el("b", {}, "0"), lamp = el("a.lamp.calm", { href: "/alerts", "aria-label": `0 ${text}` }, icon(key), number, " ", el("span.txt", {}, text));
     board.append(lamp);
     return { key, text, style, number, lamp };
   });
@@ -67,6 +67,7 @@ function themeButton() {
   const node = el("button.btn.bare", { type: "button", onclick: () => { nextTheme(); write(); } });
   const write = () => { refill(node, icon(theme())); node.setAttribute("aria-label", `Theme: ${theme()}. Change it.`); node.title = `Theme: ${theme()}`; };
   write();
+  addEventListener("themechosen", write);
   return node;
 }
 
@@ -82,10 +83,10 @@ function soundButton() {
   return node;
 }
 
-/** @param {HTMLElement} foot @param {import("../main.js").App} app */
-function footer(foot, app) {
+/** @param {HTMLElement} foot @param {import("../main.js").App} app @param {() => void} shortcuts */
+function footer(foot, app, shortcuts) {
   const state = el("span");
-  foot.append(el("span.grow", {}, `tocsin ${app.session.version} · logged in as ${app.session.name}`), state);
+  foot.append(el("span.grow", {}, `tocsin ${app.session.version} · logged in as ${app.session.name}`), state, el("button.linkish.desk", { type: "button", onclick: shortcuts }, el("kbd", { "aria-hidden": "true" }, "?"), " shortcuts"));
   app.live.onState(({ online, lag_ms }) => say(state, online ? `live${lag_ms === null ? "" : ` · ${(lag_ms / 1000).toFixed(2)} s behind`}` : "offline"));
   app.alerts.onChange(() => { const { firing } = lamps(app.alerts.all()); foot.title = counted(firing, "alert fires", "alerts fire"); });
 }

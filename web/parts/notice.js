@@ -3,10 +3,16 @@
 import { el } from "../lib/dom.js";
 import { icon } from "./icons.js";
 
-/** @param {string} what @param {string} why @param {string | Node} todo @param {...(Node | null)} buttons */
-export function notice(what, why, todo, ...buttons) {
+/** In place of a page. @param {string} what @param {string} why @param {string | Node} todo @param {...(Node | null)} buttons */
+export const notice = (what, why, todo, ...buttons) => frame("h1", what, why, todo, buttons);
+
+/** Within a page that has its own title. @param {string} what @param {string} why @param {string | Node} todo @param {...(Node | null)} buttons */
+export const inset = (what, why, todo, ...buttons) => frame("h2", what, why, todo, buttons);
+
+/** @param {string} head @param {string} what @param {string} why @param {string | Node} todo @param {(Node | null)[]} buttons */
+function frame(head, what, why, todo, buttons) {
   return el("section.card.pad.notice", { role: "alert" },
-    el("h2", {}, icon("info"), " ", what), why ? el("p.soft", {}, why) : null, el("p.soft", {}, todo),
+    el(head, {}, icon("info"), " ", what), why ? el("p.soft", {}, why) : null, el("p.soft", {}, todo),
     buttons.length ? el("div.row.then", {}, ...buttons) : null);
 }
 

@@ -1,0 +1,116 @@
+"""Every page, looked at by axe-core in both themes, and worked by keyboard alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+ASK = """async () => {
+    const runOnly = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+    const { violations } = await axe.run(document, { runOnly });
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
+        `${id}: ${target} ${failureSummary.replaceAll("\\n", " ")}`));
+}"""
+OUTLINE = """() => {
+    const here = document.activeElement;
+    return getComputedStyle(here.closest(".field") ?? here).outlineStyle;
+}"""
+RUN = "r_access"
+PAGES = {
+    "fleet": ("/", "[data-run]"),
+    "run": (f"/runs/{RUN}?at=9", '[data-series="loss"] .plot .xy'),
+    "compare": (f"/compare?run={RUN}", '[data-series="loss"] .plot .xy'),
+    "compare nothing": ("/compare", ".notice"),
+    "alerts": ("/alerts", ".al, .pad"),
+    "missing": ("/alerts/no/such/page", ".notice"),
+    "no such run": ("/runs/none", ".notice"),
+}
+
+
+@pytest.fixture(scope="module")
+def looked_at(shared_tower: Any, script: Callable[[str], str]) -> Any:
+    """A server with a run that has faults, two attempts, notes and tags."""
+    for first in ("0", "20"):
+        with shared_tower.training(script("scripted"), "seen", RUN, first, "40") as process:
+            assert process.wait(120) == 0
+    return shared_tower
+
+
+def faults_of(tab: Any) -> list[str]:
+    """What axe-core finds on the page as it stands."""
+    tab.page.evaluate(AXE.read_text("utf-8"))
+    found: list[str] = tab.page.evaluate(ASK)
+    return found
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    """Both themes."""
+    return str(request.param)
+
+
+def test_axe_finds_nothing(theme: str, looked_at: Any, visit: Callable[..., Any]) -> None:
+    """No page breaks a rule of WCAG A and AA or a best practice, in either theme."""
+    tab = visit(looked_at)
+    tab.page.emulate_media(color_scheme=theme)
+    found = {}
+    for name, (address, there) in PAGES.items():
+        tab.page.goto(looked_at.base + address)
+        tab.page.locator(there).first.wait_for()
+        found[name] = faults_of(tab)
+    assert not {name: faults for name, faults in found.items() if faults}
+
+
+def test_axe_finds_nothing_in_what_opens(theme: str, looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Nor do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
+    tab = visit(looked_at)
+    tab.page.emulate_media(color_scheme=theme)
+    tab.open_run(RUN)
+    found = {}
+    tab.page.locator('[data-series="loss"] .menubutton').click()
+    found["menu"] = faults_of(tab)
+    tab.page.get_by_role("menu").get_by_text("Values as a table").click()
+    tab.page.get_by_role("dialog").locator("tbody").wait_for()
+    found["values"] = faults_of(tab)
+    tab.page.keyboard.press("Escape")
+    for key, name in (("Control+k", "palette"), ("?", "shortcuts")):
+        tab.page.keyboard.press(key)
+        tab.page.get_by_role("dialog").wait_for()
+        found[name] = faults_of(tab)
+        tab.page.keyboard.press("Escape")
+    for name in ("Facts", "Series", "Attempts", "Audit", "Events", "Notes"):
+        tab.page.get_by_role("tab", name=name).click()
+        found[name] = faults_of(tab)
+    assert not {name: faults for name, faults in found.items() if faults}
+
+
+def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Ctrl K, a few letters, Enter; then the charts' menu opens and chooses by keys, and focus comes back."""
+    tab = visit(looked_at)
+    tab.page.locator("[data-run]").first.wait_for()
+    tab.page.keyboard.press("Control+k")
+    tab.page.get_by_label("Find a page, a run or a command").last.type("seen")
+    tab.page.get_by_role("option", name="seen").first.wait_for()
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url(f"**/runs/{RUN}")
+    tab.page.locator('[data-series="loss"] .menubutton').focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**axis=log%3Aloss*")
+    assert "menubutton" in tab.page.evaluate("() => document.activeElement.className")
+
+
+def test_what_has_the_focus_is_seen(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Twenty times Tab on the run page: each thing has an outline, and none hides beneath another."""
+    tab = visit(looked_at)
+    tab.open_run(RUN)
+    for _ in range(20):
+        tab.page.keyboard.press("Tab")
+        assert tab.page.evaluate(OUTLINE) != "none"
