@@ -4,6 +4,7 @@
 #   make demo         the server with real trainings reporting to it; prints a login link
 #   make check        ruff, mypy --strict, tsc
 #   make test         the whole suite
+#   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make bench        the benchmarks, one after another
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
 #   make screenshots  the pictures of docs/img, taken from the running demo
@@ -12,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test bench bench-detection screenshots browser clean
+.PHONY: setup demo check test test-versions bench bench-detection screenshots browser clean
 
 TORCH ?= torch==2.13.0
 VENV := .venv
@@ -34,6 +35,9 @@ check: $(STAMPS)/python $(STAMPS)/node
 test: $(STAMPS)/python $(STAMPS)/node browser
 	cd tests/web && node --test
 	$(BIN)/python -m pytest $(TESTS)
+
+test-versions:
+	@tests/hook/versions.sh $(VERSIONS)
 
 bench: $(STAMPS)/python
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
