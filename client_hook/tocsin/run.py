@@ -20,6 +20,14 @@ from .watching import LOG, Watch
 
 NAMES = 4096
 """Different sets of logged names that are remembered; beyond it they are looked at each time."""
+UNSEEN: dict[str, Any] = {
+    "stage": "first-step",
+    "checks": [],
+    "findings": [],
+    "not_auditable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
+    "took_ms": 0.0,
+}
+"""The audit of a run without capture."""
 HANDLERS = 8
 """Failures of the script's own handlers that the server is told of."""
 
@@ -189,6 +197,8 @@ class Run:
             now, paused = watch.now_ns(), watch.paused_ns
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
+            if not self._last_ns and self._ledger is None:
+                watch.put_event("audit", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)
@@ -202,6 +212,7 @@ class Run:
         same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
         self._step = max(self._step, ledger.step - 1 if same else ledger.step)
         ledger.quiet = True
+        ledger.hushed()
         self._watch.names.clear()
         self._ahead.clear()
         return {name: value for name, value in values.items() if name not in captured} if same else values

@@ -102,8 +102,9 @@ def graphics(environ: Mapping[str, str]) -> Graphics | None:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()
-        handles = [(name, _handle(nvml, name)) for name in chosen(environ, count)]
-        return Graphics(nvml, handles[:MOST_GPUS]) if handles else None
+        found = [(name, _handle(nvml, name, count)) for name in chosen(environ, count)[:MOST_GPUS]]
+        handles = [(name, handle) for name, handle in found if handle is not None]
+        return Graphics(nvml, handles) if handles else None
     except Exception:
         return None
 
@@ -131,10 +132,24 @@ def _listed(visible: str, count: int) -> list[str]:
     return names
 
 
-def _handle(nvml: Any, name: str) -> Any:
-    return (
-        nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
-    )
+def _handle(nvml: Any, name: str, count: int) -> Any:
+    """The GPU of this index or UUID, which CUDA takes abbreviated too; None where the driver gives none."""
+    try:
+        if name.isdigit():
+            return nvml.nvmlDeviceGetHandleByIndex(int(name))
+        return nvml.nvmlDeviceGetHandleByUUID(_whole(nvml, name, count))
+    except Exception:
+        return None
+
+
+def _whole(nvml: Any, name: str, count: int) -> str:
+    """The UUID that begins so, where exactly one does; a MIG slice's as it stands."""
+    if not name.startswith("GPU-"):
+        return name
+    every = [nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(k)) for k in range(count)]
+    texts = [one.decode() if isinstance(one, bytes) else str(one) for one in every]
+    fits = [text for text in texts if text.startswith(name)]
+    return fits[0] if len(fits) == 1 else name
 
 
 def _answer(ask: Callable[[], float]) -> float | None:
@@ -142,6 +157,12 @@ def _answer(ask: Callable[[], float]) -> float | None:
         return float(ask())
     except Exception:
         return None
+
+
+def _reasons(nvml: Any) -> Any:
+    """By its new name where the library has it; the older one is on its way out."""
+    new = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
 
 
 class Graphics:
@@ -181,7 +202,7 @@ class Graphics:
 
     def _throttling(self, k: int, name: str, handle: Any, values: dict[str, float]) -> list[Event]:
         try:
-            mask = int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+            mask = int(_reasons(self._nvml)(handle))
         except Exception:
             return []
         reasons = tuple(text for bit, text in REASONS.items() if mask & bit)

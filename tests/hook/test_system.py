@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +35,14 @@ class Driver:
                 "nvmlDeviceGetTemperature": 61,
                 "nvmlDeviceGetPowerUsage": 312_000,
                 "nvmlDeviceGetClockInfo": 1980,
-                "nvmlDeviceGetCurrentClocksThrottleReasons": self.mask,
+                "nvmlDeviceGetCurrentClocksEventReasons": self.mask,
+                "nvmlDeviceGetHandleByIndex": ("index", *arguments),
+                "nvmlDeviceGetHandleByUUID": ("uuid", *arguments),
+                "nvmlDeviceGetUUID": f"GPU-{'ab' if arguments[0][1:] == (0,) else 'cd'}-11"
+                if arguments and isinstance(arguments[0], tuple)
+                else "",
+                "nvmlInit": None,
+                "nvmlDeviceGetCount": 2,
             }[name]
 
         return answer
@@ -101,6 +111,43 @@ def test_what_a_gpu_does_not_support_is_left_out() -> None:
 def test_a_process_reads_its_own_gpus(environ: dict[str, str], expected: list[str]) -> None:
     """CUDA_VISIBLE_DEVICES as CUDA reads it, and one GPU a local rank."""
     assert chosen(environ, 4) == expected
+
+
+@pytest.mark.parametrize(
+    ("visible", "handles"),
+    [
+        ("1", [("index", 1)]),
+        ("GPU-cd", [("uuid", "GPU-cd-11")]),
+        ("GPU-ab-11,0", [("uuid", "GPU-ab-11"), ("index", 0)]),
+        ("MIG-7", [("uuid", "MIG-7")]),
+        ("GPU-", [("uuid", "GPU-")]),
+    ],
+)
+def test_gpus_are_found_by_index_or_uuid(
+    visible: str, handles: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A UUID may be abbreviated as CUDA takes it, as long as it names one GPU."""
+    monkeypatch.setitem(sys.modules, "pynvml", Driver())
+    found = system.graphics({"CUDA_VISIBLE_DEVICES": visible})
+    assert found is not None
+    assert [handle for _, handle in found._handles] == handles
+
+
+def test_a_gpu_that_the_driver_refuses_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without permission or fallen off the bus is left out."""
+    monkeypatch.setitem(sys.modules, "pynvml", Driver("nvmlDeviceGetHandleByUUID"))
+    found = system.graphics({"CUDA_VISIBLE_DEVICES": "GPU-ab,1"})
+    assert found is not None
+    assert [name for name, _ in found._handles] == ["1"]
+
+
+def test_the_real_library_has_every_name_we_ask_for() -> None:
+    """nvidia-ml-py imports as ``pynvml``; without a driver it says so and is left alone."""
+    nvml = pytest.importorskip("pynvml")
+    asked = set(re.findall(r"nvml\.(nvml\w+|NVML_\w+)", inspect.getsource(system)))
+    assert len(asked) > 8
+    assert [name for name in asked if not hasattr(nvml, name)] == []
+    assert all(hasattr(nvml, f"nvmlClocksThrottleReason{name}") for name in ("SwPowerCap", "HwSlowdown"))
 
 
 def test_the_process_tells_itself() -> None:

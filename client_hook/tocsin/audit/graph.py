@@ -43,6 +43,17 @@ class Census:
         """Whether anything was computed in ``dtype``, such as ``float16``."""
         return any(kind == dtype for _, kind in self.operations)
 
+    def joined(self, other: Census) -> Census:
+        """Of both graphs together."""
+        return Census(
+            self.operations + other.operations,
+            self.opaque + other.opaque,
+            self.reached | other.reached,
+            self.nodes + other.nodes,
+            self.cut or other.cut,
+            self.dtypes_known and other.dtypes_known,
+        )
+
     @property
     def whole(self) -> bool:
         """Whether all of the graph was seen."""

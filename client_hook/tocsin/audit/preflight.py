@@ -6,6 +6,7 @@ a check that fails is said to be not auditable, and nothing reaches the script.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -16,6 +17,8 @@ from .findings import Report
 from .graph import Census, take_census
 
 RECHECK = 10
+LOSSES = 4
+"""Different losses whose graphs are looked at: a GAN has two, and their backwards lie around a step."""
 
 
 class Preflight:
@@ -26,29 +29,55 @@ class Preflight:
         self._ledger = ledger
         self._model = model
         self._census: Census | None = None
+        self._later: Census | None = None
+        """Of losses that were first seen after the first step."""
+        self._graphs: list[Counter[tuple[str, str]]] = []
+        self._done = False
         self._scaled = False
         self._took = 0.0
+        self._seen = 0
         self._clip: ClipWatch | None = None
         self._idle: set[int] = set()
         ledger.inspect = self.see_backward
+        ledger.hushed = self.hushed
         ledger.appointments.make(1, self.first_step)
 
     def see_backward(self, tensors: Any, scaled: bool) -> None:
-        """The losses of the first backward, whose graph is still there. Once."""
-        self._ledger.inspect = None
+        """The losses of the first backwards, whose graphs are still there; each graph once."""
         began = perf_counter()
         try:
             losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
-            self._scaled = scaled
-            self._census = take_census([getattr(loss, "grad_fn", None) for loss in losses])
+            self._scaled = self._scaled or scaled
+            self._add(take_census([getattr(loss, "grad_fn", None) for loss in losses]))
         except Exception as error:
+            self._ledger.inspect = None
             self._watch.trouble("audit", error)
-        self._took = perf_counter() - began
+        self._took += perf_counter() - began
+
+    def _add(self, census: Census) -> None:
+        """A micro-step has the same operations as the one before: it is no other loss."""
+        self._seen += 1
+        if census.operations not in self._graphs:
+            self._graphs.append(census.operations.copy())
+            if self._done:
+                self._later = census if self._later is None else self._later.joined(census)
+            self._census = census if self._census is None else self._census.joined(census)
+        if len(self._graphs) >= LOSSES or self._seen >= 4 * LOSSES:
+            self._ledger.inspect = None
+
+    def hushed(self) -> None:
+        """The script reports its steps itself: what can be said without its steps is said now."""
+        if not self._done:
+            self._ledger.alive = None  # of the watch: models may have been made since
+            self.first_step()
 
     def first_step(self) -> None:
         """Everything that can be said at once."""
-        began = perf_counter()
-        self._ledger.inspect = None
+        if self._done:
+            return
+        began, self._done = perf_counter(), True
+        if len(self._ledger.steppers) < 2:
+            self._ledger.inspect = None
         report, named = Report("first-step"), self._optimizers()
         found = _Found(self._ledger, self._model, named)
         names = parameters.named_parameters(found.models)
@@ -69,8 +98,18 @@ class Preflight:
         _try(report, "gradients", lambda: parameters.check_gradients(idle, known, report))
         self._model = None
         self._tell(report, self._took + perf_counter() - began)
+        self._ledger.appointments.make(2, self._other_losses)
         self._ledger.appointments.make(RECHECK, lambda: self._recheck(known))
         self._watch_clip()
+
+    def _other_losses(self) -> None:
+        """Second step: the graphs of losses that came after the first one, as the generator's in a GAN."""
+        began, self._ledger.inspect = perf_counter(), None
+        later, self._later = self._later, None
+        if later is not None:
+            report = Report("other-losses")
+            _try(report, "loss graph", lambda: graph_checks.check_graph(later, report))
+            self._tell(report, perf_counter() - began)
 
     def _recheck(self, names: dict[int, str]) -> None:
         """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet."""
@@ -126,7 +165,11 @@ class _Found:
         from ..capture.scaler import scaler_class
 
         kinds: tuple[type, ...] = (scaler_class(),)
-        found = living(kinds if model is not None else (*kinds, torch.nn.Module))
+        if ledger.alive is None:
+            found = living(kinds if model is not None else (*kinds, torch.nn.Module))
+        else:
+            found = [one for ref in ledger.alive if (one := ref()) is not None]
+            ledger.alive = None
         enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
         self.scalers = {ledger.scaler_name(one): one for one in enabled}
         modules = [one for one in found if isinstance(one, torch.nn.Module)]

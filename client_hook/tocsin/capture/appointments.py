@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 NEVER = 1 << 62
+NORM_EVERY = 16
 
 
 class Appointments:
@@ -27,3 +28,14 @@ class Appointments:
         self._calls = [(at, call) for at, call in self._calls if at > number]
         self.next = min((at for at, _ in self._calls), default=NEVER)
         return due
+
+
+def norm_every(grad_norm: str | int | bool) -> int:
+    """``"auto"``: every 16th step; a number: every so many; True: every step; False or 0: never."""
+    if grad_norm == "auto":
+        return NORM_EVERY
+    if isinstance(grad_norm, bool):
+        return int(grad_norm)
+    if isinstance(grad_norm, int) and grad_norm >= 0:
+        return grad_norm
+    raise ValueError(f'grad_norm: expected "auto", True, False or a number of steps, got {grad_norm!r}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import weakref
 from typing import Any
 
 import torch
@@ -19,11 +20,13 @@ LISTED = 32
 def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     """Makes the living optimizers known, so that the first backward finds its owner, and describes all.
 
-    Looks through everything that is tracked, once at the watch and once at the first record: about
-    40 ms each, on the training thread, never on the sender's.
+    Looks through everything that is tracked, once at the watch and once at the first record, on the
+    training thread, never on the sender's: about 0.25 us an object (70 ms of CPU time at 284 000). What the
+    audit wants of it, at the end of the same step, is kept for it by weak references.
     """
     kinds = _kinds()
-    found = living(tuple(kinds.values()))
+    found = living((*kinds.values(), torch.nn.Module))
+    ledger.alive = [weakref.ref(one) for one in found if isinstance(one, (torch.nn.Module, kinds["scalers"]))]
     for one in found:
         # One whose constructor raised may live on, without groups; it will never step.
         if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):

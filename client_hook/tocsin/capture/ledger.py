@@ -18,7 +18,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import staging
-from .appointments import Appointments
+from .appointments import Appointments, norm_every
 from .compiling import traced
 from .inside import Gathered, close, depth
 from .staging import CUDA, capturing, read
@@ -42,7 +42,6 @@ LOSSES = 4096
 """More losses waiting for one step are folded into one sum."""
 CLIP_CHANGES = 8
 """A clip threshold that changes more often is adaptive: its changes are no events any more."""
-NORM_EVERY = 16
 
 if TYPE_CHECKING:
     from .layers import Layers
@@ -100,14 +99,15 @@ class Ledger:
         self.start_known = start_step is not None
         self.quiet = False
         """Set where the script reports its steps itself (``run.step``)."""
-        self.norm_every = _norm_every(grad_norm)
+        self.norm_every = norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
-        self.data_ns, self.loads = 0, False
-        """Waited for data since the primary's newest record; whether a DataLoader was seen."""
+        self.data_ns, self.loads = 0, False  # waited for data since the record; whether a DataLoader was seen
         self.layers: Layers | None = None
         """Told of each record and of the vectors of norms before it."""
         self.weights: Any = None
+        self.hushed: Callable[[], None] = lambda: None
+        self.alive: list[Any] | None = None
         self.inspect: Callable[[Any, bool], None] | None = None
         """Told the losses of the first backward, before it, and whether a scaler scaled them."""
         self._wished = primary
@@ -489,14 +489,3 @@ class Ledger:
 def _on_device(item: tuple[Any, ...]) -> bool:
     """Whether any value still lies on a device."""
     return any(type(value) is not float for value in item[3:])
-
-
-def _norm_every(grad_norm: str | int | bool) -> int:
-    """``"auto"``: every 16th step; a number: every so many; True: every step; False or 0: never."""
-    if grad_norm == "auto":
-        return NORM_EVERY
-    if isinstance(grad_norm, bool):
-        return int(grad_norm)
-    if isinstance(grad_norm, int) and grad_norm >= 0:
-        return grad_norm
-    raise ValueError(f'grad_norm: expected "auto", True, False or a number of steps, got {grad_norm!r}')

@@ -99,3 +99,54 @@ def test_the_audit_waits_for_no_device() -> None:
     ]
     assert "learning rate of opt1 (Adam): it is a tensor" in unseen(outbox)
     assert [event["stage"] for event in outbox.events("audit")] == ["first-step", "step-10"]
+
+
+def test_the_second_loss_of_a_gan_is_seen() -> None:
+    """Its generator's backward comes after the first step: its graph is told of at the second."""
+    nets = [net(), net()]
+    pair = [torch.optim.AdamW(one.parameters(), lr=1e-3) for one in nets]
+    with watched() as (_, outbox):
+        for _ in range(3):
+            for k, (model, optimizer) in enumerate(zip(nets, pair, strict=True)):
+                optimizer.zero_grad()
+                out = model(torch.ones(4, 6))
+                (torch.nan_to_num(out) if k else out.clamp(-1, 1)).mean().backward()
+                optimizer.step()
+    assert found(outbox, "masked-values") == []
+    assert len(found(outbox, "clamped-values")) == 1
+    (finding,) = found(outbox, "masked-values", "other-losses")
+    assert finding["got"] == "1 times"
+
+
+def test_micro_steps_are_one_loss() -> None:
+    """An accumulation's graphs are alike: each operation is counted once."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with watched(model=model) as (_, outbox):
+        for _ in range(3):
+            model(torch.ones(4, 6)).clamp(-1, 1).mean().backward()
+        optimizer.step()
+    (finding,) = found(outbox, "clamped-values")
+    assert finding["got"] == "1 times"
+
+
+def test_a_loop_that_reports_its_steps_is_audited_as_far_as_it_goes() -> None:
+    """Its optimizer is looked at; its graph is said to be unseen, never clean."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    with watched(model=model) as (run, outbox):
+        run.step(loss=1.0)
+        run.step(loss=1.0)
+    assert optimizer.param_groups
+    assert len(found(outbox, "lr-zero")) == 1
+    assert "loss graph: no backward was seen" in unseen(outbox)
+
+
+def test_without_capture_nothing_is_auditable() -> None:
+    """It says so, once."""
+    with watched(patch=False) as (run, outbox):
+        run.step(loss=1.0)
+        run.step(loss=1.0)
+    (event,) = outbox.events("audit")
+    assert (event["findings"], event["checks"], event["step"]) == ([], [], 0)
+    assert event["not_auditable"][0].startswith("everything")
