@@ -189,7 +189,7 @@ def test_too_many_errors_switch_the_hook_off(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Ledger, "record", _raising)
     plain(Truth())
     assert [(one["errors"], one["reason"]) for one in outbox.events("hook-disabled")] == [
-        (ERROR_LIMIT, "zero_grad: RuntimeError('injected')")
+        (ERROR_LIMIT, "after step: RuntimeError('injected')")
     ]
     assert _places() == before
     run.log(a=1.0)
