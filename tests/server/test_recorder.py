@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from tocsin_server.offline import Judged
 from tocsin_server.recorder import Recorder, download
 from tocsin_server.removal import finish, mark_on, mark_runs, on_writer
 from tocsin_server.reread import judge_flight
-from tocsin_server.store.database import Database
+from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.flights import flight_rows
 from tocsin_server.store.registry import register
 from tocsin_server.store.tables import chunk, chunk_dir, flight, tail
@@ -263,3 +264,30 @@ def test_the_server_gives_it_and_diagnose_reads_it(
 
 def _loud(server: Any) -> list[dict[str, Any]]:
     return [row for row in server.get("/alerts", run="flight")["items"] if row["rule"] == "nonfinite-loss"]
+
+
+def test_a_killed_server_freezes_at_its_next_start(
+    start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
+) -> None:
+    """SIGKILL as soon as the alert is there, before or after the freezing: one whole record in the end."""
+    server = start_server()
+    trainer = dial(server.base, run="flight", token=server.trainer_token)
+    losses = [1.0 + (step % 7) / 100 for step in range(300)] + [math.nan] * 300
+    trainer.acked(trainer.train(range(600), loss=losses))
+    (alert,) = eventually(lambda: _loud(server), "the alert")
+    server.stop(signal.SIGKILL)
+    again = start_server()
+    path = f"{again.base}/api/v1/alerts/{alert['id']}/flight"
+    before = read(httpx.get(path, headers=again.headers).content)
+    url = f"sqlite:///{tmp_path / 'tocsin.db'}"
+
+    def frozen() -> list[bool]:
+        opened = open_database(url)
+        with opened.reader.begin() as connection:
+            found = [row.whole for row in flight_rows(connection, "flight")]
+        opened.close()
+        return found
+
+    eventually(lambda: True in frozen(), "the record to be frozen")
+    after = read(httpx.get(path, headers=again.headers).content)
+    assert steps_of(after) == steps_of(before) == {0: list(range(100, 501))}
