@@ -54,7 +54,7 @@ def install() -> None:
 
 
 def scaler_class() -> Any:
-    """``torch.amp.GradScaler``; before torch 2.3 the one of ``torch.cuda.amp``, which knows no other device."""
+    """``torch.amp.GradScaler``; before torch 2.3 the one of ``torch.cuda.amp``, for CUDA only."""
     return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
