@@ -21,6 +21,9 @@ QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 QUICK_ENV = {"TOCSIN_NOTIFY_PRIVATE_ADDRESSES": "true", "TOCSIN_NOTIFY_POLL_S": "0.05"}
 
 
+ANSWERS: dict[str, list[Any]] = {"waiting": [503, 200], "sending": ["hang", 200]}
+
+
 def ring(trainer: Any) -> None:
     """A step whose loss is NaN, durable."""
     trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
@@ -102,7 +105,7 @@ def test_killed_at_any_stage_each_notification_arrives(
 ) -> None:
     """kill -9 before routing, in the outbox, while the receiver has the request, and before the mark."""
     slow = {"routes": [{"name": "all", "group_wait_s": 3}]}
-    receiver = receive(*{"waiting": [503, 200], "sending": ["hang", 200]}.get(stage, [200]))
+    receiver = receive(*ANSWERS.get(stage, [200]))
     server = start_server(**QUICK_ENV)
     api = desk(server)
     api.hook(receiver.url, **({"routing": slow} if stage == "not routed" else {}))
@@ -157,7 +160,8 @@ def test_one_claim_at_a_time(database: Any) -> None:
         assert first.attempts == 1
         assert outbox.claim(connection, "c", "b", 20, 100) is None
         second = outbox.claim(connection, "c", "b", 110, 100)
-        assert (second and second.owner, second and second.attempts) == ("b", 2)
+        assert second is not None
+        assert (second.owner, second.attempts) == ("b", 2)
         late = Attempt(1, 10, 5, "sent", "")
         assert not outbox.settle(connection, first, late, state="sent", due_ns=0), "its claim had run out"
         assert outbox.settle(connection, second, Attempt(2, 110, 5, "sent", ""), state="sent", due_ns=0)

@@ -1,0 +1,113 @@
+"""Channels: made, changed, tested and deleted; a secret never comes back."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+
+_numbers = itertools.count()
+SECRET = {
+    "url": "https://1.1.1.1/hidden-hidden",
+    "secret": "0123456789abcdef",
+    "authorization": "Bearer 0123456789",
+}
+
+
+def ask(server: Any, method: str, path: str, body: Any = None, token: str = "") -> httpx.Response:
+    headers = {"authorization": f"Bearer {token or server.token}"}
+    return httpx.request(method, f"{server.base}/api/v1{path}", headers=headers, json=body, timeout=60)
+
+
+def made(server: Any, **about: Any) -> Any:
+    wanted = {"name": f"channel {next(_numbers)}", "kind": "webhook", "config": SECRET, "enabled": False}
+    answer = ask(server, "POST", "/channels", wanted | about)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def test_a_secret_is_in_no_answer(server: Any) -> None:
+    """Not when it is made, listed, changed, tested, refused or deleted."""
+    channel = made(server)
+    place = f"/channels/{channel['id']}"
+    answers = [
+        str(channel),
+        ask(server, "GET", "/channels").text,
+        ask(server, "PATCH", place, {"limit_per_hour": 7, "config": {"secret": "***"}}).text,
+        ask(server, "PATCH", place, {"config": {"url": "http://127.0.0.1/hidden-hidden"}}).text,
+        ask(server, "PATCH", place, {"config": {"secret": ["0123456789abcdef"]}}).text,
+        ask(server, "POST", f"{place}/test").text,
+        ask(
+            server,
+            "POST",
+            "/channels",
+            {"name": "x", "kind": "apprise", "config": {"url": "json://u:0123456789abcdef@h"}},
+        ).text,
+        ask(server, "DELETE", place).text,
+    ]
+    for answer in answers:
+        assert "hidden-hidden" not in answer
+        assert "0123456789" not in answer
+    assert channel["config"] == dict.fromkeys(SECRET, "***")
+
+
+def test_a_change_keeps_what_it_does_not_name(server: Any) -> None:
+    """Name, limit, switch and secrets stay."""
+    channel = made(server, limit_per_hour=5)
+    changed = ask(server, "PATCH", f"/channels/{channel['id']}", {"enabled": False, "config": {}}).json()
+    assert {**changed, "updated_ms": 0} == {**channel, "updated_ms": 0}
+    ask(server, "DELETE", f"/channels/{channel['id']}")
+
+
+@pytest.mark.parametrize(
+    ("change", "subject"),
+    [
+        ({"kind": "pigeon"}, "kind"),
+        ({"name": ""}, "name"),
+        ({"name": "*"}, "name"),
+        ({"limit_per_hour": -1}, "limit_per_hour"),
+        ({"config": {}}, "config.url"),
+        ({"config": SECRET | {"url": "http://localhost/"}}, "config.url"),
+        ({"config": SECRET | {"x": "y"}}, "config.x"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
+    """The problem names it, with what was expected."""
+    wanted = {"name": "bad", "kind": "webhook", "config": SECRET}
+    answer = ask(server, "POST", "/channels", wanted | change)
+    assert (answer.status_code, answer.json()["subject"]) == (422, subject)
+    assert answer.json()["expected"]
+
+
+def test_a_name_is_taken_once(server: Any) -> None:
+    """Routes lead to channels by their names."""
+    channel = made(server)
+    answer = ask(server, "POST", "/channels", {"name": channel["name"], "kind": "browser"})
+    assert (answer.status_code, answer.json()["subject"]) == (422, "name")
+    ask(server, "DELETE", f"/channels/{channel['id']}")
+
+
+def test_a_test_says_what_came_of_it(run_server: Any, receive: Any) -> None:
+    """The receiver's words where it went well, the reason where it did not."""
+    server = run_server(notify_private_addresses=True)
+    for answers, ok, words in (((200,), True, "200 OK"), ((403,), False, "403 Forbidden")):
+        receiver = receive(*answers)
+        channel = made(server, config={"url": receiver.url})
+        told = ask(server, "POST", f"/channels/{channel['id']}/test").json()
+        assert told == {"ok": ok, "detail": words}
+        assert receiver.heard[0].json["reason"] == "test"
+
+
+@pytest.mark.parametrize(("scope", "status"), [("read", 403), ("write", 403), ("admin", 404)])
+def test_only_admins_change_channels(server: Any, scope: str, status: int) -> None:
+    """Readers may list them."""
+    token = ask(server, "POST", "/tokens", {"name": scope, "scope": scope}).json()["token"]
+    assert ask(server, "GET", "/channels", token=token).status_code == 200
+    for method, path in (("PATCH", "/channels/x"), ("DELETE", "/channels/x"), ("POST", "/channels/x/test")):
+        body: Any = {} if method == "PATCH" else None
+        assert ask(server, method, path, body, token=token).status_code == status
+    if scope != "admin":
+        assert ask(server, "PUT", "/routes", {}, token=token).status_code == 403
