@@ -43,10 +43,11 @@ def events(
     _identity: Reader,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    without: Annotated[list[str] | None, Query(description="Kinds to leave out.", max_length=20)] = None,
 ) -> ExactJSON:
     """Events of a run in order of arrival."""
     reader = services_of(request).reader
-    page = page_of(lambda: reader.events(run_id, after=after, limit=limit), after)
+    page = page_of(lambda: reader.events(run_id, after=after, limit=limit, without=without or ()), after)
     if not page.items:
         known_run(reader, run_id)
     return ExactJSON({"items": [event_row(event) for event in page.items], "next": page.next})

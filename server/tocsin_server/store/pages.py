@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,22 +115,28 @@ def _whole(values: np.ndarray[Any, Any], n: int) -> I64:
     return values[:n].astype(np.int64)
 
 
-def read_events(connection: Connection, run_id: str, after: str | None, limit: int) -> EventPage:
+def read_events(
+    connection: Connection, run_id: str, after: str | None, limit: int, without: Collection[str] = ()
+) -> EventPage:
     """See ``StoreReader.events``."""
     arrival = -1 if not after else int(after)
-    rows = list(events_after(connection, run_id, arrival, limit + 1))
+    rows = list(events_after(connection, run_id, arrival, limit + 1, without))
     items = rows[:limit]
     return EventPage(items, str(items[-1].arrival) if len(rows) > limit else None)
 
 
 def events_after(
-    connection: Connection, run_id: str, arrival: int, limit: int | None = None
+    connection: Connection,
+    run_id: str,
+    arrival: int,
+    limit: int | None = None,
+    without: Collection[str] = (),
 ) -> Iterator[RunEvent]:
-    """Events that arrived after ``arrival``, in order of arrival."""
+    """Events that arrived after ``arrival``, in order of arrival; none of the kinds in ``without``."""
     query = (
         select(event, writer.c.attempt_no, writer.c.rank)
         .outerjoin(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
-        .where(event.c.run_id == run_id, event.c.arrival > arrival)
+        .where(event.c.run_id == run_id, event.c.arrival > arrival, event.c.kind.not_in(without))
         .order_by(event.c.arrival, event.c.writer_no, event.c.no)
         .limit(limit)
     )

@@ -86,10 +86,13 @@ class StoreReader:
             asked = window.Window(start, stop, "step")
             return pages.read_records(connection, run_id, names, asked, after, max(1, limit))
 
-    def events(self, run_id: str, *, after: str | None = None, limit: int = 1000) -> EventPage:
-        """Events in order of arrival. Raises ValueError where ``after`` is not the ``next`` of a page."""
+    def events(
+        self, run_id: str, *, after: str | None = None, limit: int = 1000, without: Sequence[str] = ()
+    ) -> EventPage:
+        """Events in order of arrival, but for some kinds. Raises ValueError where ``after`` is not the
+        ``next`` of a page."""
         with self._engine.begin() as connection:
-            return pages.read_events(connection, run_id, after, max(1, limit))
+            return pages.read_events(connection, run_id, after, max(1, limit), without)
 
     def layers(self, run_id: str, *, start: int | None, stop: int | None, limit: int) -> list[RunEvent]:
         """Events about gradient norms of layers (``layer_rows.read_layers``)."""

@@ -18,3 +18,12 @@ def test_events_come_in_order_with_their_data(server: Any, trainer: Callable[...
     assert first["items"][0]["data"] == {"value": "Infinity", "text": "<b>"}
     assert (first["items"][0]["attempt"], first["items"][0]["rank"]) == (1, 0)
     assert rest["next"] is None
+
+
+def test_kinds_are_left_out(server: Any, trainer: Callable[..., Any]) -> None:
+    """What comes by the thousand does not push the rest out of a page."""
+    run = trainer()
+    for kind in ("noise", "checkpoint", "noise"):
+        run.event(kind)
+    told = server.get(f"/runs/{run.run}/events", without="noise")["items"]
+    assert [event["kind"] for event in told] == ["checkpoint"]
