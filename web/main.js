@@ -10,6 +10,7 @@ import { match } from "./lib/route.js";
 import { followSystem } from "./lib/theme.js";
 import { masterBar } from "./parts/master.js";
 import { offlineStrip } from "./parts/offline.js";
+import { storingStrip } from "./parts/storing.js";
 import { toasts } from "./parts/toasts.js";
 import { palette } from "./parts/palette.js";
 import { loginNotice, notice } from "./parts/notice.js";
@@ -99,6 +100,7 @@ async function start() {
   wakeOnGesture();
   masterBar(byId("master"), byId("foot"), app, palette(app));
   offlineStrip(byId("floats"), live, clock);
+  storingStrip(byId("floats"), live);
   toasts(byId("floats"), alerts);
   alerts.onChange((rang) => { if (rang) ring(); });
   await router(app)();

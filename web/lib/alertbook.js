@@ -17,11 +17,13 @@ export class AlertBook {
     this.api = api;
   }
 
-  /** Asks the server for all; what it does not name any more is forgotten. */
+  /** Asks the server for all. Open ones that it does not name any more are forgotten; older resolved ones, learned run by run, it never names. */
   async load() {
     const { items } = await this.api.alerts();
     const rang = this.loaded ? items.find((alert) => tolls(this.#alerts.get(alert.id), alert)) : undefined;
-    this.#alerts = new Map(items.map((alert) => [alert.id, alert]));
+    const past = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
+    this.#alerts = new Map([...past, ...items].map((alert) => [alert.id, alert]));
+    this.#bound();
     this.loaded = true;
     this.#tell(rang ?? null);
   }

@@ -85,9 +85,14 @@ export class Api {
     return this.ask(`/runs/${encodeURIComponent(id)}/series?${asked}`, { signal });
   }
 
-  /** @param {string} id @returns {Promise<{ items: RunEvent[], next: unknown }>} */
+  /** Events but for the norms of layers, which come by the thousand. @param {string} id @returns {Promise<{ items: RunEvent[], next: unknown }>} */
   events(id) {
-    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 500 })}`);
+    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}&without=layers&without=layer-names`);
+  }
+
+  /** Gradient norms of layers. @param {string} id @param {StepWindow} window @param {string} series @returns {Promise<import("./heat.js").LayersAnswer>} */
+  layers(id, { from, to }, series) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/layers${query({ from: floor(from), to: ceil(to), series })}`);
   }
 
   /** Exact records, a page. @param {string} id @param {string[]} names @param {StepWindow} window @param {number} limit @returns {Promise<{ items: RecordRow[], next: string | null }>} */

@@ -70,7 +70,7 @@ export class Live {
     this.#alertListeners.add(listener);
   }
 
-  /** @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number }) => void} listener */
+  /** @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number, failing: string | null }) => void} listener failing: the database's words while nothing can be stored */
   onBeat(listener) {
     this.#beatListeners.add(listener);
   }

@@ -8,6 +8,7 @@ import { loadPlotly, Plots } from "../lib/plot.js";
 import { ranksOf } from "../lib/ranks.js";
 import { moments, STEPS, timeline } from "../lib/timeline.js";
 import { followSize, readView, stepRange, writeView } from "../lib/view.js";
+import { LayerHeat } from "../panels/layers.js";
 import { Aside, severityChips } from "../parts/aside.js";
 import { Controls } from "../parts/controls.js";
 import { Details } from "../parts/details.js";
@@ -64,6 +65,7 @@ class RunPage {
     this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) }, menuOf);
     this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots, view: () => this.view, set: (change) => this.set(change), hover: (step) => this.vitals.cross.hover(step), menuOf });
     this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
+    this.heat = new LayerHeat({ ask: (window, series) => app.api.layers(id, window, series), go: (step) => this.go(step) });
     this.frame = this.#frame();
   }
 
@@ -82,7 +84,7 @@ class RunPage {
       this.aside.callout, this.failure, this.gauges.node, this.tape.node,
       el("div.runcols", {}, el("div", {},
         el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
-        this.vitals.node, legend(), this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
+        this.vitals.node, legend(), this.heat.node, this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
       this.details.node];
   }
 
@@ -94,7 +96,7 @@ class RunPage {
     this.ticker = setInterval(() => this.#tick(), 1000);
     this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
-    this.ontheme = () => this.draw();
+    this.ontheme = () => { this.draw(); this.heat.draw(); };
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);
     this.vitals.cross.pin(this.view.at);
@@ -115,6 +117,7 @@ class RunPage {
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     for (const feed of [this.base, this.fine, this.others]) feed?.close();
     this.plots?.close();
+    this.heat.close();
     document.documentElement.classList.remove("has-full");
   }
 
@@ -145,11 +148,12 @@ class RunPage {
       const [run, { items }] = await Promise.all([this.app.api.run(this.id), this.app.api.events(this.id)]);
       if (this.closed) return;
       this.run = run;
-      this.events = items.slice(-EVENTS_KEPT);
+      this.events = items.filter(isTold).slice(-EVENTS_KEPT);
       this.#show(run);
       this.gauges.cost(run.series);
       this.#alertsChanged();
       this.details.show(run, this.events);
+      this.#layers(true);
       this.others.offer(run.series.map((each) => each.name));
       this.#showControls();
     } catch (error) {
@@ -173,7 +177,7 @@ class RunPage {
     this.#axis = null;
     if (!delta) this.#showControls();
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
-    if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
+    if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
     if (grew && !this.fine?.ready) this.#drawVitals();
   }
 
@@ -386,7 +390,15 @@ class RunPage {
     if (window.from === null) this.#coarse();
     else this.#finer(window);
     this.others.look(window);
+    if (this.run) this.#layers();
     this.draw();
+  }
+
+  /** Norms of layers: of the window where one was chosen, else around the alert that is read. @param {boolean} again the run may have more by now */
+  #layers(again = false) {
+    const alert = this.aside?.current() ?? null, { from, to, follow } = this.view, last = this.base.set.last ?? 0;
+    const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
+    void this.heat.look(LayerHeat.window(alert, window), alert?.onset_step ?? null, again);
   }
 
   #coarse() {
@@ -413,6 +425,9 @@ class RunPage {
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
   }
 }
+
+/** Norms of layers come as events too, by the thousand; the heat map shows those. @param {RunEvent} event */
+const isTold = (event) => event.kind !== "layers" && event.kind !== "layer-names";
 
 /** What the shapes mean: no colour is needed to read it. */
 function legend() {

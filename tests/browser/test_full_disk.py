@@ -1,0 +1,35 @@
+"""The server's disk is full in the middle of a training, with a page open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.small_disk import fill
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+STEPS = 300
+
+
+def test_the_page_says_that_the_disk_is_full(
+    tower_on_small_disk: Any,
+    visit: Callable[..., Any],
+    run_of: Callable[..., str],
+    script: Callable[[str], str],
+) -> None:
+    """In the database's words, for as long as it lasts; the training goes on and all its steps arrive."""
+    tower = tower_on_small_disk
+    with tower.training(script("steady"), "roomless", str(STEPS), "20") as process:
+        run = run_of(tower, "roomless")
+        tab = visit(tower)
+        tab.open_run(run)
+        ballast = fill(tower.directory)
+        said = tab.page.locator(".storing", has_text="full")
+        said.wait_for()
+        assert "cannot store new records" in said.inner_text()
+        ballast.unlink()
+        said.wait_for(state="hidden")
+        assert process.wait(300) == 0
+    assert [record["step"] for record in tower.records(run)] == list(range(STEPS))
