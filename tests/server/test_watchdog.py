@@ -162,3 +162,57 @@ def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dia
         trainer.acked(trainer.train([0], loss=[1.0]))
     server.pipeline.roster.active["r1"].pulse.intervals_s = None
     assert sorted(after(server, 70)) == [("running", ()), ("stalled", ("stalled",))]
+
+
+def test_twenty_trainers_come_back_after_a_restart_without_a_word(
+    run_server: Start, dial: Dial, tmp_path: Any
+) -> None:
+    """Connected when the server went, back within their thirty seconds: none is lost, nobody is told."""
+    server = run_server()
+    runs = [f"r{number}" for number in range(20)]
+    for run in runs:
+        trainer = dial(server.base, run, server.token)
+        trainer.acked(trainer.train([0], loss=[1.0]))
+    server.stop()
+    again = run_server(tmp_path)
+    assert after(again, 15) == [("running", ())] * 20
+    for run in runs:
+        dial(again.base, run, again.token)
+    assert after(again, 40) == [("running", ())] * 20
+    assert again.services.reader.alerts() == []
+
+
+def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Away for less than thirty seconds, then steps go on: neither lost nor stalled."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    assert after(server, 20) == [("running", ())]
+    back = dial(server.base, "r1", server.token)
+    back.acked(back.train([1], loss=[1.0]))
+    assert after(server, 40) == [("running", ())]
+    assert server.services.reader.alerts() == []
+
+
+def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Stalled, lost, finished, failed and running tell each other apart in one fleet."""
+    server = run_server()
+    trainers = {}
+    for run in ("finished", "failed", "lost", "stalled", "running"):
+        trainers[run] = dial(server.base, run, server.token)
+        trainers[run].acked(trainers[run].train([0], loss=[1.0]))
+    for state in ("finished", "failed"):
+        trainers[state].send(Finish(0, time.time_ns(), state=state, error={"type": "Oops"}, records=1))
+        trainers[state].acked(0, 0)
+    trainers["lost"].socket.close()
+    eventually(lambda: not server.pipeline.roster.active["lost"].connected, "the trainer to go")
+    trainers["running"].send(Event(0, "phase", time.time_ns(), data={"name": "checkpoint", "state": "begin"}))
+    trainers["running"].acked(0, 0)
+    after(server, 70)
+    rows = server.call(server.pipeline.rows)
+    assert {row["name"]: row["state"] for row in rows} == {name: name for name in trainers}
+    eventually(lambda: len(server.services.reader.alerts()) == 2, "both alerts to be durable")
+    told = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
+    assert told == {"lost": "trainer-lost", "stalled": "stalled"}

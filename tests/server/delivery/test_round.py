@@ -32,10 +32,14 @@ class Office:
 
     def __post_init__(self) -> None:
         for name in ("r1", "r2"):
-            about = {"id": name, "project": "deblur", "name": f"run {name}", "host": "h", "notes": ""}
-            self.do(
-                lambda c, about=about: c.execute(insert(run), about | {"created_ns": 0, "last_seen_ns": 0})
-            )
+            about: dict[str, Any] = {
+                "id": name,
+                "project": "deblur",
+                "name": f"run {name}",
+                "host": "h",
+                "notes": "",
+            }
+            self.do(partial(_add_run, about=about | {"created_ns": 0, "last_seen_ns": 0}))
         self.channel("mail")
 
     def do(self, work: Callable[[Connection], Any]) -> Any:
