@@ -127,8 +127,9 @@ class Delivery:
                 with suppress_and_log("routing waits"):
                     await self.route()
                     await self._hire()
+                pause_s = await asyncio.to_thread(self._pause_s)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), await asyncio.to_thread(self._pause_s))
+                    await asyncio.wait_for(self._bell.wait(), pause_s)
         finally:
             waiter.cancel()
 
