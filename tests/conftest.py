@@ -21,6 +21,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests.small_disk import NoSmallDiskError, small_disk
+
 DEADLINE_S = 60.0
 LASTING = ("resource_tracker", "forkserver")
 """Helpers of multiprocessing that end with the interpreter."""
@@ -199,6 +201,24 @@ def tower_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[To
 def shared_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
     """One server for all tests that only train and look; they use runs of their own."""
     with tower_in(tmp_path_factory.mktemp("tower")) as running:
+        yield running
+
+
+@pytest.fixture(name="small_disk")
+def a_small_disk() -> Iterator[Path]:
+    """A file system of 32 MB that a test may fill."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(small_disk())
+        except NoSmallDiskError as why:
+            pytest.skip(f"{why}; test_pipeline.py limits SQLite's pages instead")
+        yield folder
+
+
+@pytest.fixture
+def tower_on_small_disk(small_disk: Path) -> Iterator[Tower]:
+    """A server whose data lie there."""
+    with tower_in(small_disk) as running:
         yield running
 
 

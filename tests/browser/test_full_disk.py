@@ -10,7 +10,7 @@ import pytest
 from tests.small_disk import fill
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-STEPS = 300
+STEPS = 200
 
 
 def test_the_page_says_that_the_disk_is_full(
@@ -32,4 +32,5 @@ def test_the_page_says_that_the_disk_is_full(
         ballast.unlink()
         said.wait_for(state="hidden")
         assert process.wait(300) == 0
-    assert [record["step"] for record in tower.records(run)] == list(range(STEPS))
+    losses = [record["step"] for record in tower.records(run) if "loss" in record["values"]]
+    assert losses == list(range(STEPS))

@@ -5,10 +5,6 @@ The long form is ``tests/benchmarks/bench_kills.py``.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +19,7 @@ from sqlalchemy.engine import URL
 
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
+from tests.small_disk import fill
 from tocsin.outbox import Outbox
 from tocsin.protocol import Ack
 from tocsin.sender import Sender
@@ -103,20 +100,6 @@ def test_postgres_restarts_under_load(
     assert server.call(server.pipeline.health)["failing"] is None
 
 
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system of 32 MB, where Postgres can get too: run by root, it is another user."""
-    with tempfile.TemporaryDirectory(prefix="tocsin-disk-") as place:
-        Path(place).chmod(0o755)
-        folder = Path(place) / "disk"
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("only root may mount a small disk; test_pipeline.py limits SQLite's pages instead")
-        yield folder
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[URL]:
     """An empty database there, on either kind."""
@@ -126,15 +109,6 @@ def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[
     server: OwnPostgres = request.getfixturevalue("own_postgres")
     with server.database_on(small_disk) as url:
         yield url
-
-
-def fill(disk: Path) -> Path:
-    """A file that takes all the room that is left."""
-    ballast = disk / "ballast"
-    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    return ballast
 
 
 def test_a_full_disk_is_said_and_waited_out(
