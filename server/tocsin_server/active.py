@@ -248,10 +248,12 @@ class ActiveRun:
             return []
 
     def snapshot(
-        self, now_ns: int, *, records: int, after_ns: int, anyway: bool = False
+        self, now_ns: int, *, records: int, pause_ns: int, after_ns: int, anyway: bool = False
     ) -> RuleSnapshot | None:
-        """The state of the rules where one is due: after so many records, or so long after the last."""
-        due = self._unsaved >= records or now_ns - self._saved_ns >= after_ns
+        """The state of the rules where one is due: after so many records and at least ``pause_ns``, or
+        ``after_ns`` after the last."""
+        since_ns = now_ns - self._saved_ns
+        due = since_ns >= (pause_ns if self._unsaved >= records else after_ns)
         if not anyway and not (due and self._unsaved):
             return None
         bodies = self._judged(lambda: [self.judge.snapshot()])

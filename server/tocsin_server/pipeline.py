@@ -355,8 +355,9 @@ class Pipeline:
 
     def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:
         settings = self.settings
-        after_ns = int(settings.snapshot_s * 1e9)
-        return run.snapshot(now_ns, records=settings.snapshot_records, after_ns=after_ns, anyway=anyway)
+        pause_ns, after_ns = int(settings.snapshot_pause_s * 1e9), int(settings.snapshot_s * 1e9)
+        records = settings.snapshot_records
+        return run.snapshot(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
 
     def _await(self, state: WriterState, done: Done) -> None:
         """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""

@@ -63,6 +63,8 @@ class Settings:
     snapshot_records: int = 512
     """Rule states are saved every so many records of a run, or every ``snapshot_s``."""
     snapshot_s: float = 30.0
+    snapshot_pause_s: float = 1.0
+    """But not more often than this: at thousands of records a second a snapshot outweighs its records."""
     tick_ms: int = 250
     """How often browsers hear of new records."""
     beat_s: float = 5.0

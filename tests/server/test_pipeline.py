@@ -132,7 +132,7 @@ def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) ->
 
 def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """After a restart the row, the rules and the open alerts are those of before."""
-    server = run_server(snapshot_records=10)
+    server = run_server(snapshot_records=10, snapshot_pause_s=1e-9)
     trainer = dial(server.base, "r1", server.token)
     for step in range(25):
         trainer.train(

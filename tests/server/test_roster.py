@@ -53,7 +53,7 @@ def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial
 
 def test_rules_of_another_version_begin_anew(run_server: Start, dial: Dial) -> None:
     """Where the saved state of the rules cannot be read, everything stored is judged again."""
-    server = run_server(snapshot_records=2)
+    server = run_server(snapshot_records=2, snapshot_pause_s=1e-9)
     trainer = dial(server.base, "r1", server.token)
     trainer.acked(trainer.train([0, 1, 2], loss=[1.0, 1.0, 1.0]))
     reader = server.services.reader

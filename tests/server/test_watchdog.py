@@ -112,7 +112,7 @@ def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, 
 
 def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """A run that was stalled is so after a restart, with the same alert, until a record comes."""
-    server = run_server(snapshot_records=1)
+    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
     trainer = dial(server.base, "r1", server.token)
     trainer.acked(trainer.train([0], loss=[1.0]))
     assert after(server, 70) == [("stalled", ("stalled",))]
@@ -126,7 +126,7 @@ def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any
 
 def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """The usual pace of a run is remembered over a restart."""
-    server = run_server(snapshot_records=1)
+    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
     trainer = dial(server.base, "r1", server.token)
     trainer.acked(trainer.train([0], loss=[1.0]))
     server.pipeline.roster.active["r1"].pulse.intervals_s.append(300.0)
