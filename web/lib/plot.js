@@ -128,7 +128,7 @@ const rail = (x, row, symbol, ink, width) => ({ type: "scatter", mode: "markers"
 const BUDGET_MS = 12;
 /** After drawing, rest for this many times as long as it took, so that a slow machine keeps most of its time; at most so long. */
 const REST = 1.5;
-const LONGEST_REST_MS = 400;
+const LONGEST_REST_MS = 1_500;
 
 /** @typedef {{ seen: boolean, bound: boolean, width: number, height: number, last: Draw | null }} PlotState @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels */
 
