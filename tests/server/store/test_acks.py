@@ -1,0 +1,41 @@
+"""Acknowledgements as rows: the newest act counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import insert
+
+from tocsin_server.store.acks import Ack, acks_in_force, acks_of, add_ack
+from tocsin_server.store.database import Database
+from tocsin_server.store.tables import alert
+
+KEY = ("r1", "f", 1)
+
+
+def ring(connection: Any) -> None:
+    key = {"run_id": "r1", "fingerprint": "f", "episode": 1, "rule": "r", "subject": "", "summary": "s"}
+    state = {"severity": "critical", "state": "firing", "onset_ns": 1, "updated_ns": 1, "late": False}
+    connection.execute(insert(alert), key | state)
+
+
+def test_the_newest_act_counts(database: Database) -> None:
+    """Taken on, given back, taken on by another: each act stays, also two in one moment."""
+    with database.engine.begin() as connection:
+        ring(connection)
+        for ack, in_force in (
+            (Ack(5, "ann", "mine"), "ann"),
+            (Ack(5, "ann", "", True), None),
+            (Ack(4, "bob", ""), "bob"),
+        ):
+            assert add_ack(connection, KEY, ack)
+            found = acks_in_force(connection, ["r1"]).get(KEY)
+            assert (found.actor if found else None) == in_force
+        assert [ack.at_ns for ack in acks_of(connection, KEY)] == [5, 6, 7]
+
+
+def test_an_unknown_alert_cannot_be_taken_on(database: Database) -> None:
+    """Nothing is stored for it."""
+    with database.engine.begin() as connection:
+        assert not add_ack(connection, KEY, Ack(5, "ann", ""))
+        assert acks_in_force(connection, ["r1"]) == {}
