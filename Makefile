@@ -5,7 +5,7 @@
 #   make check        ruff, mypy --strict, tsc
 #   make test         the whole suite
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
-#   make bench        the benchmarks, one after another
+#   make bench        the benchmarks, one after another (BENCHES=files: these)
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
 #   make screenshots  the pictures of docs/img, taken from the running demo
 
@@ -16,6 +16,7 @@ SHELL := /bin/bash
 .PHONY: setup demo check test test-versions bench bench-detection screenshots browser clean
 
 TORCH ?= torch==2.13.0
+BENCHES ?= $(wildcard tests/benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
@@ -39,8 +40,11 @@ test: $(STAMPS)/python $(STAMPS)/node browser
 test-versions:
 	@tests/hook/versions.sh $(VERSIONS)
 
-bench: $(STAMPS)/python
-	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+# All of them, whatever becomes of one; which failed is said last, and by the exit status.
+bench: $(STAMPS)/python browser
+	@trap 'exit 130' INT TERM; failed=; \
+	for file in $(BENCHES); do echo "== $$file"; $(BIN)/python "$$file" || failed="$$failed $$file"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python tests/benchmarks/bench_detection.py
