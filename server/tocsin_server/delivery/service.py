@@ -302,6 +302,7 @@ class Delivery:
             await asyncio.sleep(PRUNE_S)
             with suppress_and_log("old notifications stay"):
                 await self._office.write(partial(outbox.prune, now_ns=self._clock()))
+                await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
 
 
 class suppress_and_log:  # noqa: N801 - used as a statement, as contextlib.suppress is

@@ -137,6 +137,13 @@ def drop_group(connection: Connection, group_id: str) -> None:
     connection.execute(delete(notify_group).where(notify_group.c.id == group_id))
 
 
+def prune(connection: Connection, before_ns: int) -> int:
+    """Forgets digests that were told before then and gather nothing; how many."""
+    told = (notify_group.c.told_ns < before_ns) & notify_group.c.due_ns.is_(None)
+    has = select(group_member.c.group_id).where(group_member.c.group_id == notify_group.c.id).exists()
+    return connection.execute(delete(notify_group).where(told, ~has)).rowcount
+
+
 def _members(connection: Connection, ids: list[str]) -> dict[str, dict[Key, int]]:
     found: dict[str, dict[Key, int]] = {}
     for row in connection.execute(select(group_member).where(group_member.c.group_id.in_(ids))):

@@ -15,7 +15,7 @@ from tests.server.notify.conftest import NOW, S, facts_of
 from tocsin_server.delivery.round import Round, lock
 from tocsin_server.domain import AlertState
 from tocsin_server.notify.routing import plain, read_routing
-from tocsin_server.store import choices, outbox
+from tocsin_server.store import choices, groups, outbox
 from tocsin_server.store.choices import ChannelRow
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.intake import Rows, _alert_row, write
@@ -161,6 +161,8 @@ def test_late_alerts_are_one_digest_a_run(office: Office) -> None:
     assert (digest.kind, len(digest.body["alerts"])) == ("late", 5)
     office.happen("rule-9", late=True)
     assert office.later(120) == []
+    assert office.do(lambda c: groups.prune(c, NOW)) == 0
+    assert office.do(lambda c: groups.prune(c, office.now_ns)) == 1
 
 
 def test_a_late_alert_that_goes_on_now_is_told_as_such(office: Office) -> None:
