@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
@@ -113,12 +114,45 @@ class Siege:
                     self._kill(server, besieged)
             with self.server() as server:
                 records = self._finish(besieged)
-                calm = self._trainers(stack, server, "calm")
-                for trainer in calm:
-                    trainer.end_at(records)
-                self._ended(calm)
-                assert server.stop() == 0
+                self._calm(stack, server, records)
         return records, besieged
+
+    def outages(self, count: int, outage: Callable[[], contextlib.AbstractContextManager[Any]]) -> int:
+        """The server lives, its database fails: ``outage()`` lasts as long as its block, ``count`` times.
+
+        Returns how many records each run has, those of the calm that follows too.
+        """
+        with contextlib.ExitStack() as stack, self.server() as server:
+            besieged = self._trainers(stack, server, "besieged")
+            self._on_kill(0)
+            while self.kills < count:
+                self._strike(server, besieged, outage)
+            records = self._finish(besieged)
+            self._calm(stack, server, records)
+        return records
+
+    def _strike(
+        self,
+        server: ServerProcess,
+        trainers: Sequence[TrainerProcess],
+        outage: Callable[[], contextlib.AbstractContextManager[Any]],
+    ) -> None:
+        """One outage at a random moment, over once health has said so and every trainer waits."""
+        self._until_all_moved(trainers)
+        time.sleep(self._chance.uniform(0.0, 0.6))  # the moment is the subject, not a wait
+        with outage():
+            self._until(lambda: _status(server) == "failing", "health to say so")
+            self._until(lambda: all(one.progress.sent > one.progress.acked for one in trainers), "a wait")
+        self.kills += 1
+        self._on_kill(self.kills)
+
+    def _calm(self, stack: contextlib.ExitStack, server: ServerProcess, records: int) -> None:
+        """Runs of the same records that meet nothing, and the end of the server in order."""
+        calm = self._trainers(stack, server, "calm")
+        for trainer in calm:
+            trainer.end_at(records)
+        self._ended(calm)
+        assert server.stop() == 0
 
     def _trainers(
         self, stack: contextlib.ExitStack, server: ServerProcess, kind: str
@@ -130,11 +164,7 @@ class Siege:
 
     def _kill(self, server: ServerProcess, trainers: Sequence[TrainerProcess]) -> None:
         """kill -9 at a random moment; it counts where every trainer had something unacknowledged."""
-        before = [trainer.progress for trainer in trainers]
-        self._until(
-            lambda: all(_moved(trainer.progress, was) for trainer, was in zip(trainers, before, strict=True)),
-            "every trainer to be acknowledged something",
-        )
+        self._until_all_moved(trainers)
         time.sleep(self._chance.uniform(0.0, 0.6))  # the moment of the kill is the subject, not a wait
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
@@ -142,6 +172,13 @@ class Siege:
         if all(trainer.progress.sent > trainer.progress.acked for trainer in trainers):
             self.kills += 1
             self._on_kill(self.kills)
+
+    def _until_all_moved(self, trainers: Sequence[TrainerProcess]) -> None:
+        before = [trainer.progress for trainer in trainers]
+        self._until(
+            lambda: all(_moved(trainer.progress, was) for trainer, was in zip(trainers, before, strict=True)),
+            "every trainer to be acknowledged something",
+        )
 
     def _finish(self, besieged: Sequence[TrainerProcess]) -> int:
         """Ends the besieged runs at the same number of records."""
@@ -165,6 +202,12 @@ class Siege:
 
 def _moved(now: Progress, was: Progress) -> bool:
     return now.connected and now.connections > 0 and now.acked > was.acked
+
+
+def _status(server: ServerProcess) -> str:
+    """What health says without a login."""
+    told: str = httpx.get(f"{server.base}/api/v1/health", timeout=30).json()["status"]
+    return told
 
 
 def check(url: URL, records: int, trainers: int) -> None:
