@@ -175,9 +175,8 @@ def updates(page: Page, tower: Tower, _run: str) -> None:
         spent, took = metric(session, "TaskDuration") - busy, time.monotonic() - began
     tasks = page.evaluate("() => tasks")
     share, longest = 100 * spent / took, max(tasks, default=0)
-    print(
-        f"8 panels x {RUNS} runs, {RATE} steps/s each, {took:.0f} s: {share:.0f} % CPU of the main thread, ", end=""
-    )
+    print(f"8 panels x {RUNS} runs, {RATE} steps/s each, {took:.0f} s: ", end="")
+    print(f"{share:.0f} % CPU of the main thread, ", end="")
     print(f"{len(tasks)} long tasks, longest {longest:.0f} ms (target: none above 150 ms)")
 
 

@@ -38,10 +38,10 @@ def choose(tab: Any, series: str, item: str) -> None:
 
 LINES = """document.querySelector('[data-series=loss] .plot').data
     .filter((each) => each.mode === 'lines' && !each.fill)"""
-VIOLATIONS = """() => {
+VIOLATIONS = """
     globalThis.bad = [];
     addEventListener('securitypolicyviolation', (event) => bad.push(event.blockedURI));
-}"""
+"""
 
 
 def lines(tab: Any) -> int:
@@ -96,8 +96,10 @@ def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
 def test_a_panel_becomes_a_picture_under_the_policy(
     kind: str, begins: bytes, tab: Any, tmp_path: Path
 ) -> None:
-    """PNG and SVG are made in the browser under the page's Content-Security-Policy."""
-    tab.page.evaluate(VIOLATIONS)
+    """Charts are laid out, PNG and SVG are made, and the Content-Security-Policy has nothing to say."""
+    tab.page.add_init_script(VIOLATIONS)
+    tab.page.reload()
+    tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
     with tab.page.expect_download() as download:
         choose(tab, "loss", kind)
     download.value.save_as(tmp_path / "picture")
@@ -150,3 +152,19 @@ def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
     assert {"+Inf", "−Inf"} <= set(table.locator("td").all_inner_texts())
     tab.page.keyboard.press("Escape")
     tab.page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_the_layers_of_a_blow_up_are_a_heat_map(
+    shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
+) -> None:
+    """After a NaN gradient the map names the first layers that were not finite, and reads by arrow keys."""
+    with shared_tower.training(script("root_of_negative")) as process:
+        assert process.wait(300) == 0
+    run = shared_tower.run_named("root-of-negative")["id"]
+    tab = visit(shared_tower)
+    tab.open_run(run)
+    heat = tab.page.get_by_label("Gradient norms by layer", exact=True)
+    heat.get_by_text("Not finite first at step").wait_for()
+    heat.locator("canvas").focus()
+    tab.page.keyboard.press("ArrowLeft")
+    assert "step" in heat.get_by_role("status").inner_text()

@@ -1,0 +1,57 @@
+"""At phone width no page is wider than the phone, whatever a run is called, and names are only text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+NAME = "<img src=x onerror=alert(1)>\u202e\"'&amp;" + "x" * 210
+RUN = "r_phone"
+OWN = ".scroll, [role=tablist], .vh, .skip, svg, .plot"
+"""What scrolls or is clipped by itself."""
+WIDER = """(own) => [...document.querySelectorAll("body *")].filter((each) => {
+    const { width, right } = each.getBoundingClientRect();
+    return width > 0 && right > innerWidth + 1 && !each.closest(own);
+}).map((each) => `${each.tagName}.${each.className}`).slice(0, 5)"""
+PAGES = {
+    "/": "[data-run]",
+    f"/runs/{RUN}": '[data-series="loss"] .plot .xy',
+    f"/compare?run={RUN}": '[data-series="loss"] .plot .xy',
+    "/compare": ".notice",
+    "/alerts": ".al, .pad",
+}
+
+
+@pytest.fixture(scope="module")
+def named(shared_tower: Any, script: Callable[[str], str]) -> Any:
+    """A server with a run whose name is hostile and as long as it may be."""
+    with shared_tower.training(script("scripted"), NAME, RUN, "0", "40") as process:
+        assert process.wait(120) == 0
+    return shared_tower
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
+    """Nothing reaches beyond 390 pixels but tables that scroll by themselves."""
+    tab = visit(named)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.page.goto(named.base + address)
+    tab.page.locator(PAGES[address]).first.wait_for()
+    tab.page.wait_for_function("() => document.querySelectorAll('main *').length > 3")
+    assert tab.page.evaluate(WIDER, OWN) == []
+    assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("address", ["/", f"/runs/{RUN}", f"/compare?run={RUN}"])
+def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Callable[..., Any]) -> None:
+    """On each page, in titles and in the palette, the name stands letter by letter."""
+    tab = visit(named)
+    tab.page.goto(named.base + address)
+    tab.page.get_by_text(NAME).first.wait_for()
+    tab.page.keyboard.press("Control+k")
+    tab.page.get_by_label("Find a page, a run or a command").last.fill("onerror")
+    tab.page.get_by_role("option").get_by_text(NAME).wait_for()
+    assert tab.page.locator("img").count() == 0
