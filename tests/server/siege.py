@@ -196,7 +196,14 @@ class Siege:
         wait_until(looked, what)
 
     def _ended(self, trainers: Sequence[TrainerProcess]) -> None:
-        self._until(lambda: all(one.process.poll() is not None for one in trainers), "all to be acknowledged")
+        """Waits for as long as acknowledgements come: a hundred thousand records take their time."""
+        acked = -1
+        while any(one.process.poll() is None for one in trainers):
+            now = sum(one.progress.acked for one in trainers)
+            assert now != acked, f"{now} records acknowledged, and no more within the deadline"
+            acked = now
+            with contextlib.suppress(AssertionError):
+                self._until(lambda: all(one.process.poll() is not None for one in trainers), "all to end")
         assert [one.process.returncode for one in trainers] == [0] * len(trainers)
 
 
