@@ -60,10 +60,11 @@ def trained(server: ServerProcess, folder: Path, trainers: int, steps: int) -> F
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-        told = [_said(one).split() for one in started]
+        told = [_figures(_said(one)) for one in started]
     points = trainers * steps * SERIES
-    assert sum(int(acked) for _, acked in told) * SERIES == points
-    wall = max(float(took) for took, _ in told)
+    acked = sum(count for _, count in told)
+    assert acked * SERIES == points, f"expected {points} points acknowledged, got {acked * SERIES}"
+    wall = max(took for took, _ in told)
     return Figures(points, wall, sum(process.cpu_times()[:2]) - before, process.memory_info().rss / (1 << 20))
 
 
@@ -78,26 +79,48 @@ def _trainer(
     return stack.enter_context(made)
 
 
+def _figures(line: str) -> tuple[float, int]:
+    """Seconds and acknowledged records of a process; nothing where it died."""
+    words = line.split()
+    assert len(words) == 2, f"expected seconds and acknowledged records, got {line!r}"
+    return float(words[0]), int(words[1])
+
+
 def _said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, steps: int) -> None:
-    """One database, one server, all numbers of trainers."""
+def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, steps: int) -> int:
+    """One database, all numbers of trainers, each with a server process of its own; how many failed."""
+    folder.mkdir()
+    failed = 0
+    for trainers in TRAINERS:
+        try:
+            told = measured_with(url, folder / f"t{trainers}", trainers, steps // trainers)
+            print(f"{name:>10} {trainers:>8} {row(told, raw, best)}", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"{name:>10} {trainers:>8} FAILED, {error}", flush=True)
+    return failed
+
+
+def measured_with(url: URL, folder: Path, trainers: int, steps: int) -> Figures:
+    """A server on its data, and that many trainers."""
     folder.mkdir()
     options = ["--database-url", url.render_as_string(hide_password=False)]
     with server_process(folder, *options, TOCSIN_LIMIT_RECORDS_PER_S="100000000") as server:
-        for trainers in TRAINERS:
-            told = trained(server, folder / f"t{trainers}", trainers, steps // trainers)
-            rate = told.points / told.wall_s
-            peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
-            print(
-                f"{name:>10} {trainers:>8} {rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
-                f"{told.points / told.server_s:>14,.0f} {told.points / told.server_s / raw.cpu:>7.3f} "
-                f"{told.memory_mb:>8.0f}",
-                flush=True,
-            )
+        return trained(server, folder, trainers, steps)
+
+
+def row(told: Figures, raw: RawRate, best: Peer | None) -> str:
+    """Rates and their ratios, wall time first."""
+    rate, server = told.points / told.wall_s, told.points / told.server_s
+    peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
+    return (
+        f"{rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
+        f"{server:>14,.0f} {server / raw.cpu:>7.3f} {told.memory_mb:>8.0f}"
+    )
 
 
 def peers(place: Path) -> Peer | None:
@@ -118,8 +141,8 @@ def peers(place: Path) -> Peer | None:
     return max(found, key=lambda peer: peer.points_per_s, default=None)
 
 
-def main() -> None:
-    """The limit, the other tools, then both databases."""
+def main() -> int:
+    """The limit, the other tools, then both databases; how many of the measurements failed."""
     steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "1280000"))
     with tempfile.TemporaryDirectory() as place:
         best = peers(Path(place) / "peers")
@@ -129,13 +152,11 @@ def main() -> None:
         cpu = (f"{'per server CPU':>14}", f"{'of raw':>7}")
         print(" " * 10, f"{'trainers':>8}", *wall, *cpu, f"{'RSS MB':>8}")
         file = Path(place) / "sqlite" / "tocsin.db"
-        measure("SQLite", make_url(f"sqlite:///{file}"), file.parent, raw, best, steps)
-        postgres = OwnPostgres(fsync=True)
-        try:
-            measure("Postgres", postgres.new_database(), Path(place) / "postgres", raw, best, steps)
-        finally:
-            postgres.close()
+        failed = measure("SQLite", make_url(f"sqlite:///{file}"), file.parent, raw, best, steps)
+        with OwnPostgres(fsync=True) as postgres:
+            url = postgres.new_database()
+            return failed + measure("Postgres", url, Path(place) / "postgres", raw, best, steps)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(min(main(), 1))

@@ -86,8 +86,8 @@ def look() -> None:
         raise KeyboardInterrupt
 
 
-def main() -> None:
-    """The databases asked for, one after the other."""
+def main() -> int:
+    """The databases asked for, one after the other, whatever becomes of one; how many failed."""
     environ = os.environ
     parser = argparse.ArgumentParser(description="kills -9 of a real server, nothing lost")
     kills = int(environ.get("TOCSIN_BENCH_KILLS", "100"))
@@ -96,14 +96,20 @@ def main() -> None:
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, note)
+    failed = 0
     with tempfile.TemporaryDirectory(prefix="tocsin-kills-") as place:
         for name in [options.database] if options.database else DATABASES:
             look()
-            DATABASES[name](Path(place), options.kills)
+            try:
+                DATABASES[name](Path(place), options.kills)
+            except AssertionError as error:
+                failed += 1
+                print(f"{name}: FAILED, {error}", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(min(main(), 1))
     except KeyboardInterrupt:
         sys.exit("interrupted: what was started is stopped")

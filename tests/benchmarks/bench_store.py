@@ -228,13 +228,14 @@ def measure_wide(bench: Bench) -> None:
     )
 
 
-def main() -> None:
-    """Both databases, each in a process of its own so that memory is its own."""
+def main() -> int:
+    """Both databases, each in a process of its own so that memory is its own; how many failed."""
     if sys.argv[1:2] == ["--measure"]:
         address, wall, cpu, *steps = sys.argv[2:]
         measure(make_url(address), [int(word) for word in steps], RawRate(float(wall), float(cpu)))
-        return
+        return 0
     steps = sys.argv[1:] or [str(number) for number in STEPS]
+    failed = 0
     with tempfile.TemporaryDirectory() as place:
         raw = raw_rate(Path(place), batch=BATCH, series=len(VITALS))
         print(f"raw sqlite3, blobs of {BATCH} records: {raw}")
@@ -246,9 +247,11 @@ def main() -> None:
                 )
                 address = url.render_as_string(hide_password=False)
                 rates = [str(raw.wall), str(raw.cpu)]
-                subprocess.run([sys.executable, __file__, "--measure", address, *rates, *steps], check=True)
+                command = [sys.executable, __file__, "--measure", address, *rates, *steps]
+                failed += subprocess.run(command, check=False).returncode != 0
         if os.environ.get("TOCSIN_BENCH_PEERS") != "0":
             tell_peers(Path(place) / "peers")
+    return failed
 
 
 def tell_peers(place: Path) -> None:
@@ -260,4 +263,4 @@ def tell_peers(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(min(main(), 1))
