@@ -27,6 +27,8 @@ export class FleetTable {
   rows = new Map();
   /** @type {Map<string, { node: HTMLElement, number: HTMLElement }>} */
   heads = new Map();
+  /** The newest of each run: the list itself may be older than that. @type {ReadonlyMap<string, RunRow>} */
+  runs = new Map();
   /** Runs of the list, in sight or not. */
   ids = new Set([""]);
   #frame = 0;
@@ -82,6 +84,7 @@ export class FleetTable {
 
   /** Shows the newest of each run in sight. @param {ReadonlyMap<string, RunRow>} runs */
   refresh(runs) {
+    this.runs = runs;
     for (const [id, row] of this.rows) row.show(runs.get(id) ?? row.row, this.source.now(), this.source.mine(id));
   }
 
@@ -134,8 +137,9 @@ export class FleetTable {
     return node;
   }
 
-  /** @param {RunRow} row */
-  #row(row) {
+  /** @param {RunRow} listed */
+  #row(listed) {
+    const row = this.runs.get(listed.id) ?? listed;
     const kept = this.rows.get(row.id) ?? new FleetRow(row, this.columns ?? [], this.source);
     this.rows.set(row.id, kept);
     kept.show(row, this.source.now(), this.source.mine(row.id));
