@@ -16,6 +16,8 @@ IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 PATIENCE_MS = 600_000
 SETTLE_MS = 4_000
 SIZE = {"width": 1440, "height": 1180}
+PHONE = {"width": 390, "height": 1400}
+IDS = "async () => (await (await fetch('/api/v1/runs')).json()).items.map(({ id }) => encodeURIComponent(id))"
 
 
 def close_toasts(page: Page) -> None:
@@ -42,6 +44,31 @@ def picture(browser: Browser, login: str, theme: str) -> None:
     page.wait_for_timeout(SETTLE_MS)
     close_toasts(page)
     page.screenshot(path=IMAGES / f"fleet-{theme}.png")
+    compare(page, theme)
+    context.close()
+
+
+def compare(page: Page, theme: str) -> None:
+    """All runs of the demo over one another."""
+    base, ids = page.url.rstrip("/"), page.evaluate(IDS)
+    page.goto(f"{base}/compare?smooth=0.8&" + "&".join(f"run={name}" for name in ids))
+    page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
+    page.screenshot(path=IMAGES / f"compare-{theme}.png")
+
+
+def phone(browser: Browser, login: str) -> None:
+    """The page of the collapsed run on a phone."""
+    context = browser.new_context(viewport=PHONE, color_scheme="light", locale="en-GB")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(login)
+    page.get_by_text("restorer-fp16").first.click()
+    page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
+    page.screenshot(path=IMAGES / "run-phone.png")
     context.close()
 
 
@@ -61,6 +88,7 @@ def take(login: str) -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for theme in ("light", "dark"):
             picture(browser, login, theme)
+        phone(browser, login)
         browser.close()
 
 
