@@ -30,18 +30,23 @@ def _watch_next(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(self)
         finally:
-            took = monotonic_ns() - began
-            for ledger in patching.attached:
-                if not ledger.reporter.phases:
-                    ledger.data_ns += took
-                    ledger.loads = True
+            try:
+                _waited(monotonic_ns() - began)
+            except Exception as error:
+                patching.trouble("data", error)
 
     return next_batch
+
+
+def _waited(took_ns: int) -> None:
+    for ledger in patching.attached:
+        if not ledger.reporter.phases:
+            ledger.data_ns += took_ns
+            ledger.loads = True
 
 
 def marked(ledger: Any) -> None:
     """``run.batch`` was called: where no DataLoader tells, all since the newest record was waiting."""
     primary = ledger.primary
-    if not ledger.loads and primary is not None and primary.last_ns and not ledger.reporter.phases:
-        paused = ledger.reporter.paused_ns - primary.last_paused
-        ledger.data_ns = max(0, monotonic_ns() - primary.last_ns - paused)
+    if not ledger.loads and primary is not None and primary.began and not ledger.reporter.phases:
+        ledger.data_ns = max(0, monotonic_ns() - ledger.reporter.paused_ns - primary.began)
