@@ -59,6 +59,7 @@ class Run:
         self._actions = Actions(watch, ledger, actions, lambda: with_group(facts.identity).world_size)
         facts.wants += self._actions.wanted
         watch.handle = self._handle
+        watch.between = self._is_between
         ending.begin(self)
 
     # -- what it is
@@ -202,6 +203,7 @@ class Run:
             self._last_ns, self._last_paused = now, paused
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)
+            watch.hear()
         except Exception as error:
             watch.trouble("step", error)
 
@@ -354,7 +356,7 @@ class Run:
     # -- alerts
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
-        """Decorator: calls the function with each alert of this run, at a step, on the training thread.
+        """Decorator: calls the function with each alert of this run, after a step, on the training thread.
 
         ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical",
         rules=[...])``. To be registered before the first step: the server is asked for alerts when the run
@@ -387,6 +389,10 @@ class Run:
         With several ranks it says so after the same step on each.
         """
         return self._actions.requested
+
+    def _is_between(self) -> bool:
+        """Whether it may be called wherever it logs: no step of its own was seen yet."""
+        return not self._last_ns and (self._ledger is None or self._ledger.untouched)
 
     def _handle(self, message: Any) -> None:
         if isinstance(message, Request):

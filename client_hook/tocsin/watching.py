@@ -66,6 +66,8 @@ class Watch:
         """Called once, just before delivery starts."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
+        self.between: Callable[[], bool] = lambda: True
+        """Whether any record lies between two steps: no loop was seen, the script logs only."""
         self.put: Callable[[Item], None] = self._first
         """Takes a record of plain floats: the outbox's own ``put`` where nothing else is to be done."""
         self._suspects: tuple[Callable[[Item], None], ...] = ()
@@ -92,10 +94,15 @@ class Watch:
             self._staging.put(item)  # behind the records that still wait for a device
         else:
             self._take(item)
-        while self.inbox:
-            self.handle(self.inbox.popleft())
+        if self.inbox and self.between():
+            self.hear()
         if not self.off:
             self._choose()
+
+    def hear(self) -> None:
+        """Hands the script what the server said: at the end of a step, never in the midst of one."""
+        while self.inbox and not self.off:
+            self.handle(self.inbox.popleft())
 
     def _take(self, item: Item) -> None:
         self.outbox.put(item)
@@ -114,7 +121,7 @@ class Watch:
         self._suspects = tuple(one for one in self._suspects if one != suspect)
 
     def tell(self, message: Any) -> None:
-        """An alert for the script: handled at the next record. Called by the sender's thread."""
+        """An alert for the script: handled at the end of a step. Called by the sender's thread."""
         self.inbox.append(message)
         if self._started and not self.off:
             self.put = self._carefully
@@ -170,6 +177,8 @@ class Watch:
             self._staging = Staging(self._arrived)
         self.start()
         self._staging.put(item, note)
+        if self.inbox and self.between():
+            self.hear()
         self._choose()
 
     def _arrived(self, item: Item, note: Any) -> None:

@@ -142,6 +142,19 @@ def test_a_loop_that_reports_its_steps_acts_at_that_step_too() -> None:
     assert heard == [5]
 
 
+def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
+    """``run.requested`` after the ``run.step`` at which it is due, and no longer."""
+    said: list[str] = []
+    with watched(actions="checkpoint", patch=False) as (run, _):
+        run.step(loss=1.0)
+        run._watch.tell(_ask())
+        run.log(note=1.0)
+        for _ in range(2):
+            run.step(loss=1.0)
+            said.append(run.requested)
+    assert said == ["checkpoint", ""]
+
+
 def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """With a warning, for nothing raises into a training."""
     with watched(actions="reboot") as (run, _):

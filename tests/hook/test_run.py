@@ -237,6 +237,44 @@ def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixtur
     assert "a handler of alerts failed" in caplog.text
 
 
+def test_handlers_run_after_a_step_and_not_where_the_script_logs(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """A value logged between backward and step, or in the forward pass, calls nobody."""
+    heard: list[str] = []
+    with watched() as (run, outbox):
+        run.on_alert(lambda alert: heard.append(f"{alert.rule} after {len(outbox.series('lr'))} steps"))
+        _one_step(net, optimizer)
+        for moment in ("forward", "backward"):
+            run._watch.tell(SimpleNamespace(rule=moment, severity="critical"))
+            tocsin.log(forward=1.0)
+            _one_step(net, optimizer, middle=lambda: tocsin.log(middle=len(heard)))
+    assert heard == ["forward after 2 steps", "backward after 3 steps"]
+    assert outbox.series("middle") == [(1, 0.0), (2, 1.0)]
+
+
+def test_handlers_run_where_an_attempt_is_given_up_but_not_within_the_next_backward(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """A loop that skips every bad step by ``zero_grad`` hears of the alert all the same."""
+    heard: list[str] = []
+    with watched() as (run, outbox):
+        run.on_alert(lambda alert: heard.append(f"after {len(outbox.series('stepped'))}"))
+        _one_step(net, optimizer)
+        for by_hand in (True, False):
+            run._watch.tell(SimpleNamespace(rule="loss-spike", severity="critical"))
+            net(torch.ones(2)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            if by_hand:
+                for param in net.parameters():
+                    param.grad = None
+            else:
+                optimizer.zero_grad()
+            net(torch.ones(2)).sum().backward()
+            optimizer.step()
+    assert heard == ["after 3", "after 4"]
+
+
 def test_delivery_starts_with_the_first_record() -> None:
     """A watch alone starts no thread; the first record does, once."""
     sender = KeptSender()

@@ -13,6 +13,7 @@ it, else it is reported as ``loss/<i>``.
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -55,6 +56,7 @@ class Reporter(Protocol):
     offset_ns: int
     paused_ns: int
     phases: list[str]
+    inbox: deque[Any]
 
     put: Callable[[tuple[Any, ...]], None]
 
@@ -69,6 +71,8 @@ class Reporter(Protocol):
     def trouble(self, where: str, error: Exception) -> None: ...
 
     def say(self, text: str) -> None: ...
+
+    def hear(self) -> None: ...
 
 
 class Ledger:
@@ -232,7 +236,7 @@ class Ledger:
         seen = [(stepper, stepper.marks()) for stepper in self.steppers.values()]
         for stepper, marks in seen:
             if stepper.losses and stepper.reached and all(grad is None for grad in marks[0]):
-                self.cleared(stepper)
+                self.cleared(stepper, amid=True)
         return seen
 
     def after_one(self, stepper: Stepper, marks: Marks | None, loss: Loss) -> None:
@@ -268,7 +272,7 @@ class Ledger:
 
     def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
         if stepper.open and not stepper.depth:
-            self.abandon(stepper)
+            self.abandon(stepper, amid=True)
         stepper.reached = True
         if stepper.probes:
             stepper.weights = stepper.probes[0]._version
@@ -277,7 +281,7 @@ class Ledger:
         if len(waiting) > LOSSES:
             fold(waiting)
 
-    def cleared(self, stepper: Stepper) -> None:
+    def cleared(self, stepper: Stepper, amid: bool = False) -> None:
         """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
         if id(stepper) in self.gathered:
             return
@@ -290,15 +294,15 @@ class Ledger:
                 if not one.params.isdisjoint(stepper.params):
                     one.reset()
         elif stepper.open or self._abandons(stepper):
-            self.abandon(stepper)
+            self.abandon(stepper, amid)
         else:
             stepper.reset()
 
-    def abandon(self, stepper: Stepper) -> None:
+    def abandon(self, stepper: Stepper, amid: bool = False) -> None:
         """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
         stepper.read_rates(stepper.ref(), read)
         stepper.settle()
-        self.record(stepper, 0.0, 0.0)
+        self.record(stepper, 0.0, 0.0, amid)
 
     def _abandons(self, stepper: Stepper) -> bool:
         """Whether a loss that waits here was used by no step and waits nowhere else."""
@@ -362,8 +366,10 @@ class Ledger:
 
     # -- records
 
-    def record(self, stepper: Stepper, stepped: Any, skipped: Any) -> None:
+    def record(self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False) -> None:
         """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
+
+        ``amid``: noticed in the next attempt's backward, where the script is not to be called.
 
         In one piece, because it runs cold after torch's own work: each call more is felt.
         """
@@ -420,6 +426,8 @@ class Ledger:
         stepper.reset()
         if stepper is self.primary and stepper.number >= self.appointments.next:
             self._keep_appointments(stepper.number)
+        if reporter.inbox and not amid and not self.quiet:
+            reporter.hear()
 
     def _keep_appointments(self, number: int) -> None:
         for call in self.appointments.keep(number):

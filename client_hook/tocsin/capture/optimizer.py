@@ -63,7 +63,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
     if stepper.deferred:
         # A step began after another ended while a first had not: that first one raised.
         stepper.deferred, stepper.depth = False, 0
-        ledger.record(stepper, 1.0, 0.0)
+        ledger.record(stepper, 1.0, 0.0, True)
     stepper.depth += 1
     if stepper.depth > 1:
         return
