@@ -24,8 +24,8 @@ from hypothesis import settings
 from tests.small_disk import NoSmallDiskError, small_disk
 
 DEADLINE_S = 60.0
-LASTING = ("resource_tracker", "forkserver")
-"""Helpers of multiprocessing that end with the interpreter."""
+LASTING = ("resource_tracker", "forkserver", "compile_worker")
+"""Helpers of multiprocessing and of torch's compiler that end with the interpreter."""
 
 settings.register_profile("suite", deadline=None)  # no test fails because the machine is slow
 settings.load_profile("suite")

@@ -10,6 +10,8 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import watched
+from tocsin import capture
+from tocsin.capture import gradients
 from tocsin.capture.gradients import _norms
 
 
@@ -135,3 +137,14 @@ def test_the_source_names_the_series(net: Any, optimizer: Any) -> None:
         _step(net, optimizer)
     told = outbox.events("grad-norm-source")
     assert [(one["optimizer"], one["series"]) for one in told] == [("critic", "")]
+
+
+def test_before_torch_2_6_a_clip_imported_by_name_is_seen(
+    net: Any, optimizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an inner function the public one is watched from within; the name was imported above."""
+    monkeypatch.setitem(capture.SIGNALS, "clip", gradients.install_public)
+    with watched(grad_norm=1) as (_, outbox):
+        _step(net, optimizer, lambda net: clip_grad_norm_(net.parameters(), 1e-3))
+    assert outbox.records[0]["grad_norm"] > 0.1
+    assert outbox.events("grad-norm-source")[0]["source"] == "clip"

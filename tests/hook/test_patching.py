@@ -55,6 +55,36 @@ def test_finish_leaves_torch_as_it_was() -> None:
     assert _places() == before
 
 
+def _double(x: int, times: int = 2) -> int:
+    """What some script imported by name."""
+    return times * x
+
+
+def _decorated(inner: Any) -> Any:
+    @functools.wraps(inner)
+    def outer(*args: Any) -> Any:
+        return inner(*args)
+
+    return outer
+
+
+@pytest.mark.parametrize("function", [_double, _decorated(lambda x: 2 * x)], ids=["plain", "decorated"])
+def test_a_function_is_watched_through_every_name(function: Any) -> None:
+    """Whoever holds the function itself calls the watched one, until the watch is over."""
+    code = function.__code__
+
+    def add_one(original: Any) -> Any:
+        return lambda x: original(x) + 1
+
+    begun = len(patching._undo)
+    patching.replace_within(function, add_one)
+    try:
+        assert function(5) == 11
+    finally:
+        patching._take_back(begun)
+    assert (function(5), function.__code__) == (10, code)
+
+
 def test_a_wrapper_put_around_ours_stays() -> None:
     """What somebody else wrapped around our wrapper keeps working after finish."""
     original = torch.autograd.backward

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,7 +46,7 @@ def install() -> None:
     if hasattr(clip_grad, "_get_total_norm"):
         _install_total_norm()
     if not hasattr(clip_grad, "_clip_grads_with_norm_"):
-        _install_public()
+        install_public()
         return
     inner = clip_grad._clip_grads_with_norm_
     patching.replace(clip_grad, "_clip_grads_with_norm_", _watch_clip)
@@ -123,15 +122,9 @@ def _vector_of(total_norm: Any) -> Any:
     return vector if type(vector) is Tensor else getattr(vector, "_local_tensor", vector)
 
 
-def _install_public() -> None:
-    """torch before 2.6 has no inner function: a clip imported by name earlier is not seen."""
-    warnings.warn(
-        "tocsin: this torch has no torch.nn.utils.clip_grad._clip_grads_with_norm_: clips are seen only "
-        "where they are called as torch.nn.utils.clip_grad_norm_",
-        RuntimeWarning,
-        stacklevel=6,
-    )
-    patching.replace(torch.nn.utils, "clip_grad_norm_", _watch_public_clip)
+def install_public() -> None:
+    """torch before 2.6 has no inner function: the public one is watched from within."""
+    patching.replace_within(clip_grad.clip_grad_norm_, _watch_public_clip)
 
 
 def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,7 +155,9 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(parameters, Tensor):
             parameters = list(parameters)
         norm = original(parameters, max_norm, *args, **kwargs)
-        if patching.attached and not _is_compiling():
+        if _is_compiling():
+            traced.clipped = True
+        elif patching.attached:
             try:
                 _clipped(parameters, max_norm, norm)
             except Exception as error:

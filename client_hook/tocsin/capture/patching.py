@@ -11,6 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 from .compiling import keep_out
@@ -49,6 +50,37 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
 def undo_later(undo: Undo) -> None:
     """What is to be called when the last ledger leaves."""
     _undo.append(undo)
+
+
+def replace_within(function: Any, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """What ``function`` does becomes ``make(original)``, through every name it was imported by.
+
+    Where it is a decorator's wrapper, the function inside it is exchanged; else its code is exchanged for
+    one that calls the watched function, which stays in its module's namespace as a pass-through.
+    """
+    inner = getattr(function, "__wrapped__", None)
+    holders = [cell for cell in function.__closure__ or () if cell.cell_contents is inner]
+    if inner is None or not holders:
+        _replace_code(function, make)
+        return
+    holders[0].cell_contents = wrapper = make(inner)
+    keep_out(wrapper)
+    _undo.append(lambda: setattr(holders[0], "cell_contents", inner))
+
+
+def _replace_code(function: Any, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    code, known = function.__code__, function.__globals__
+    original = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
+    original.__kwdefaults__ = function.__kwdefaults__
+    known[_relay.__code__.co_names[0]] = wrapper = make(original)
+    keep_out(wrapper)
+    function.__code__ = _relay.__code__
+    _undo.append(lambda: setattr(function, "__code__", code))
+
+
+def _relay(*args: Any, **kwargs: Any) -> Any:
+    """Never called under this name: its code looks the watched function up where it was put."""
+    return _tocsin_watched(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def replace_in_all(base: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
