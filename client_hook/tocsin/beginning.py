@@ -125,13 +125,25 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
         data["model"] = _described_model(model)
     watch.put_event("attached", data)
 
-    def describe_again() -> None:
+    def describe_again(late: bool = False) -> None:
+        told = facts.described["schedulers"] if late else []
         facts.described = plain(take_census(ledger))
         facts.versions = versions()
         for scheduler in facts.described["schedulers"]:
-            watch.put_event("schedule", scheduler)
+            if scheduler not in told:
+                watch.put_event("schedule", scheduler)
 
-    watch.on_start = describe_again
+    def tell_late() -> None:
+        describe_again(late=True)
+        watch.put_event("attached", {key: facts.described[key] for key in ("optimizers", "scalers")})
+
+    def describe_at_start() -> None:
+        describe_again()
+        if ledger.untouched:  # a word ahead of the training, whose optimizers may not be made yet
+            ledger.alive = None
+            ledger.appointments.make(1, tell_late)
+
+    watch.on_start = describe_at_start
     return ledger
 
 

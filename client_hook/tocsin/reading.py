@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 LEAVES = 256
 """Of a nested batch so many tensors are looked at."""
+DEEP = 8
+"""Of mappings within mappings so many levels."""
 
 
 def number(value: Any) -> Any:
@@ -32,6 +34,15 @@ def number(value: Any) -> Any:
         return float(value.item() if hasattr(value, "item") else value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def within(pairs: Iterable[tuple[str, Any]], deep: int = DEEP) -> Iterator[tuple[str, Any]]:
+    """The pairs, mappings in them laid out flat: ``a`` of ``{"b": 1.0}`` is ``a/b``; empty ones vanish."""
+    for name, value in pairs:
+        if isinstance(value, Mapping) and deep:
+            yield from within([(f"{name}/{key}", one) for key, one in value.items()], deep - 1)
+        else:
+            yield name, value
 
 
 _plain: Any = None

@@ -15,7 +15,7 @@ from .configuration import plain
 from .greeting import Facts, with_group
 from .inputs import describe
 from .protocol import Request
-from .reading import nonfinite, number
+from .reading import nonfinite, number, within
 from .watching import LOG, Watch
 
 NAMES = 4096
@@ -108,7 +108,8 @@ class Run:
 
         Without ``step`` they belong to the coming step while a backward waits for it, else to
         the newest. Names that a script logs once a step in its forward pass, from its first step
-        on, belong to the coming step too. A name that capture reports is sent as ``logged/<name>``.
+        on, belong to the coming step too. A name that capture reports is sent as ``logged/<name>``,
+        ``{"a": {"b": 1.0}}`` as ``a/b``.
         """
         self.take(mapping, step, values)
 
@@ -137,14 +138,21 @@ class Run:
             watch.trouble("log", error)
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
-        """The step of names that came ahead of the first backward: a step that has them already is not it."""
-        if step == self._ahead[names]:
+        """The step of names that came ahead of the first backward: a step that has them already is not it.
+
+        Unless a backward waits for that step: then it is another micro-step's forward pass.
+        """
+        if step == self._ahead[names] and not self._is_awaited():
             if self._ledger.untouched:
                 del self._ahead[names]  # twice before any step: not once a step
                 return step
             step += 1
         self._ahead[names] = step
         return step
+
+    def _is_awaited(self) -> bool:
+        """Whether a backward waits for the primary's step."""
+        return bool(self._ledger.coming > self._ledger.step and not self._ledger.untouched)
 
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
         """The names as they are sent: as text, those of capture moved aside, interned."""
@@ -160,6 +168,9 @@ class Run:
     def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
         """Values that are no plain floats: read now, or copied on their device; others are left out."""
         watch = self._watch
+        if any(isinstance(value, Mapping) for value in row):
+            flat = dict(within(zip(names, row, strict=True)))
+            names, row = tuple(flat), flat.values()
         values: list[Any] = []
         odd = on_device = False
         for value in row:
@@ -333,7 +344,9 @@ class Run:
     def _coming(self, names: tuple[Any, ...]) -> int:
         """The step that ``log`` would put these names on now."""
         step = self.current_step
-        return step + 1 if self._ahead.get(names) == step and not self._ledger.untouched else step
+        if self._ahead.get(names) != step or self._ledger.untouched or self._is_awaited():
+            return step
+        return step + 1
 
     def _look_no_more(self) -> None:
         """The script looks at its weights itself."""

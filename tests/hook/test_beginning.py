@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tocsin
-from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tests.hook.captured import KeptOutbox, KeptSender, watch, watched
 from tocsin.beginning import default_name
 from tocsin.disabled import NoRun
 from tocsin.greeting import hello
@@ -83,6 +83,25 @@ def test_the_watch_tells_what_it_attached_to() -> None:
     assert event["signals"] == dict.fromkeys(("optimizer", "loss", "scaler", "clip", "data"), "ok")
     assert event["model"] == {"class": "Linear", "parameters": 3, "tensors": 2}
     run.finish()
+
+
+def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
+    """Optimizers, scalers and models made after the first event are told, and audited, at the first step."""
+    with watched() as (run, outbox):
+        run.expect("warm-up", steps=[10])
+        net = torch.nn.ModuleList([torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)])
+        optimizer = torch.optim.SGD(net[0].parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+        for _ in range(2):
+            net[0](torch.ones(2)).sum().backward()
+            optimizer.step()
+            scheduler.step()
+    first, late = outbox.events("attached")
+    assert (first["optimizers"], late["optimizers"][0]["class"]) == ([], "SGD")
+    assert run._facts.described["optimizers"] == late["optimizers"]
+    assert [event["scheduler"] for event in outbox.events("schedule")] == ["StepLR"]
+    (audit,) = outbox.events("audit")
+    assert "missing-parameters" in {one["check"] for one in audit["findings"]}
 
 
 def test_a_run_without_torch_works() -> None:

@@ -65,6 +65,29 @@ def test_what_is_logged_in_the_forward_pass_belongs_to_the_step_it_leads_to(
     assert outbox.series("val/psnr") == [(0, 1.0), (2, 2.0)]
 
 
+def test_what_micro_steps_say_belongs_to_the_step_they_are_gathered_for(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """With gradient accumulation, each forward pass of a step, and the event of its bad batch."""
+    bad = torch.tensor([math.nan, 1.0])
+    with watched() as (run, outbox):
+        for k in range(4):
+            for micro in range(3):
+                run.check(batch=bad if (k, micro) == (2, 0) else torch.ones(2), losses={"l1": float(k)})
+                net(torch.ones(2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert outbox.series("loss/l1") == [(k, float(k)) for k in range(4) for _ in range(3)]
+    assert [event["step"] for event in outbox.events("nonfinite-input")] == [2]
+
+
+def test_log_lays_mappings_out_flat() -> None:
+    """Mappings in mappings are names with slashes; what is empty or no number leaves nothing."""
+    with watched() as (run, outbox):
+        run.log({"a": {"b": 1, "c": {"d": math.inf}}, "e": 2.0, "none": {}})
+    assert outbox.records == [{"step": 0, "a/b": 1.0, "a/c/d": math.inf, "e": 2.0}]
+
+
 def test_log_takes_numbers_of_every_kind() -> None:
     """Floats, ints, flags, NumPy and tensors are read at once; non-finite values are values."""
     with watched() as (run, outbox):
