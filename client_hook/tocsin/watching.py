@@ -73,7 +73,7 @@ class Watch:
         self._suspects: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
         """The newest reading of the machine; one that was not taken gives way to it."""
-        self._riding: dict[str, float] = {}
+        self._riding: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._said: set[str] = set()
         self._staging: Any = None
@@ -136,9 +136,12 @@ class Watch:
         if self._started and not self.off:
             self.put = self._carefully
 
-    def ride(self, values: Mapping[str, float]) -> None:
-        """Readings go with the next record: none makes a record of its own, so that a step stays one."""
+    def ride(self, values: Mapping[str, Any]) -> None:
+        """Readings, numbers or scalars on a device, go with the next record: none makes a record of its own,
+        so that a step stays one."""
         self._riding.update(values)
+        if self._staging is None and any(_on_device(value) for value in values.values()):
+            self._begin_staging()
         if self._started and not self.off:
             self.put = self._carefully
 
@@ -172,14 +175,17 @@ class Watch:
             if not any(_on_device(value) for value in item):
                 self.put(item)
                 return
-            from .capture.staging import Staging
-
-            self._staging = Staging(self._arrived)
+            self._begin_staging()
         self.start()
         self._staging.put(item, note)
         if self.inbox and self.between():
             self.hear()
         self._choose()
+
+    def _begin_staging(self) -> None:
+        from .capture.staging import Staging
+
+        self._staging = Staging(self._arrived)
 
     def _arrived(self, item: Item, note: Any) -> None:
         self._take(item)

@@ -36,14 +36,15 @@ def _train(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e38])
 def test_every_256_steps_the_weights_are_looked_at(value: float) -> None:
-    """One element is enough; a large number is none of them."""
+    """One element is enough; a large number is none of them. What was found goes with the next step."""
 
     def spoil(net: nn.Linear) -> None:
         with torch.no_grad():
             net.weight[1, 0] = value
 
     outbox = _train(EVERY + 2, spoil)
-    assert outbox.series(NAME) == [(EVERY - 1, float(not math.isfinite(value)))]
+    assert outbox.series(NAME) == [(EVERY, float(not math.isfinite(value)))]
+    assert len(outbox.items) == EVERY + 2
 
 
 def test_the_scripts_own_look_ends_ours() -> None:

@@ -17,7 +17,6 @@ from .ledger import Ledger
 from .staging import capturing, read
 
 NAME = "nonfinite/weights"
-NAMES = (NAME,)
 EVERY, RAREST = 256, 1 << 16
 SHARE = 0.01
 
@@ -43,8 +42,7 @@ class Weights:
         began = perf_counter_ns()
         flag = None if ledger.quiet or capturing() else nonfinite_weights(ledger)
         if flag is not None:
-            item = (max(ledger.step, 0), monotonic_ns() + ledger.reporter.offset_ns, NAMES, flag)
-            ledger.reporter.stage(item, None)
+            ledger.reporter.ride({NAME: flag})
         now = monotonic_ns()
         self._every = rarer(self._every, perf_counter_ns() - began, now - self._last_ns)
         self._last_ns = now
