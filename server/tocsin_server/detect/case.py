@@ -31,6 +31,8 @@ LR_STEPS, LR_RECORDS = 100, 10
 """How far back a change of learning rate counts as an event before the onset (catalogue section 4)."""
 LR_EVENT = 1.5
 LOSS_RISE, NORM_RISE = 1.25, 3.0
+OWN_SPREAD = 30.0
+"""Median deviations of a loss around 0 that count as its size."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,33 @@ class Case:
         return self.history.between(base, self.onset, 1 << 62, upto=self.upto)
 
     def rise(self, base: str) -> tuple[float, float, float] | None:
-        """Baseline, last level before the onset, and their ratio; None where that cannot be said."""
+        """Baseline, last level before the onset, and their ratio; None where that cannot be said.
+
+        Of a loss at or below 0 there is no ratio: 1 plus the rise in terms of its size, or of its own
+        spread where it is around 0.
+        """
         values = [value for _, value in self.before(base) if math.isfinite(value)]
         if len(values) < 2 * RECENT:
             return None
         usual, recent = median(values[:-RECENT]), median(values[-RECENT:])
-        if usual is None or recent is None or usual <= 0:
+        if usual is None or recent is None:
             return None
-        return usual, recent, recent / usual
+        if usual > 0:
+            return usual, recent, recent / usual
+        spread = median([abs(value - usual) for value in values[:-RECENT]]) or 0.0
+        size = max(abs(usual), OWN_SPREAD * spread)
+        return (usual, recent, 1 + (recent - usual) / size) if size > 0 else None
+
+    def _left(self, base: str) -> bool:
+        """Whether the last level before the onset is beyond nine in ten of the baseline: no mere noise."""
+        values = sorted(value for _, value in self.before(base)[:-RECENT] if math.isfinite(value))
+        rise = self.rise(base)
+        return rise is not None and rise[1] > values[9 * len(values) // 10]
 
     @cached_property
     def lr_event(self) -> tuple[int, float, float] | None:
         """Step, rate before and rate at the onset where it rose by ``LR_EVENT`` shortly before."""
-        rates = [(step, rate) for step, rate in self.before("lr") if math.isfinite(rate) and rate > 0]
+        rates = [(step, rate) for step, rate in self._rates() if math.isfinite(rate) and rate > 0]
         if len(rates) < 2:
             return None
         if self.restart is not None:
@@ -93,6 +109,11 @@ class Case:
         step, low = min(near, key=lambda item: (item[1], -item[0]))
         now = near[-1][1]
         return (step, low, now) if now >= LR_EVENT * low else None
+
+    def _rates(self) -> list[tuple[int, float]]:
+        """(step, rate) of the last ``LR_STEPS`` steps before the onset, or records if these are more."""
+        near = self.history.between("lr", self.onset - LR_STEPS, self.onset, upto=self.upto)
+        return max(near, self.before("lr"), key=len)
 
     @cached_property
     def restart(self) -> tuple[int, float] | None:
@@ -116,13 +137,13 @@ class Case:
     def loss_rose(self) -> tuple[float, float, float] | None:
         """As :meth:`rise` of the loss where it was rising before the onset."""
         rise = self.rise("loss")
-        return rise if rise is not None and rise[2] >= LOSS_RISE else None
+        return rise if rise is not None and rise[2] >= LOSS_RISE and self._left("loss") else None
 
     @cached_property
     def norm_rose(self) -> tuple[float, float, float] | None:
         """As :meth:`rise` of the gradient norm where it was rising before the onset."""
         rise = self.rise("grad_norm")
-        return rise if rise is not None and rise[2] >= NORM_RISE else None
+        return rise if rise is not None and rise[2] >= NORM_RISE and self._left("grad_norm") else None
 
     @cached_property
     def steady(self) -> bool:
@@ -146,14 +167,17 @@ class Case:
 
     @cached_property
     def lowest_bad_scale(self) -> float | None:
-        """The lowest loss scale at which loss or norm was not finite; None where none was seen."""
+        """The lowest loss scale at which loss or norm was not finite; None where none was seen.
+
+        At a scale of 0 nothing is finite, whatever the model does.
+        """
         bad = {
             step
             for base in ("loss", "grad_norm")
             for step, value in self.since(base)
             if not math.isfinite(value)
         }
-        scales = [scale for step, scale in self.since("scale") if step in bad]
+        scales = [scale for step, scale in self.since("scale") if step in bad and scale > 0]
         return min(scales, default=None)
 
     @cached_property

@@ -25,6 +25,7 @@ from tocsin_server.detect.cause import (
     Ranked,
 )
 from tocsin_server.detect.history import median
+from tocsin_server.detect.rule import CRITICAL
 from tocsin_server.detect.wording import number, scale
 from tocsin_server.domain import Evidence, Remedy
 
@@ -257,6 +258,15 @@ def spike(case: Case) -> Cause | None:
     if case.rule != "loss-spike":
         return None
     norm = case.norm_rose
+    if case.verdict.severity == CRITICAL:
+        return Cause(
+            "stays-high",
+            "The loss does not come back by itself: a learning rate that is too high for this point of "
+            "training, or other data from there on. The records do not tell which.",
+            "a learning rate that is too high, or other data",
+            (r.go_back(case), r.lower_lr(case), r.SKIP_DATA, r.clip(case)),
+            "With a fifth of the learning rate, from before the onset, it leaves its level again.",
+        )
     lead = f" The gradient norm rose first, {number(norm[0])} → {number(norm[1])}." if norm else ""
     return Cause(
         "spike",

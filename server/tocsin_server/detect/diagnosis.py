@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from tocsin_server.detect import misread
+from tocsin_server.detect import abrupt, misread
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import Candidate, Cause
 from tocsin_server.detect.causes import CANDIDATES
@@ -24,7 +24,9 @@ UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
 @lru_cache(maxsize=1)
 def candidates() -> tuple[Candidate, ...]:
     """All candidates in the order in which they are to be believed; of one rank the shared ones first."""
-    ranked = sorted([*CANDIDATES, *misread.CANDIDATES, *rule_causes()], key=lambda item: item[0])
+    ranked = sorted(
+        [*CANDIDATES, *misread.CANDIDATES, *abrupt.CANDIDATES, *rule_causes()], key=lambda item: item[0]
+    )
     return tuple(candidate for _, candidate in ranked)
 
 

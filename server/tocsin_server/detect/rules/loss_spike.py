@@ -64,6 +64,8 @@ class State(RuleState):
     recent: list[bool] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     peak: float = 0.0
+    baseline: float = 0.0
+    """The median when the present trouble began: the baseline goes on while it lasts."""
     high: int = 0
     muted: int = 0
 
@@ -151,6 +153,7 @@ class LossSpike(Rule[Settings, State]):
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
             state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
+            state.baseline = state.base.median
         state.recent = [*state.recent, leaves][-5:]
         if leaves:
             state.peak = max(state.peak, loss)
@@ -210,7 +213,7 @@ class LossSpike(Rule[Settings, State]):
             self.episode.summary, self.episode.evidence = self._words(view, row)
         self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
         if not self.episode.state:
-            self.state.outside = []
+            self.state.outside, self.state.recent = [], []
 
     def _adopt(self) -> None:
         """The loss stays where it is: this is the level now, and another rule's matter."""
@@ -221,7 +224,7 @@ class LossSpike(Rule[Settings, State]):
 
     def _words(self, view: View, row: int) -> tuple[str, list[Fact]]:
         state = self.state
-        median, sigma = state.base.median, state.base.sigma
+        median, sigma = state.baseline, state.base.sigma
         steps = view.step[row] - state.onset[0]
         evidence: list[Fact] = [
             ("baseline", median, "median of 50 records", state.onset[0]),

@@ -1,0 +1,89 @@
+"""Tests of the causes of a loss that changes at once: data, learning rate, what is logged, one term."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+QUIET = 400
+"""Records before anything happens."""
+
+
+def noise(level: float, count: int, seed: int) -> list[float]:
+    draw = random.Random(seed)
+    return [level * draw.lognormvariate(0, 0.1) for _ in range(count)]
+
+
+def cause(watch: Any, rule: str, **columns: list[float]) -> str:
+    """The first cause of the last word about ``rule``."""
+    run = watch()
+    run.records(**columns)
+    said = [finding for finding in run.findings if finding.rule == rule and finding.diagnosis is not None]
+    return said[-1].diagnosis.cause if said else ""
+
+
+def story(what: str, offset: float = 0.0) -> dict[str, list[float]]:
+    """Columns of a run that is quiet, and then troubled for 150 records by ``what``."""
+    loss, norm, rate = noise(1.0, QUIET, 1), noise(0.5, QUIET, 2), [1e-3] * QUIET
+    if what == "data":
+        loss, norm, rate = loss + noise(8, 150, 3), norm + noise(6, 150, 4), rate + [1e-3] * 150
+    if what == "rate":
+        climb = [min(8.0, 1.15**step) for step in range(150)]
+        loss, norm, rate = loss + climb, norm + noise(6, 150, 4), rate + [0.02] * 150
+    if what == "climb":
+        climb = [min(8.0, 1.15**step) for step in range(150)]
+        loss, norm, rate = loss + climb, norm + [0.5 * each for each in climb], rate + [1e-3] * 150
+    if what == "sum":
+        loss, norm, rate = loss + noise(8, 150, 3), norm + noise(0.5, 150, 4), rate + [1e-3] * 150
+    return {"loss": [each + offset for each in loss], "grad_norm": norm, "lr": rate}
+
+
+WORDS = {"data": "Likely the data", "rate": "Likely the learning rate: it rose 20 times"}
+
+
+@pytest.mark.parametrize("offset", [0.0, -1.0, -5.0])
+@pytest.mark.parametrize("what", WORDS)
+def test_the_same_spike_has_the_cause_of_what_was_done(watch: Any, what: str, offset: float) -> None:
+    """Eight times the loss from bad data or a raised rate; the loss positive, around 0 or negative."""
+    assert cause(watch, "loss-spike", **story(what, offset)).startswith(WORDS[what])
+
+
+def test_a_loss_that_climbs_over_many_steps_is_not_laid_to_the_data(watch: Any) -> None:
+    """At a constant rate, loss and norm climb together."""
+    assert "a learning rate that is too high" in cause(watch, "loss-spike", **story("climb"))
+
+
+def test_a_loss_that_is_summed_is_told_from_one_that_rose(watch: Any) -> None:
+    """Eight times the loss with the same gradients; without gradients it cannot be told."""
+    columns = story("sum")
+    assert cause(watch, "loss-spike", **columns).startswith("Likely a change of what is logged")
+    del columns["grad_norm"]
+    assert cause(watch, "loss-spike", **columns).startswith("Likely the data")
+
+
+def test_an_infinite_term_is_told_from_a_bad_batch(watch: Any) -> None:
+    """The loss is infinite step after step while its gradients are finite."""
+    columns = {"loss": noise(1, 200, 1) + [math.inf] * 50, "grad_norm": noise(0.5, 250, 2)}
+    assert cause(watch, "nonfinite-loss", **columns).startswith("Likely one term of the loss")
+
+
+def test_a_norm_within_its_own_noise_did_not_run_away(watch: Any) -> None:
+    """Norms that vary tenfold, then a NaN: no word of a learning rate that is too high."""
+    draw = random.Random(7)
+    norms = [draw.lognormvariate(0, 1.5) for _ in range(295)] + [4.0] * 5
+    columns = {"loss": [*noise(1, 300, 1), *[math.nan] * 30], "grad_norm": [*norms, *[math.nan] * 30]}
+    assert cause(watch, "nonfinite-loss", **columns).startswith(
+        "Loss and gradients were at their usual level"
+    )
+
+
+def test_a_second_spike_soon_after_has_its_own_onset(watch: Any) -> None:
+    """An alert that is resolved leaves nothing to the next."""
+    run = watch()
+    quiet = noise(1.0, 100, 1)
+    run.records(loss=[*quiet, 9.0, *[1.0] * 12, 9.0, *[1.0] * 12, 9.0, *[1.0] * 12])
+    onsets = [finding.onset_step for finding in run.firing("loss-spike")]
+    assert len(onsets) == len(set(onsets))
