@@ -13,6 +13,7 @@ import { Aside, severityChips } from "../parts/aside.js";
 import { Controls } from "../parts/controls.js";
 import { Details } from "../parts/details.js";
 import { Gauges } from "../parts/gauges.js";
+import { EndingCard } from "../parts/ending.js";
 import { icon } from "../parts/icons.js";
 import { button, notice } from "../parts/notice.js";
 import { Others } from "../parts/others.js";
@@ -58,6 +59,7 @@ class RunPage {
     this.view = readView(location.search);
     this.base = new Feed(app.api, app.live, id, { changed: (delta, grew) => this.#heard(delta, grew), failed: (error) => this.#failed(error) });
     this.gauges = new Gauges();
+    this.ending = new EndingCard();
     this.details = new Details((step) => this.go(step));
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
@@ -81,7 +83,7 @@ class RunPage {
     return [
       el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.name, this.chips, this.tags, el("span.grow"),
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
-      this.aside.callout, this.failure, this.gauges.node, this.tape.node,
+      this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
       el("div.runcols", {}, el("div", {},
         el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
         this.vitals.node, legend(), this.heat.node, this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
@@ -169,6 +171,7 @@ class RunPage {
     this.app.title(row.name);
     if (this.tags && this.tags.children.length !== row.tags.length) refill(this.tags, ...row.tags.map((tag) => el("span.chip.tag", {}, tag)));
     this.gauges.show(row, this.app.clock.now());
+    this.ending.show(row);
   }
 
   /** @param {RunDelta | null} delta null: the whole answer came @param {boolean} grew */

@@ -16,6 +16,8 @@ import { reading } from "../lib/series.js";
 export class Panel {
   /** What was drawn last, for the smoothed value under the cross line. @type {import("../lib/picture.js").Picture | null} */
   picture = null;
+  /** What is added to the note: where its values come from. */
+  source = "";
 
   /** @param {PanelKind} kind @param {{ tag?: string, tall?: number, menu?: Node, grip?: Node }} [o] */
   constructor(kind, o = {}) {
@@ -60,7 +62,7 @@ export class Panel {
   drew(picture) {
     this.picture = picture;
     this.log = picture.plan.log;
-    say(this.note, this.kind.note(picture.plan));
+    say(this.note, [this.kind.note(picture.plan), this.source].filter(Boolean).join(" · "));
     const counts = countMarks(picture.marks);
     this.faults.hidden = !counts;
     say(this.faults, counts);

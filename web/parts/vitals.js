@@ -7,6 +7,7 @@ import { expectedSpans, flagsOf, placeFlags } from "../lib/flags.js";
 import { int, ruleTitle } from "../lib/format.js";
 import { margins } from "../lib/plot.js";
 import { picture } from "../lib/picture.js";
+import { normSource } from "../lib/told.js";
 import { gradNorm } from "../panels/grad-norm.js";
 import { learningRate } from "../panels/learning-rate.js";
 import { loss } from "../panels/loss.js";
@@ -64,6 +65,7 @@ export class Vitals {
   #drawn(panel, width, bottom) {
     const scene = this.source.scene(), axis = scene.axis(panel.kind.name), drawing = axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing;
     const drawn = picture(drawing, scene.layers(panel.kind.name), panel.kind.skips ? scene.layers("skipped") : [], scene.range, width, panel.log, scene.look);
+    panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);
     return { picture: drawn, ...background(scene, true), xticks: bottom || this.full !== null, colour: panel.kind.colour };
   }
