@@ -1,4 +1,4 @@
-"""A trainer for the tests of the API: it speaks the real protocol over a real websocket."""
+"""A server on either database for the tests of the API, and a trainer that speaks the real protocol."""
 
 from __future__ import annotations
 
@@ -11,10 +11,48 @@ from typing import Any, cast
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from tests.server.conftest import ServerProcess, server_process
+from tests.server.own_postgres import OwnPostgres
 from tocsin import protocol
 from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little_endian
 
 _numbers = itertools.count(1)
+ON_BOTH = ("records", "series", "runs", "layers", "events", "alerts", "acks", "silences", "projects")
+"""Tests of these routes run on SQLite and on Postgres: what they answer comes out of the database."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The server of each test: on both databases where the module is one of ON_BOTH."""
+    routes = metafunc.module.__name__.rpartition(".test_")[2]
+    if routes in ON_BOTH and "server" in metafunc.fixturenames:
+        databases = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+        metafunc.parametrize("kind", databases, indirect=True)
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """The database of a test's server."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+@pytest.fixture(scope="session")
+def server_on_postgres(
+    own_postgres: OwnPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    """One real server process on Postgres for all tests that do not stop it."""
+    address = own_postgres.new_database().render_as_string(hide_password=False)
+    with server_process(tmp_path_factory.mktemp("server"), "--database-url", address) as running:
+        yield running
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, server: ServerProcess, kind: str) -> ServerProcess:
+    """The server of all tests on SQLite, or the one on Postgres."""
+    if kind == "sqlite":
+        return server
+    on_postgres: ServerProcess = request.getfixturevalue("server_on_postgres")
+    return on_postgres
+
 
 Cells = Sequence[float | None]
 
