@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import delete, make_url, select, update
 from sqlalchemy.engine import URL
 
-from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, tell_all, tell_all_to
+from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, tell_all_to
 from tocsin_server.errors import TocsinError
 from tocsin_server.exchange.bundle import BundleError, bundles_in
 from tocsin_server.exchange.load import PULSE_NS, Imported, import_run
@@ -27,53 +27,79 @@ from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import alert, deletion, run
-from tocsin_server.store.writer import StoreWriter
 
 COMPARED = ("attempt", "metric", "event", "alert", "alert_transition", "rule_state", "fault", "series")
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, to be copied: migrating costs more than most tests here."""
+    file = tmp_path_factory.mktemp("empty") / "empty.db"
+    migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty: Path
+) -> Iterator[Database]:
+    """A database with a run that has something of everything, on either kind; tests only read it."""
+    if request.param == "sqlite":
+        yield from told(copied(empty, tmp_path_factory.mktemp("whole") / "tocsin.db"))
+    else:
+        url = request.getfixturevalue("own_postgres").new_database()
+        migrate(url)
+        yield from told(url)
+
+
 @pytest.fixture
-def whole(database: Database, store: StoreWriter, admit: Any, put: Any) -> Database:
-    """A database with a run that has something of everything."""
-    tell_all(database, store, admit, put)
-    return database
+def changing(tmp_path: Path, empty: Path) -> Iterator[Database]:
+    """The same on SQLite, for a test that changes it."""
+    yield from told(copied(empty, tmp_path / "changing.db"))
+
+
+def told(url: URL) -> Iterator[Database]:
+    """The database at ``url`` with the whole run in it."""
+    database = open_database(url)
+    tell_all_to(database)
+    yield database
+    database.close()
+
+
+def copied(empty: Path, file: Path) -> URL:
+    """The URL of a copy of the migrated file."""
+    return make_url(f"sqlite:///{shutil.copy(empty, file)}")
 
 
 @pytest.fixture(scope="module")
-def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exports(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
     """The run exported once in each text format, for the tests that spoil a copy."""
     folder = tmp_path_factory.mktemp("exports")
-    url = make_url(f"sqlite:///{folder / 'tocsin.db'}")
-    migrate(url)
-    database = open_database(url)
-    tell_all_to(database)
-    for form in (Format.JSONL, Format.CSV):
-        export_run(database, "r1", form, folder / form)
-    database.close()
+    for database in told(copied(empty, folder / "tocsin.db")):
+        for form in (Format.JSONL, Format.CSV):
+            export_run(database, "r1", form, folder / form)
     return folder
 
 
-def installed(url: URL) -> Iterator[Database]:
-    """A database with the newest schema."""
-    migrate(url)
-    opened = open_database(url)
+@pytest.fixture
+def other(tmp_path: Path, empty: Path) -> Iterator[Database]:
+    """Another installation, on SQLite."""
+    opened = open_database(copied(empty, tmp_path / "other.db"))
     yield opened
     opened.close()
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Database]:
-    """Another installation, on SQLite."""
-    yield from installed(make_url(f"sqlite:///{tmp_path / 'other.db'}"))
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Iterator[Database]:
     """Another installation, on either database: an export moves a run from one to the other."""
     if request.param == "sqlite":
-        yield from installed(make_url(f"sqlite:///{tmp_path / 'elsewhere.db'}"))
+        url = copied(empty, tmp_path / "elsewhere.db")
     else:
-        yield from installed(request.getfixturevalue("own_postgres").new_database())
+        url = request.getfixturevalue("own_postgres").new_database()
+        migrate(url)
+    opened = open_database(url)
+    yield opened
+    opened.close()
 
 
 def bring_in(database: Database, folder: Path) -> Imported:
@@ -174,11 +200,11 @@ def test_another_run_of_the_same_id_is_not_overwritten(
     assert everything(other, "r1") == before
 
 
-def test_a_run_that_goes_on_is_lost_in_the_copy(whole: Database, other: Database, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_is_lost_in_the_copy(changing: Database, other: Database, tmp_path: Path) -> None:
     """There is no word of it there; and what was its state is told."""
-    with whole.engine.begin() as connection:
+    with changing.engine.begin() as connection:
         connection.execute(update(run).values(state="running", ended_ns=None))
-    export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
+    export_run(changing, "r1", Format.JSONL, tmp_path / "r1")
     bring_in(other, tmp_path / "r1")
     facts = StoreReader(other).run("r1")
     assert facts is not None
