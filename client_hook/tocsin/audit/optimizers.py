@@ -31,8 +31,8 @@ def check_rates(optimizers: Named, report: Report) -> None:
     for subject, optimizer, group in _groups(optimizers):
         rate, meant = group.get("lr"), group.get("initial_lr", group.get("lr"))
         if not isinstance(rate, (int, float)) or not isinstance(meant, (int, float)):
-            if rate is not None:
-                report.unseen(f"learning rate of {subject}: it is a tensor, and is not read")
+            why = "there is none" if rate is None else "it is a tensor, and is not read"
+            report.unseen(f"learning rate of {subject}: {why}")
         elif meant == 0:
             report.add("lr-zero", "warning", subject, expected="above 0", got="0: nothing is learned")
         else:
@@ -53,6 +53,7 @@ def check_rates_still(optimizers: Named, report: Report) -> None:
 def _check_range(subject: str, optimizer: Any, rate: float, report: Report) -> None:
     family = _family(type(optimizer).__name__)
     if family is None:
+        report.unseen(f"range of the learning rate of {subject}: not known for this kind of optimizer")
         return
     low, high = RANGES[family]
     if not math.isfinite(rate) or not low <= abs(rate) <= high or rate < 0:

@@ -120,7 +120,7 @@ def _place(param: Any) -> Any:
     """Which memory it lies in; None where it has none of its own (sharded, on the meta device)."""
     if hasattr(param, "_local_tensor") or param.numel() == 0 or param.device.type == "meta":
         return None
-    return param.untyped_storage()._cdata, param.storage_offset(), tuple(param.shape)
+    return param.untyped_storage()._cdata, param.storage_offset(), param.numel()  # transposed: the same too
 
 
 def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.hook.audit.audited import audited, found, net
+from tests.hook.audit.audited import audited, found, net, unseen
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -57,8 +57,10 @@ def test_powers_in_float16_are_told() -> None:
     """By the dtype that a node computed, whatever autocast says by now."""
     model = net().half()
     x = torch.ones(4, 6, dtype=torch.float16)
-    (finding,) = found(audited(model, lambda: model(x).pow(2).mean()), "fp16-unsafe")
+    outbox = audited(model, lambda: model(x).pow(2).mean())
+    (finding,) = found(outbox, "fp16-unsafe")
     assert finding["subject"] == "Pow x 1 (float16)"
+    assert "an eps within float16 operations" in unseen(outbox)
 
 
 def test_float16_without_a_scaler_is_told() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
-from tests.hook.audit.audited import audited, found, mean_of, net, train
+from tests.hook.audit.audited import audited, found, mean_of, net, train, unseen
 from tests.hook.captured import watched
 
 
@@ -26,6 +28,21 @@ def test_rates_of_zero_and_out_of_range(lr: float, check: str) -> None:
     outbox = audited(net(), lr=lr)
     found = [one["check"] for event in outbox.events("audit") for one in event["findings"]]
     assert found == ([check] if check else [])
+
+
+def test_a_rate_of_an_unknown_family_is_not_called_sound() -> None:
+    """Nothing is known of Rprop's rates, and a tensor is not read: said, and no finding."""
+
+    def said(make: Callable[[nn.Module], torch.optim.Optimizer]) -> str:
+        model = net()
+        with watched(model=model) as (_, outbox):
+            train(model, mean_of(model), make(model))
+        assert not found(outbox, "lr-range")
+        return unseen(outbox)
+
+    assert "not known for this kind" in said(lambda model: torch.optim.Rprop(model.parameters(), lr=1e6))
+    rate = torch.tensor(50.0)
+    assert "is a tensor" in said(lambda model: torch.optim.Adam(model.parameters(), lr=rate))
 
 
 def test_a_warm_up_from_zero_is_no_zero_rate() -> None:

@@ -70,6 +70,10 @@ def test_tied_weights_and_weights_registered_twice() -> None:
     twins[1].weight = nn.Parameter(twins.get_parameter("0.weight").data)
     (finding,) = found(audited(twins), "shared-weights")
     assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
+    turned = nn.Sequential(nn.Linear(6, 2, bias=False), nn.Linear(2, 6, bias=False))
+    turned[1].weight = nn.Parameter(turned.get_parameter("0.weight").data.t())
+    (finding,) = found(audited(turned), "shared-weights")
+    assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
 
 
 def test_the_model_is_found_where_none_is_given() -> None:
