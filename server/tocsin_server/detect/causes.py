@@ -37,6 +37,10 @@ FIND_SATURATED = Remedy(
     "for module in model.modules():\n"
     "    module.register_forward_hook(spread)",
 )
+LOG_TERMS = Remedy(
+    "Log each term of the loss without its weight.",
+    "run.check(losses={'reconstruction': reconstruction, 'kl': kl})",
+)
 BOUND_SOFTLY = Remedy(
     "Bound the outputs by normalisation inside the network (LayerNorm, or a gradient penalty for a critic) "
     "instead of a hard clamp, whose gradient is 0 beyond it."
@@ -281,6 +285,16 @@ def diverging(case: Case) -> Cause | None:
     if case.rule != "loss-divergence":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
+    if case.verdict.kind == "slow":
+        return Cause(
+            "slow-climb",
+            f"The loss has climbed for much of the run: the weight of one of its terms that is raised (a KL "
+            f"warm-up, a penalty, a curriculum), which is no fault, or a learning rate{rate} just above what "
+            "training bears.",
+            "the weight of a term of the loss that is raised",
+            (LOG_TERMS, r.lower_lr(case, 2.0), r.go_back(case)),
+            "Each term of the loss, logged without its weight, climbs too.",
+        )
     return Cause(
         "lr-too-high",
         f"Likely a learning rate{rate} that is too high for this point of training.",

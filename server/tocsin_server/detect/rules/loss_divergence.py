@@ -16,6 +16,7 @@ import msgspec
 from tocsin_server.detect.rolling import OrderedWindow
 from tocsin_server.detect.rule import (
     CRITICAL,
+    WARNING,
     Fact,
     Rule,
     RuleInfo,
@@ -41,11 +42,9 @@ class Settings(RuleSettings):
     first: int = setting(10, "records", "whose median is the initial loss")
     ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
     records: int = setting(50, "records", "above that, with the later half above the earlier")
-    start_records: int = setting(
-        20, "records", "above the initial loss, after having learned, that are enough"
-    )
     warm_up: int = setting(50, "records", "before the rule says anything")
     fallen: float = setting(0.5, "of the initial loss", "below which it must have been to have learned")
+    slow: float = setting(0.4, "of all steps", "that a climb takes which is a warning, not critical")
     floor: float = setting(0.05, "of the initial loss", "least rise above the best, for losses near 0")
 
 
@@ -164,8 +163,11 @@ class LossDivergence(Rule[Settings, State]):
     def _ring(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
         ratio = smooth / state.best
+        onset = state.left or (step, view.time_ns[row])
+        slow = kind == "rising" and step - onset[0] > self.settings.slow * step
+        severity = WARNING if slow else CRITICAL
         level = ladder(int(ratio))
-        if self.old_news(view, row, CRITICAL, level):
+        if self.old_news(view, row, severity, level):
             return
         evidence: list[Fact] = [
             ("loss", smooth, "median of 50 records", step),
@@ -173,11 +175,11 @@ class LossDivergence(Rule[Settings, State]):
             ("initial loss", initial, "", None),
             ("times the best", ratio, "", None),
         ]
-        onset = state.left or (step, view.time_ns[row])
         summary = (
             f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
-        self.ring(view, row, CRITICAL, onset, summary, evidence, level=level, kind=kind)
+        kind = "slow" if slow else kind
+        self.ring(view, row, severity, onset, summary, evidence, level=level, kind=kind)
 
 
 RULE = LossDivergence

@@ -30,6 +30,14 @@ def test_above_the_start_after_having_learned(watch: Any) -> None:
     assert run.severities(DIVERGENCE) == ["critical"]
 
 
+def test_a_climb_for_most_of_the_run_is_a_warning(watch: Any) -> None:
+    """As of a VAE whose KL term is warmed up: it may be meant, so it is not critical, and is said so."""
+    run = watch()
+    run.records(loss=learning(300) + [1.0 + 0.002 * step for step in range(1000)])
+    assert run.severities(DIVERGENCE) == ["warning"]
+    assert "KL warm-up" in run.firing(DIVERGENCE)[0].diagnosis.cause
+
+
 def test_a_plateau_above_the_best_raises_nothing(watch: Any) -> None:
     """Twice the best and level is not rising."""
     run = watch()
