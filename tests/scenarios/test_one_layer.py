@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -99,3 +100,27 @@ def test_nothing_grave_is_said_before() -> None:
         for alert in verdict(True).alerts
         if alert.severity is Severity.CRITICAL
     )
+
+
+TRAINER = """
+import torch, tocsin
+from tests.scenarios.test_one_layer import training
+torch.set_num_threads(1)
+torch.manual_seed(0)
+with tocsin.watch("tests", name="one-layer", exit_timeout=60) as run:
+    training(True)(run)
+"""
+
+
+def test_the_story_is_the_same_over_socket_and_store(shared_tower: Any) -> None:
+    """The training in a process of its own, a server between: alert, layer and norms by the API."""
+    with shared_tower.training("-c", TRAINER) as process:
+        assert process.wait(300) == 0
+    run = shared_tower.run_named("one-layer")["id"]
+    (alert,) = [one for one in shared_tower.alerts(run) if one["rule"] == "scaler-overflow-burst"]
+    full = shared_tower.get(f"/alerts/{alert['id']}")
+    facts = {one["name"]: (one["value"], one["step"]) for one in full["diagnosis"]["evidence"]}
+    assert facts["layer"] == ("blocks.1.up.bias", BREAKS)
+    assert alert["onset_step"] == BREAKS
+    skipped = [r["step"] for r in shared_tower.records(run) if r["values"].get("skipped") == 1]
+    assert skipped == list(range(BREAKS, STEPS))
