@@ -77,7 +77,8 @@ def _erase(connection: Connection, table: Table, run_id: str, rows: int) -> int:
     some = select(place).select_from(table).where(table.c.run_id == run_id).limit(rows).correlate(None)
     # Postgres finds rows by ctid directly only where they come as an array.
     chosen = place.in_(some) if on_sqlite else place == func.any(func.array(some.scalar_subquery()))
-    return connection.execute(delete(table).where(chosen)).rowcount
+    # A ctid is a place within one partition: without the run, rows of others would go with it.
+    return connection.execute(delete(table).where(table.c.run_id == run_id, chosen)).rowcount
 
 
 def runs_of(connection: Connection, project_name: str) -> list[str]:
