@@ -296,18 +296,19 @@ class Run:
         before counts as waiting for them (``data_time``).
         """
         self._batches.named = identifier
-        if not self._watch.off:
+        if self._watch.off:
+            return
+        try:
             self._watch.look_at(self._suspect)
             if self._ledger is not None:
                 self._mark_data()
-
-    def _mark_data(self) -> None:
-        try:
-            from .capture.data import marked
-
-            marked(self._ledger)
         except Exception as error:
             self._watch.trouble("batch", error)
+
+    def _mark_data(self) -> None:
+        from .capture.data import marked
+
+        marked(self._ledger)
 
     def check(
         self,
@@ -393,7 +394,15 @@ class Run:
         Called with the request on the training thread, at the end of the optimizer's step; with several
         ranks after the same step on each.
         """
-        return lambda handler: self._actions.register(action, handler)
+
+        def register(handler: Handler) -> Handler:
+            try:
+                self._actions.register(action, handler)
+            except Exception as error:
+                self._watch.trouble("on_request", error)
+            return handler
+
+        return register
 
     @property
     def requested(self) -> str:
@@ -401,7 +410,11 @@ class Run:
 
         With several ranks it says so after the same step on each.
         """
-        return self._actions.requested
+        try:
+            return self._actions.requested
+        except Exception as error:
+            self._watch.trouble("requested", error)
+            return ""
 
     def _is_between(self) -> bool:
         """Whether it may be called wherever it logs: no step of its own was seen yet."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.utils import clip_grad
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tests.hook.captured import KeptOutbox, watch, watched
 from tests.hook.loops import LOOPS
@@ -53,6 +54,25 @@ def test_finish_leaves_torch_as_it_was() -> None:
     second.finish()
     second.finish()
     assert _places() == before
+
+
+def test_a_run_may_end_within_a_step() -> None:
+    """By its own errors or by the script's handler: torch is going through its hooks just then."""
+    run, net = watch(), torch.nn.Linear(2, 1)
+    later = register_optimizer_step_post_hook(lambda *args: None)
+    each = torch.optim.SGD(net.parameters(), lr=0.1)
+    run._watch.handle = lambda message: run.finish()
+    run._watch.tell("an alert")
+    try:
+        for _ in range(2):
+            net(torch.ones(2)).sum().backward()
+            run._watch.tell("an alert")
+            each.step()
+    finally:
+        later.remove()
+    with watched():
+        pass
+    assert not optimizer._handles
 
 
 def _double(x: int, times: int = 2) -> int:

@@ -28,11 +28,28 @@ from .stepper import Stepper
 
 def install() -> None:
     """Watches every optimizer of the process."""
-    patching.undo_later(register_optimizer_step_pre_hook(_eager(_before_step)).remove)
-    patching.undo_later(register_optimizer_step_post_hook(_eager(_after_step)).remove)
+    _sweep()
+    _hook(register_optimizer_step_pre_hook(_eager(_before_step)))
+    _hook(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
+
+
+def _hook(handle: Any) -> None:
+    """To be taken away with the rest; from within a step later, because torch goes through its hooks then."""
+    _handles.append(handle)
+    patching.undo_later(lambda: None if _within else _sweep())
+
+
+def _sweep() -> None:
+    while _handles:
+        _handles.pop().remove()
+
+
+_handles: list[Any] = []
+_within: list[int] = []
+"""One entry for each of our hooks that is running, on any thread: none is removed before it is empty."""
 
 
 def _eager(hook: Callable[..., None]) -> Any:
@@ -48,6 +65,7 @@ def _eager(hook: Callable[..., None]) -> Any:
 
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     compiler = switch(None)
+    _within.append(0)
     for ledger in patching.attached:
         try:
             stepper = ledger.stepper(optimizer)
@@ -55,6 +73,7 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
                 _enter(ledger, stepper, optimizer, args, kwargs)
         except Exception as error:
             ledger.trouble("before step", error)
+    _within.pop()
     if compiler is not None:
         switch(compiler)
 
@@ -82,6 +101,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     compiler = switch(None)
+    _within.append(0)
     for ledger in patching.attached:
         try:
             stepper = ledger.stepper(optimizer)
@@ -89,6 +109,7 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
                 _leave(ledger, stepper, optimizer)
         except Exception as error:
             ledger.trouble("after step", error)
+    _within.pop()
     if compiler is not None:
         switch(compiler)
 
