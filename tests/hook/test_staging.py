@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.captured import watched
-from tocsin.capture import gradients, loss, optimizer, scaler, staging
+from tocsin.capture import gradients, loss, optimizer, scaler, staging, weights
 from tocsin.capture.staging import SLOTS, WIDTH, Staging, new_ring, read
 
 WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero")
@@ -244,5 +244,24 @@ def test_norms_of_layers_do_not_wait(events: list[Event]) -> None:
         staged, before = len(layers._staged), len(events)
         layers.arrived((0, 0, ("grad_norm", "stepped"), math.nan, 1.0))
         assert (len(layers._staged), len(events)) == (staged + 1, before + 1)
+        assert run._watch.errors == 0
+        run._watch._staging = None
+
+
+@pytest.mark.usefixtures("device")
+def test_the_look_at_weights_and_data_do_not_wait() -> None:
+    """The audit of the first step, the check of all weights, named batches, layers: all wait for nothing."""
+    each, params = _on_device()
+    with watched(grad_norm=1) as (run, _):
+        ledger = run._ledger
+        for step in range(3):
+            run.batch(f"shard {step}")
+            _backward(_scalar(), params)
+            optimizer._before_step(each, (each,), {})
+            optimizer._after_step(each, (each,), {})
+        flag = weights.nonfinite_weights(ledger)
+        assert isinstance(flag, Tensor)
+        assert flag.is_cuda
+        ledger.weights._look()
         assert run._watch.errors == 0
         run._watch._staging = None

@@ -83,6 +83,10 @@ def lrs(optimizer: torch.optim.Optimizer) -> list[float]:
     return [float(group["lr"]) for group in optimizer.param_groups]
 
 
+def torch_is_before(major: int, minor: int) -> bool:
+    return tuple(map(int, torch.__version__.split(".")[:2])) < (major, minor)
+
+
 def model(seed: int = 0, width: int = 8) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
 
-from tests.hook.truth import EVERY, Truth, batches, cpu_scaler, half_loss, model, moved, norm_of, weights_of
+from tests.hook.truth import (
+    EVERY,
+    Truth,
+    batches,
+    cpu_scaler,
+    half_loss,
+    model,
+    moved,
+    norm_of,
+    torch_is_before,
+    weights_of,
+)
 
 
 def _scaled(truth: Truth, *, clips: bool, fused: bool, accumulate: int = 1) -> nn.Module:
     net = model()
+    if fused and torch_is_before(2, 4):
+        pytest.skip("torch before 2.4 has fused optimizers for CUDA only")
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=fused)
     scaler = cpu_scaler(init_scale=2.0**18, growth_interval=4)
     losses: list[Tensor] = []
