@@ -176,6 +176,41 @@ for step in range(20_000):
 run.finish()
 """
 
+HEARING = """
+import threading, time, torch, tocsin
+run = tocsin.watch("actions", name=NAME)
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+heard = []
+
+@run.on_alert(severity="critical", rules=["nonfinite-loss"])
+def note(alert):
+    main = threading.current_thread() is threading.main_thread()
+    heard.append(alert)
+    run.event("heard", rule=alert.rule, onset=alert.onset_step, doing=doing, main=main, remedy=alert.remedy)
+
+@run.on_alert(rules="loss-spike")
+def never(alert):
+    run.event("heard", rule=alert.rule)
+
+for step in range(20_000):
+    doing = "forward"
+    loss = weight.pow(2).sum() * (float("nan") if step >= 40 else 1.0)
+    run.log(forward=1.0)
+    doing = "backward"
+    loss.backward()
+    run.log(backward=1.0)
+    doing = "step"
+    optimizer.step()
+    doing = "after"
+    run.log(after=1.0)
+    optimizer.zero_grad()
+    if heard:
+        break
+    time.sleep(0.005)
+run.finish()
+"""
+
 SEVERAL = """
 import time, torch, tocsin
 import torch.distributed as dist
@@ -230,6 +265,15 @@ def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: 
     assert [event["data"]["path"] for event in events if event["kind"] == "checkpoint"] == [
         "for nonfinite-loss"
     ]
+
+
+def test_an_alert_comes_back_to_the_training_that_rang(server: Any, tmp_path: Path) -> None:
+    """Those that were asked for, within the optimizer's step on the main thread, however much is logged."""
+    code = HEARING.replace("NAME", repr("hearing"))
+    subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
+    (heard,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "heard"]
+    assert heard.pop("remedy")
+    assert heard == {"rule": "nonfinite-loss", "onset": 40, "doing": "step", "main": True}
 
 
 def test_two_ranks_save_and_stop_at_one_step(server: Any, tmp_path: Path) -> None:
