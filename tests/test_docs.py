@@ -22,6 +22,7 @@ from tocsin.audit import CHECKS
 from tocsin.cli import _parser as hook_parser
 from tocsin_server.cli import app
 from tocsin_server.detect.registry import catalogue
+from tocsin_server.domain import Severity
 from tocsin_server.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,6 +72,14 @@ def hook_commands() -> list[str]:
     """Commands as a person types them, after ``tocsin``."""
     actions = hook_parser()._actions
     return [name for each in actions if isinstance(each, argparse._SubParsersAction) for name in each.choices]
+
+
+def test_every_rule_that_can_be_critical_has_its_false_alarms() -> None:
+    """Its row stands in docs/detection.md, whatever was measured."""
+    table = text_of("docs/detection.md").split("## Rules that can be critical")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z-]+) \| .+ \| .+ \| .+ \|$", table, re.MULTILINE)
+    critical = [info.id for info in catalogue() if info.severity is Severity.CRITICAL]
+    assert sorted(set(rows) - {"rule"}) == sorted(critical)
 
 
 @pytest.mark.parametrize("rule", [info.id for info in catalogue()])

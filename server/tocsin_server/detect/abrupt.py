@@ -20,6 +20,8 @@ KNOWN, STAYED = 20, 5
 """Losses before, and since the onset, that are needed."""
 AT_ONCE = 0.5
 """Share of the height that the first record takes."""
+NEAR = 0.1
+"""Share of the height up to which a record is still at the usual level."""
 RESCALED, SAME_NORM = 4.0, 1.5
 """Times that a loss must have changed while the gradient norm changed by less than the second."""
 PAIRS = 3
@@ -58,8 +60,10 @@ def other_data(case: Case) -> Cause | None:
     usual, now = median(before), median(after[: 2 * STAYED])
     if usual is None or now is None or case.kind("weights-reset") is not None:
         return None
-    half = usual + AT_ONCE * (now - usual)
-    if now <= usual or after[0] < half or max(before) > half or min(after[:STAYED]) < half:
+    half, near = usual + AT_ONCE * (now - usual), usual + NEAR * (now - usual)
+    while after[0] <= near and len(after) > STAYED:  # a rule may have counted a usual record in
+        after = after[1:]
+    if now <= usual or max(before) > half or min(after[:STAYED]) < half:
         return None
     return Cause(
         "other-data",
