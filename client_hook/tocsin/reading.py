@@ -86,7 +86,9 @@ def _flag(leaf: Any) -> Any:
         return _tensor_flag(torch, leaf)
     if numpy is not None and isinstance(leaf, numpy.ndarray):
         return float(not numpy.isfinite(leaf).all()) if leaf.dtype.kind in "fc" else None
-    return float(not math.isfinite(leaf)) if isinstance(leaf, float) else None
+    if isinstance(leaf, float):
+        return float(not math.isfinite(leaf))
+    return _UNSEEN if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else None  # JAX: on its device
 
 
 def _tensor_flag(torch: Any, leaf: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,3 +50,10 @@ def test_what_holds_no_float_is_fine() -> None:
     """Integers, text, empty tensors and objects are never non-finite."""
     assert nonfinite([torch.ones(2, dtype=torch.int32), torch.empty(0), "x", object(), 3]) == 0.0
     assert nonfinite(math.nan) == 1.0
+
+
+def test_an_array_of_another_library_is_not_called_finite() -> None:
+    """A JAX array lies on its device: nothing is said of it, rather than that all is well."""
+    other = SimpleNamespace(shape=(2,), dtype="float32")
+    assert nonfinite({"x": other, "y": 1.0}) is None
+    assert nonfinite({"x": other, "y": math.nan}) == 1.0
