@@ -1,67 +1,89 @@
-"""Every callback of the hook, found in its code: what is called inside a ``try`` that tells its trouble.
+"""Every function of the hook on the training thread, found in its modules, and how one is broken.
 
-A callback that is added is in this list by itself; the tests that go through it then fail until a
-training reaches it, so none stays untried.
+A function that is added is in this list by itself: the tests that go through it fail until a training
+reaches it, so none stays untried.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
-from types import ModuleType
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import Any
 
-MODULES = [
-    *("capture.loss", "capture.optimizer", "capture.scaler", "capture.gradients", "capture.ledger"),
-    *("run", "watching"),
-]
-CLASSES = [("capture.ledger", "Ledger"), ("watching", "Watch"), ("run", "Run")]
-PUBLIC = {"log", "event", "take", "step", "check", "evaluate"}
+import tocsin.audit
+import tocsin.capture
+
+PACKAGES: tuple[ModuleType, ...] = (tocsin.capture, tocsin.audit)
+MODULES = ("run", "watching", "actions", "batches", "inputs", "reading", "plain")
+
+THE_SCRIPTS = {name for name in vars(importlib.import_module("tocsin.run").Run) if not name.startswith("_")}
+"""What the script calls: no callbacks, they are what the guards stand in."""
+NETS = (
+    *(".trouble", ".Run.__enter__", ".Run.__exit__"),
+    *("optimizer._before_step", "optimizer._after_step", "scaler._idle"),
+)
+"""The guards themselves."""
+
+reached: list[str] = []
+"""Calls of the function that is broken."""
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"tocsin.{name}")
+def _broken(*args: Any, **kwargs: Any) -> Any:
+    import tests.hook.callbacks  # its globals are those of the function whose code it becomes
+
+    tests.hook.callbacks.reached.append("called")
+    raise RuntimeError("injected")
 
 
-def guarded() -> list[tuple[Any, str]]:
-    """(module or class, name) of each callback, sorted by name."""
-    found: dict[tuple[str, str], tuple[Any, str]] = {}
-    for name in MODULES:
-        module = _module(name)
-        for call in _guarded_calls(ast.parse(inspect.getsource(module))):
-            owner = _owner(module, call)
-            if owner is not None and _name(call) not in PUBLIC:
-                found[owner.__name__, _name(call)] = (owner, _name(call))
-    return [found[key] for key in sorted(found)]
+@contextmanager
+def broken(function: FunctionType) -> Iterator[list[str]]:
+    """Within, ``function`` raises wherever and under whatever name it is called; yields its calls."""
+    code = function.__code__
+    reached.clear()
+    function.__code__ = _broken.__code__
+    try:
+        yield reached
+    finally:
+        function.__code__ = code
 
 
-def _guarded_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Try) and any(_tells_trouble(handler) for handler in node.handlers):
-            for statement in node.body:
-                yield from (call for call in ast.walk(statement) if isinstance(call, ast.Call))
+def callbacks() -> dict[str, FunctionType]:
+    """Each function by its place, such as ``capture.ledger.Ledger.record``."""
+    found: dict[str, FunctionType] = {}
+    for module in _modules():
+        place = module.__name__.removeprefix("tocsin.")
+        for name, value in vars(module).items():
+            if _is_class(value, module.__name__):
+                found.update({f"{place}.{name}.{method}": one for method, one in _methods(value)})
+            elif _is_ours(value, module.__name__):
+                found[f"{place}.{name}"] = value
+    return {place: found[place] for place in sorted(found) if not place.endswith(NETS)}
 
 
-def _tells_trouble(handler: ast.ExceptHandler) -> bool:
-    return any(isinstance(one, ast.Call) and _name(one) == "trouble" for one in ast.walk(handler))
+def _modules() -> Iterator[ModuleType]:
+    for package in PACKAGES:
+        yield package
+        for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(one.name)
+    yield from (importlib.import_module(f"tocsin.{name}") for name in MODULES)
 
 
-def _name(call: ast.Call) -> str:
-    return str(getattr(call.func, "attr", None) or getattr(call.func, "id", ""))
+def _is_class(value: Any, module: str) -> bool:
+    return inspect.isclass(value) and value.__module__ == module and not getattr(value, "_is_protocol", False)
 
 
-def _owner(module: ModuleType, call: ast.Call) -> Any:
-    """Where the called function is looked up: the module, or a class of ours; None for others' functions.
+def _is_ours(value: Any, module: str) -> bool:
+    """Written in the module: what a dataclass makes of itself is not."""
+    ours = isinstance(value, FunctionType) and value.__module__ == module and not value.__closure__
+    return ours and not value.__code__.co_filename.startswith("<")
 
-    The script's own calls (``run.log``) are no callbacks: they are what the guards stand in.
-    """
-    name = _name(call)
-    if isinstance(call.func, ast.Name):
-        known = inspect.isfunction(vars(module).get(name))
-        return module if known and vars(module)[name].__module__.startswith("tocsin") else None
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    classes = [getattr(_module(place), cls) for place, cls in CLASSES]
-    return next((cls for cls in classes if inspect.isfunction(vars(cls).get(name))), None)
+
+def _methods(cls: type) -> Iterator[tuple[str, FunctionType]]:
+    for name, value in vars(cls).items():
+        function: Any = value.fget if isinstance(value, property) else value
+        if _is_ours(function, cls.__module__) and not (cls.__name__ == "Run" and name in THE_SCRIPTS):
+            yield name, function

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from tests.hook.callbacks import guarded
 from tests.hook.captured import KeptOutbox, watched
+from tests.hook.entries import guarded
 from tocsin.capture.staging import SLOTS
 
 pytestmark = [

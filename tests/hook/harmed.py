@@ -1,0 +1,172 @@
+"""Trainings that between them reach every callback of the hook; each returns what it has trained."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.utils.data import DataLoader, TensorDataset
+
+from tests.hook.truth import batches, half_loss, model
+from tocsin.protocol import Alert, Request
+
+ALERT = Alert(id="1", rule="nonfinite", severity="critical", state="firing", summary="NaN")
+
+
+def _sgd(net: nn.Module, lr: float = 1e-3) -> torch.optim.SGD:
+    return torch.optim.SGD(net.parameters(), lr=lr)
+
+
+def plain(run: Any) -> nn.Module:
+    """One optimizer, made under the watch; what a script can say is said, and the server answers."""
+    net = model()
+    optimizer = _sgd(net, 0.1)
+    torch.optim.lr_scheduler.StepLR(optimizer, 100)
+    run.load_state_dict({"step": 0})
+    run.on_alert(_failing)
+    run.on_request("checkpoint")(lambda request: None)
+    for k, batch in enumerate(batches(6)):
+        net.zero_grad()
+        run.batch(f"shard {k}")
+        loss = net(batch).pow(2).mean()
+        run.log({1: loss}, extra=loss, host=1.0, odd="text")
+        run.check(batch={"x": [batch]}, losses={"part": loss})
+        loss.backward(retain_graph=k == 0)
+        if k != 2:
+            optimizer.step()
+        hear(run, Request(id=str(k), action="checkpoint", alert=str(k)))
+        hear(run, ALERT)
+        run.evaluate(psnr=1.0, goal="max")
+        if hasattr(run, "_watch"):
+            with contextlib.suppress(RuntimeError):
+                run._watch.sampled({"system/cpu": 1.0}, [])
+    assert run.requested in ("", "checkpoint")
+    run.event("checkpoint", path="a.pt")
+    return net
+
+
+def _failing(alert: Any) -> None:
+    raise RuntimeError("the script's own")
+
+
+def hear(run: Any, message: Any) -> None:
+    """As the sender's thread gives it, which has a net of its own."""
+    if hasattr(run, "_watch"):
+        with contextlib.suppress(RuntimeError):
+            run._watch.tell(message)
+
+
+def scaled(run: Any) -> nn.Module:
+    """Two optimizers and a scaler that overflows, skips, backs off and grows; a clip, and a second look."""
+    nets = nn.ModuleList([model(0), model(1)])
+    pair = [_sgd(net) for net in nets]
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=2)
+    for k, batch in enumerate(batches(12, hot=(3,))):
+        run.batch(f"shard {k}")
+        run.check(batch=batch, losses={"part": batch.mean()})
+        for net, optimizer in zip(nets, pair, strict=True):
+            optimizer.zero_grad()
+            loss = scaler.scale(half_loss(net, batch))
+            (loss * 1.0 if k % 3 else loss).backward()
+            scaler.unscale_(optimizer)
+            if k % 2:
+                clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+        scaler.update()
+    return nets
+
+
+def long(run: Any) -> nn.Module:
+    """Long enough for the meter and the look at the weights; clips, then micro-steps, NaN at the end."""
+    net = nn.Linear(2, 1)
+    nn.init.constant_(net.weight, 0.5)
+    nn.init.constant_(net.bias, 0.5)
+    optimizer = _sgd(net)
+    for k in range(265):
+        optimizer.zero_grad()
+        for _ in range(2 if k > 200 else 1):
+            net(torch.ones(2)).pow(2).sum().backward()
+        if k < 60:
+            clip_grad_norm_(net.parameters(), 1e-3 if k % 2 else 1e3)
+        optimizer.step()
+    return net
+
+
+def strange(run: Any) -> nn.Module:
+    """Losses of nobody, attempts given up, a clip by hand, weights moved between, steps in a backward."""
+    net = model(3)
+    optimizer, alone = _sgd(net), nn.Parameter(torch.ones(2))
+    for k, batch in enumerate(batches(8)):
+        alone.sum().backward()
+        net(batch).pow(2).mean().backward()
+        clip_grad_norm_(net.parameters(), 1.0)
+        if k % 2:
+            optimizer.step()
+        elif k % 4:
+            with torch.no_grad():
+                next(net.parameters()).add_(1e-3)
+        optimizer.zero_grad()
+    return nn.ModuleList([net, _inside()])
+
+
+def _inside() -> nn.Module:
+    net: nn.Module = model(4)
+    each = {param: torch.optim.SGD([param], lr=1e-3 * (k + 1)) for k, param in enumerate(net.parameters())}
+
+    def step(param: Tensor) -> None:
+        each[param].step()  # type: ignore[index]
+        each[param].zero_grad()  # type: ignore[index]
+
+    for param in net.parameters():
+        after = getattr(param, "register_post_accumulate_grad_hook", None)
+        if after is not None:  # torch 2.0 has none
+            after(step)
+    for batch in batches(3):
+        net(batch).pow(2).mean().backward()
+    return net
+
+
+def graphed(run: Any) -> nn.Module:
+    """The script reports its steps itself."""
+    net = model()
+    for batch in batches(3):
+        run.check(batch={"x": batch * math.nan}, weights=net)
+        run.step(loss=net(batch).pow(2).mean(), host=1.0)
+        hear(run, ALERT)
+    return net
+
+
+def loaded(run: Any) -> nn.Module:
+    """Batches come from a DataLoader, weights from a checkpoint; one is frozen, one is there twice."""
+    net = model(5)
+    net[2].weight.requires_grad_(False)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    optimizer.load_state_dict(_restored())
+    for (batch,) in DataLoader(TensorDataset(torch.cat(list(batches(2)))), batch_size=4):
+        optimizer.zero_grad()
+        net(batch).clamp(min=0.1).pow(2).mean().backward()
+        optimizer.step()
+    return net
+
+
+def _restored() -> dict[str, Any]:
+    net = model(5)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    net(torch.ones(8)).sum().backward()
+    optimizer.step()
+    return optimizer.state_dict()
+
+
+LOOPS: dict[str, Callable[[Any], nn.Module]] = {
+    loop.__name__: loop for loop in (plain, scaled, long, strange, graphed, loaded)
+}
+
+
+def train(loop: str, run: Any) -> list[Tensor]:
+    """The weights that this loop ends with under ``run``."""
+    return [param.detach() for param in LOOPS[loop](run).parameters()]
