@@ -27,12 +27,11 @@ def _set_eval_frame() -> Callable[[Any], Any]:
 
 
 def _compiler(name: str) -> Callable[..., Any]:
-    """``torch.compiler``'s function; torch 2.0 has it in ``torch._dynamo``."""
+    """``torch.compiler``'s function; torch 2.0 and partly 2.1 have it in ``torch._dynamo``."""
     try:
-        module = importlib.import_module("torch.compiler")
-    except ImportError:
-        module = importlib.import_module("torch._dynamo")
-    found: Callable[..., Any] = getattr(module, name)
+        found: Callable[..., Any] = getattr(importlib.import_module("torch.compiler"), name)
+    except (ImportError, AttributeError):
+        found = getattr(importlib.import_module("torch._dynamo"), name)
     return found
 
 
