@@ -176,7 +176,8 @@ def test_the_end_of_a_run_resolves_what_is_open() -> None:
     assert {transition.reason for transition in ended} == {"Run ended: failed"}
     assert {transition.alert.labels["resolved_by"] for transition in ended} == {"run ended"}
     assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in ended} == {(120, NOW + 5, True)}
-    assert book.open() == book.end("again", 121, NOW + 6) == []
+    assert book.open() == []
+    assert book.end("again", 121, NOW + 6) == []
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:

@@ -67,7 +67,8 @@ def test_the_text_is_the_row(batches: list[list[tuple[int, float]]]) -> None:
     spark = spark_of(batches[:1])
     spark.json()
     for batch in batches[1:]:
-        spark.take(*(np.array(column) for column in zip(*batch, strict=True)))
+        steps, values = zip(*batch, strict=True)
+        spark.take(np.array(steps), np.array(values))
     assert json.loads(spark.json()) == exactjson.loads(exactjson.dumps(spark.row()))
 
 
