@@ -111,6 +111,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     ledger.weights = Weights(ledger)
     watch.on_close.append(layers.drain)
     watch.on_off.append(lambda: capture.detach(ledger))
+    watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
     Preflight(watch, ledger, model)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)
     facts.described = plain(take_census(ledger))

@@ -273,13 +273,13 @@ class Watch:
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Brings what waits for a device, then the rest and the finish on their way."""
-        if self._staging is not None:
-            try:
+        try:
+            if self._staging is not None:
                 self._staging.drain()
-                for one in self.on_close:
-                    one()
-            except Exception as problem:
-                self.trouble("drain", problem)
+            for one in self.on_close:
+                one()
+        except Exception as problem:
+            self.trouble("drain", problem)
         self.silence()
         self.sender.close(state=state, error=error)
 

@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("server/tocsin_server/demo/trainings", "tests/scenarios", "tests/browser/trainings")
-TRAININGS = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+SPOILT = {"scripted", "talkative", "test_bad_shard", "test_one_layer"}
+"""Told to be so: a fault is put in, for what is tested is the way that its story takes."""
+TRAININGS = sorted(
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.stem not in SPOILT
+)
 SCALER_PARTS = {"_scale", "_growth_tracker", "_init_scale"}
 NON_FINITE = {"inf", "infty", "infinity", "nan", "-inf", "-nan", "+inf"}
 READERS = {

@@ -45,7 +45,8 @@ ELSEWHERE = {
         ),
         *("layers.Layers._await", "layers.Layers._poll", "layers.Layers._slot", "layers.Layers._stage"),
         *("layers.Layers.arrived", "layers.Layers.drain"),
-        *("watching.Watch._arrived", "watching.Watch._compare_scale", "sharded.is_whole"),
+        *("watching.Watch._arrived", "watching.Watch._begin_staging", "watching.Watch._compare_scale"),
+        "sharded.is_whole",
     ),
     "while a module is imported, or in a forked child": (
         *(

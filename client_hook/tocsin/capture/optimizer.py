@@ -29,17 +29,17 @@ from .stepper import Stepper
 def install() -> None:
     """Watches every optimizer of the process."""
     _sweep()
-    _hook(register_optimizer_step_pre_hook(_eager(_before_step)))
-    _hook(register_optimizer_step_post_hook(_eager(_after_step)))
+    patching.undo_later(_sweep_unless_within)
+    _handles.append(register_optimizer_step_pre_hook(_eager(_before_step)))
+    _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
 
 
-def _hook(handle: Any) -> None:
-    """To be taken away with the rest; from within a step later, because torch goes through its hooks then."""
-    _handles.append(handle)
-    patching.undo_later(lambda: None if _within else _sweep())
+def _sweep_unless_within() -> Any:
+    """From within a step the hooks are taken away later, because torch goes through them then."""
+    return patching.LATER if _within else _sweep()
 
 
 def _sweep() -> None:

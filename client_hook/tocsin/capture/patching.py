@@ -17,7 +17,9 @@ from typing import Any
 from .compiling import keep_out
 from .ledger import Ledger
 
-Undo = Callable[[], None]
+Undo = Callable[[], Any]
+LATER = object()
+"""An undo's answer: not now."""
 Install = Callable[[], None]
 
 attached: tuple[Ledger, ...] = ()
@@ -48,7 +50,7 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
 
 
 def undo_later(undo: Undo) -> None:
-    """What is to be called when the last ledger leaves."""
+    """What is to be called when the last ledger leaves; again at the next leave where it says LATER."""
     _undo.append(undo)
 
 
@@ -144,12 +146,15 @@ def _bring(installs: Mapping[str, Install]) -> None:
 
 
 def _take_back(keep: int = 0) -> None:
+    later = []
     while len(_undo) > keep:
         undo = _undo.pop()
         try:
-            undo()
+            if undo() is LATER:
+                later.append(undo)
         except Exception:
             pass
+    _undo.extend(later)
 
 
 def _silence_in_child() -> None:
