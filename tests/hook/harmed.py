@@ -128,6 +128,7 @@ def _inside() -> nn.Module:
             after(step)
     for batch in batches(3):
         net(batch).pow(2).mean().backward()
+    each.clear()  # torch holds the hook for good, and what it holds
     return net
 
 

@@ -40,6 +40,7 @@ def in_backward(truth: Truth) -> nn.Module:
         loss.backward()
         norm = math.sqrt(sum(squares)) if truth.count % EVERY == 0 else None
         truth.note(next(iter(optimizers.values())), [loss], norm=norm)
+    optimizers.clear()  # torch holds the hook for good, and what it holds
     return net
 
 
@@ -67,6 +68,7 @@ def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
         loss.backward()
         first = optimizers[params[0]]
         truth.note(first, [loss], norm=math.hypot(*norms), rates=order)
+    optimizers.clear()
     return net
 
 
