@@ -248,7 +248,7 @@ def _steps(run: Run, optimizer: Any, loss: Tensor, count: int) -> None:
 def test_memory_does_not_grow_with_steps() -> None:
     """Thousands of steps and logged values later the hook holds no more than after the first ones.
 
-    What a step keeps would be 100 bytes at least; the allowance is a hundredth of that a step.
+    What a step keeps would be 100 bytes at least; the allowance is a twentieth of that a step.
     """
     weight = nn.Parameter(torch.ones(()))
     optimizer = torch.optim.SGD([weight], lr=0.0)
@@ -267,7 +267,7 @@ def test_memory_does_not_grow_with_steps() -> None:
     finally:
         tracemalloc.stop()
         run.finish()
-    assert grown < 10_000
+    assert grown < 50_000
 
 
 def test_memory_does_not_grow_where_the_script_reports_its_steps() -> None:
