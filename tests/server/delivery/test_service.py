@@ -82,6 +82,7 @@ def test_a_ping_says_that_deliveries_fail(
     trainer = dial(server.base, "r1", server.token)
     trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
     eventually(lambda: ping.heard and ping.heard[-1].path == "/abc/fail", "the ping to tell")
+    assert {each.path for each in ping.heard} <= {"/abc", "/abc/fail"}
 
 
 def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: Any, desk: Any) -> None:
