@@ -16,6 +16,7 @@ from tocsin_server import __version__, acklink, ingest, live, login, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.actions import Desk
 from tocsin_server.api import (
+    about,
     acks,
     alerts,
     archive,
@@ -29,6 +30,7 @@ from tocsin_server.api import (
     failures,
     health,
     layers,
+    marks,
     projects,
     records,
     routes,
@@ -38,6 +40,7 @@ from tocsin_server.api import (
     session,
     silences,
     tokens,
+    trial,
 )
 from tocsin_server.auth import Auth
 from tocsin_server.delivery.service import Delivery
@@ -69,6 +72,7 @@ RESOURCES = (
     events,
     runs,
     acks,
+    marks,
     alerts,
     rules,
     backtest,
@@ -83,6 +87,8 @@ RESOURCES = (
     routes,
     silences,
     deliveries,
+    trial,
+    about,
 )
 GZIP_LEVEL = 4
 REFRESH_S = 1.0

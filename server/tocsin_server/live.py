@@ -72,6 +72,11 @@ class LiveRoom:
         """That browser went."""
         self.viewers.discard(viewer)
 
+    def changed(self, what: str) -> None:
+        """Somebody decided something: pages that show it ask for it again. Call it on the event loop."""
+        for viewer in self.viewers:
+            viewer.put(f'{{"type":"changed","what":"{what}"}}')
+
     # The three loops
 
     async def _ticking(self) -> None:

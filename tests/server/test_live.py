@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -94,6 +95,22 @@ def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: Wat
     alert = page.hear("alert")["alert"]
     assert (alert["rule"], alert["state"], alert["run_name"]) == ("nonfinite-loss", "firing", "<b>")
     assert alert["diagnosis"]["cause"]
+
+
+def test_decisions_are_told_to_every_page(run_server: Start, watch: Watch) -> None:
+    """Whoever silences, acknowledges or changes a channel: other pages hear that they must ask again."""
+    server = run_server()
+    page = watch(server.base, server.token)
+    page.hear("beat")
+    headers = {"authorization": f"Bearer {server.token}"}
+    ends = (time.time() + 60) * 1000
+    for path, what, body in (
+        ("/silences", "silences", {"matchers": ['rule="x"'], "ends_ms": ends, "reason": "r"}),
+        ("/channels", "channels", {"name": "page", "kind": "browser"}),
+    ):
+        answer = httpx.post(f"{server.base}/api/v1{path}", headers=headers, json=body)
+        assert answer.status_code == 201, answer.text
+        assert page.hear("changed")["what"] == what
 
 
 def test_the_server_beats(run_server: Start, watch: Watch) -> None:

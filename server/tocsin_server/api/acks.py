@@ -101,7 +101,9 @@ async def _act(request: Request, alert_id: str, ack: Ack) -> ExactJSON:
 
 async def store_ack(services: Services, key: Key, ack: Ack) -> bool:
     """Stores an act on an alert and says who did it; False where there is no such alert."""
-    return await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
+    known = await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
+    services.live.changed("acks")
+    return known
 
 
 def _write(connection: Connection, key: Key, ack: Ack) -> bool:
@@ -137,10 +139,15 @@ def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]
     ack = acks_in_force(connection, [key[0]]).get(key)
     return {
         "id": alert_id,
-        "ack": None if ack is None else {"by": ack.actor, "at_ms": ack.at_ns / 1e6, "note": ack.note},
+        "ack": ack_row(ack),
         "silenced_by": list(marks.silenced_by),
         "inhibited_by": list(marks.inhibited_by),
     }
+
+
+def ack_row(ack: Ack | None) -> dict[str, Any] | None:
+    """An acknowledgement as the API shows it."""
+    return None if ack is None else {"by": ack.actor, "at_ms": ack.at_ns / 1e6, "note": ack.note}
 
 
 def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
 from tocsin_server.api.permission import PROBLEMS, Admin, Reader
+from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.errors import FieldError
 from tocsin_server.notify.channel import Kind, kinds, masked, scrubbed
 from tocsin_server.notify.outcome import DeliveryError
@@ -26,6 +27,7 @@ from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import Services, services_of
 from tocsin_server.store import audit, choices
 from tocsin_server.store.choices import ChannelRow
+from tocsin_server.store.outbox import UNKNOWN, Standing, standings
 
 router = APIRouter(tags=["channels"], responses=PROBLEMS)
 
@@ -58,7 +60,7 @@ class ChangedChannel(BaseModel):
 
 
 class ChannelItem(TypedDict):
-    """A channel; secrets are ``***``."""
+    """A channel; secrets are ``***``. ``trouble`` is the newest error that was not made good, else empty."""
 
     id: str
     name: str
@@ -68,6 +70,8 @@ class ChannelItem(TypedDict):
     config: dict[str, Any]
     created_ms: float
     updated_ms: float
+    last_sent_ms: float | None
+    trouble: str
 
 
 class KindItem(TypedDict):
@@ -92,7 +96,7 @@ class TryAnswer(TypedDict):
     detail: str
 
 
-def channel_item(row: ChannelRow) -> dict[str, Any]:
+def channel_item(row: ChannelRow, standing: Standing = UNKNOWN) -> dict[str, Any]:
     """A channel as the API shows it."""
     return {
         "id": row.id,
@@ -103,6 +107,8 @@ def channel_item(row: ChannelRow) -> dict[str, Any]:
         "config": masked(kinds().get(row.kind), row.config, row.secret),
         "created_ms": row.created_ns / 1e6,
         "updated_ms": row.updated_ns / 1e6,
+        "last_sent_ms": None if standing.sent_ns is None else standing.sent_ns / 1e6,
+        "trouble": standing.error,
     }
 
 
@@ -118,11 +124,15 @@ def kind_item(kind: Kind) -> dict[str, Any]:
 @router.get("/channels", response_model=ChannelList)
 def list_channels(request: Request, _identity: Reader) -> ExactJSON:
     """Every channel, and what kinds there are."""
-    with services_of(request).database.reader.connect() as connection:
+    services = services_of(request)
+    with services.database.reader.connect() as connection:
         rows = choices.channels(connection)
+        known = standings(connection, time.time_ns() - FAILED_NS)
+    pushed = services.delivery.push_error
+    told = {row.id: known.get(row.id) or Standing(error=pushed(row.name)) for row in rows}
     return ExactJSON(
         {
-            "items": [channel_item(row) for row in rows],
+            "items": [channel_item(row, told[row.id]) for row in rows],
             "kinds": [kind_item(kind) for kind in kinds().values()],
         }
     )
@@ -177,6 +187,7 @@ async def delete_channel(request: Request, channel_id: str, identity: Admin) -> 
     if not await asyncio.wrap_future(services.writer.call(work)):
         raise _unknown(channel_id)
     services.delivery.wake()
+    services.live.changed("channels")
     return Response(status_code=204, headers={"cache-control": "no-store"})
 
 
@@ -221,6 +232,7 @@ async def _store(services: Services, row: ChannelRow, action: str, actor: str) -
     except IntegrityError as error:
         raise Problem(422, subject="name", expected="one that no other channel has", got=row.name) from error
     services.delivery.wake()
+    services.live.changed("channels")
 
 
 def _known(services: Services, channel_id: str) -> ChannelRow:

@@ -56,17 +56,18 @@ async def write_routes(request: Request, wanted: NewRouting, identity: Admin) ->
         raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
 
     def work(connection: Connection) -> None:
-        _check_channels(connection, routing)
+        check_channels(connection, routing)
         now_ns = time.time_ns()
         choices.write_choice(connection, choices.ROUTING, plain(routing), now_ns)
         audit.note(connection, now_ns, actor_of(identity), "routes.change", "routes")
 
     await asyncio.wrap_future(services.writer.call(work))
     services.delivery.wake()
+    services.live.changed("routes")
     return ExactJSON(plain(routing))
 
 
-def _check_channels(connection: Connection, routing: Routing) -> None:
+def check_channels(connection: Connection, routing: Routing) -> None:
     """Raises a 422 Problem for a route to a channel that does not exist."""
     known = {row.name for row in choices.channels(connection)} | {EVERY}
     for at, route in enumerate(routing.routes):

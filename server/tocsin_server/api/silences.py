@@ -115,6 +115,7 @@ async def end_silence(request: Request, silence_id: str, identity: Editor) -> Re
     if not await asyncio.wrap_future(services.writer.call(work)):
         raise _unknown(silence_id)
     services.delivery.wake()
+    services.live.changed("silences")
     return Response(status_code=204, headers={"cache-control": "no-store"})
 
 
@@ -127,6 +128,7 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
 
     await asyncio.wrap_future(services.writer.call(partial(work)))
     services.delivery.wake()
+    services.live.changed("silences")
 
 
 def _row(wanted: NewSilence, silence_id: str, author: str, created_ns: int) -> SilenceRow:

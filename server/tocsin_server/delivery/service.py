@@ -266,6 +266,10 @@ class Delivery:
                 log.warning("channel %s: the push failed: %s", row.name, detail)
             self._pushed[row.name] = detail
 
+    def push_error(self, name: str) -> str:
+        """Why the last push to the Alertmanager of this name failed; empty where it did not."""
+        return self._pushed.get(name, "")
+
     # Who watches the watcher
 
     async def _pinging(self) -> None:

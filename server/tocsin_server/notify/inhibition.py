@@ -51,6 +51,12 @@ def inhibited_by(
     return tuple(other.alert.id for other in others if any(rule.mutes(target, other) for rule in rules))
 
 
+def sources(facts: Iterable[AlertFacts], inhibitions: Iterable[Inhibition]) -> list[AlertFacts]:
+    """Those alerts that may inhibit others at all: of many open alerts few are."""
+    rules = tuple(inhibitions)
+    return [fact for fact in facts if any(all_hold(rule.source, fact.labels) for rule in rules)]
+
+
 def read_inhibition(item: Any, field: str) -> Inhibition:
     """An inhibition as people write it. Raises FieldError."""
     only(item, {"source", "target", "equal"}, field)

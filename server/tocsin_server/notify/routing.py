@@ -96,6 +96,33 @@ def channels_of(route: Route, names: Iterable[str]) -> list[str]:
     return [name for name in names if EVERY in route.channels or name in route.channels]
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A route that an alert takes, and what comes of it."""
+
+    route: Route
+    channels: tuple[str, ...]
+    group: dict[str, str]
+    wait_s: float
+    muted: bool
+
+
+def way_of(routing: Routing, labels: Mapping[str, str], channels: Sequence[str], now_ns: int) -> list[Taken]:
+    """The way of an alert with these labels, given the names of the channels that are switched on."""
+    known = labels.get("severity", "")
+    severity = Severity(known) if known in {each.value for each in Severity} else Severity.WARNING
+    return [
+        Taken(
+            route,
+            tuple(channels_of(route, channels)),
+            route.group_of(labels),
+            route.wait_ns(severity) / 1e9,
+            routing.is_muted(route, now_ns),
+        )
+        for route in routing.routes_of(labels)
+    ]
+
+
 def read_routing(body: Any) -> Routing:
     """The document as people write it. Raises :class:`FieldError`, which names the first bad field."""
     only(body, {"routes", "inhibitions", "mute_times"}, "routing")

@@ -240,6 +240,33 @@ def counts(connection: Connection, failed_since_ns: int) -> list[ChannelCount]:
     return [ChannelCount(*row) for row in connection.execute(query.group_by(channel.c.name))]
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one channel does: when something arrived last, and the newest error that is not made good."""
+
+    sent_ns: int | None = None
+    error: str = ""
+
+
+UNKNOWN = Standing()
+"""Of a channel that was never sent anything."""
+
+
+def standings(connection: Connection, failed_since_ns: int) -> dict[str, Standing]:
+    """The standing of each channel that was ever sent anything, by its id."""
+    table = notification.c
+    sent = select(table.channel_id, func.max(table.sent_ns)).group_by(table.channel_id)
+    found = {row[0]: Standing(row[1]) for row in connection.execute(sent)}
+    pending = table.state.in_((WAITING, CLAIMED)) | (
+        (table.state == FAILED) & (table.created_ns > failed_since_ns)
+    )
+    newest = select(func.max(table.id)).where(pending, table.error.is_not(None)).group_by(table.channel_id)
+    errors = select(table.channel_id, table.error).where(table.id.in_(newest))
+    for channel_id, error in connection.execute(errors):
+        found[channel_id] = Standing(found.get(channel_id, UNKNOWN).sent_ns, error)
+    return found
+
+
 def prune(connection: Connection, now_ns: int) -> int:
     """Forgets what is old, what is too much, and what told of nothing but deleted runs; how many."""
     table = notification.c

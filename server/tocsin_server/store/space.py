@@ -74,6 +74,16 @@ def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:
             alone.execute(text(f"VACUUM (SKIP_LOCKED) {name}"))
 
 
+def size_bytes(database: Database) -> int:
+    """How large the database is: the file of SQLite without its journal, all tables of Postgres."""
+    with database.reader.connect() as connection:
+        if database.dialect == "postgresql":
+            size = text("SELECT pg_database_size(current_database())")
+            return int(connection.execute(size).scalar_one())
+        pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+        return int(pages) * int(connection.execute(text("PRAGMA page_size")).scalar_one())
+
+
 def _number(driver: sqlite3.Connection, pragma: str) -> int:
     found = driver.execute(f"PRAGMA {pragma}").fetchone()
     return int(found[0])

@@ -17,7 +17,9 @@ from tocsin import protocol
 from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little_endian
 
 _numbers = itertools.count(1)
-ON_BOTH = ("records", "series", "runs", "layers", "events", "alerts", "acks", "silences", "projects")
+ON_BOTH = (
+    "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects", "about",
+)  # fmt: skip
 """Tests of these routes run on SQLite and on Postgres: what they answer comes out of the database."""
 
 
