@@ -25,6 +25,8 @@ class Listener:
         self.changed: set[str] = set()
         """Runs whose row changed."""
         self.alerts: deque[Transition] = deque(maxlen=KEPT_ALERTS)
+        self.words: deque[str] = deque(maxlen=KEPT_ALERTS)
+        """Messages for every page, ready to be sent."""
         self.missed = 0
         self._hub = hub
         self._bell = asyncio.Event()
@@ -62,12 +64,20 @@ class Listener:
         self.alerts.clear()
         return found
 
+    def take_words(self) -> list[str]:
+        """The messages for every page since the last call, oldest first."""
+        found = list(self.words)
+        self.words.clear()
+        return found
+
 
 class Hub:
     """Passes what the pipeline made durable on to every listener. Call it on the event loop only."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
+        self.deliveries = ""
+        """The newest word on how deliveries do, as a message; a page hears it when it connects."""
 
     def listen(self, run_id: str | None = None) -> Listener:
         """A new listener, of one run or of all."""
@@ -91,6 +101,19 @@ class Hub:
             listener.missed += len(listener.alerts) == KEPT_ALERTS
             listener.alerts.append(transition)
             listener.ring()
+
+    def tell(self, message: str) -> None:
+        """A message that every page shall get. What falls out of a full queue is found by the query."""
+        for listener in self.listeners:
+            if listener.run_id is None:
+                listener.words.append(message)
+                listener.ring()
+
+    def tell_deliveries(self, message: str) -> None:
+        """How deliveries do, told where it changed."""
+        if message != self.deliveries:
+            self.deliveries = message
+            self.tell(message)
 
     def _of(self, run_id: str) -> list[Listener]:
         return [listener for listener in self.listeners if listener.hears(run_id)]

@@ -65,6 +65,8 @@ class LiveRoom:
         """A new browser; it hears at once how the server does."""
         viewer = Viewer(self.settings.viewer_bytes)
         viewer.put(self._beat_text())
+        if self._hub.deliveries:
+            viewer.put(self._hub.deliveries)
         self.viewers.add(viewer)
         return viewer
 
@@ -84,6 +86,7 @@ class LiveRoom:
             while True:
                 await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
                 listener.take_alerts()
+                listener.take_words()
                 self._guarded(lambda: self.tick(listener))
 
     async def _ringing(self) -> None:
@@ -96,6 +99,8 @@ class LiveRoom:
                     self._guarded(self._resync_all)
                 for transition in listener.take_alerts():
                     self._guarded(lambda transition=transition: self._ring(transition))  # type: ignore[misc]
+                for word in listener.take_words():
+                    self._say(word)
 
     async def _beating(self) -> None:
         while True:
@@ -158,7 +163,9 @@ class LiveRoom:
             viewer.put(f'{{"type":"alert","alert":{told}}}')
 
     def _beat(self) -> None:
-        text = self._beat_text()
+        self._say(self._beat_text())
+
+    def _say(self, text: str) -> None:
         for viewer in self.viewers:
             viewer.put(text)
 

@@ -85,3 +85,15 @@ def test_who_leaves_is_forgotten() -> None:
         pass
     hub.changed("a")
     assert (listener.changed, hub.listeners) == (set(), set())
+
+
+def test_words_for_every_page_reach_listeners_of_all_runs() -> None:
+    """A listener of one run does not hear them; how deliveries do is told once a change."""
+    hub = Hub()
+    with hub.listen() as page, hub.listen("a") as trainer:
+        hub.tell("note")
+        hub.tell_deliveries("well")
+        hub.tell_deliveries("well")
+        assert page.take_words() == ["note", "well"]
+        assert trainer.take_words() == []
+        assert hub.deliveries == "well"

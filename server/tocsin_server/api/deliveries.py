@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from tocsin_server.api.alerts import chosen
 from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.delivery.news import note_of
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import choices, outbox
@@ -66,6 +67,7 @@ class BrowserNote(TypedDict):
     created_ms: float
     reason: str
     alerts: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
 
 
 class BrowserNotes(TypedDict):
@@ -121,7 +123,7 @@ def notifications(
         ids = [row.id for row in choices.channels(connection) if row.kind == "browser" and row.enabled]
         found = outbox.listed(connection, channel_ids=ids, states=[outbox.SENT], after=after, limit=limit)
     ordered = sorted(found, key=lambda item: item.id)
-    items = [_note(item) for item in ordered]
+    items = [note_of(item) for item in ordered]
     return ExactJSON({"items": items, "next": ordered[-1].id if ordered else after})
 
 
@@ -150,15 +152,4 @@ def _attempt(line: Attempt) -> dict[str, Any]:
         "took_ms": line.took_ms,
         "outcome": line.outcome,
         "detail": line.detail,
-    }
-
-
-def _note(item: Notification) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "kind": item.kind,
-        "title": item.title,
-        "created_ms": item.created_ns / 1e6,
-        "reason": item.body["reason"],
-        "alerts": item.body["alerts"],
     }

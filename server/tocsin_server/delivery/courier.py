@@ -49,6 +49,8 @@ class Office:
     writer: StoreWriter
     compose: Compose
     owner: str
+    settled: Callable[[ChannelRow, Notification, str], None]
+    """Hears the outcome of each attempt, on the event loop, once it is durable."""
     clock: Callable[[], int] = time.time_ns
 
     @property
@@ -154,13 +156,14 @@ class Courier:
         try:
             detail = await deliver(self._office, channel, item)
         except DeliveryError as error:
-            await self._failed(item, error, begun_ns)
+            await self._failed(channel, item, error, begun_ns)
         else:
-            await self._settle(
-                item, Attempt(item.attempts, begun_ns, 0, "sent", detail), outbox.SENT, begun_ns
-            )
+            sent = Attempt(item.attempts, begun_ns, 0, "sent", detail)
+            await self._settle(channel, item, sent, outbox.SENT, begun_ns)
 
-    async def _failed(self, item: Notification, error: DeliveryError, begun_ns: int) -> None:
+    async def _failed(
+        self, channel: ChannelRow, item: Notification, error: DeliveryError, begun_ns: int
+    ) -> None:
         now_ns = self._office.clock()
         over = error.permanent or backoff.is_too_old(item.created_ns, now_ns)
         chance = random.random()  # noqa: S311 - jitter, no secret
@@ -168,9 +171,12 @@ class Courier:
         attempt = Attempt(item.attempts, begun_ns, 0, "failed" if over else "retry", error.detail)
         log.warning("notification %s was not delivered (%s): %s", item.id, attempt.outcome, error.detail)
         state = outbox.FAILED if over else outbox.WAITING
-        await self._settle(item, attempt, state, now_ns + int(pause_s * 1e9))
+        await self._settle(channel, item, attempt, state, now_ns + int(pause_s * 1e9))
 
-    async def _settle(self, item: Notification, attempt: Attempt, state: str, due_ns: int) -> None:
+    async def _settle(
+        self, channel: ChannelRow, item: Notification, attempt: Attempt, state: str, due_ns: int
+    ) -> None:
         took_ms = min(max(0, (self._office.clock() - attempt.at_ns) // 1_000_000), 2**31 - 1)
         line = replace(attempt, took_ms=took_ms)
         await self._office.write(partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns))
+        self._office.settled(channel, item, attempt.outcome)

@@ -19,8 +19,9 @@ import numpy as np
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from tocsin_server.delivery import mirror
+from tocsin_server.delivery import mirror, news
 from tocsin_server.delivery.courier import GRACE_S, Courier, Office, deliver, in_thread
+from tocsin_server.delivery.news import News
 from tocsin_server.delivery.round import Round, lock
 from tocsin_server.hub import Hub
 from tocsin_server.notify import http, links, picture
@@ -68,7 +69,9 @@ class Delivery:
         self._hub = hub
         self._clock = clock
         self._started_ns = clock()
-        self._office = Office(settings, database, writer, self.compose, secrets.token_hex(8), clock)
+        self.news = News(hub, self.health)
+        owner, settled = secrets.token_hex(8), self.news.settled
+        self._office = Office(settings, database, writer, self.compose, owner, settled, clock)
         self._couriers: dict[str, tuple[Courier, asyncio.Task[None]]] = {}
         self._pushed: dict[str, str] = {}
         """What came of the last push, by the name of the Alertmanager; empty: it went well."""
@@ -82,9 +85,10 @@ class Delivery:
             with suppress_and_log("claims run out by themselves"):
                 await self._office.write(outbox.release)
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
+        loops.append(self.news.work)
         if self.settings.ping_url:
             loops.append(self._pinging)
-        self._tasks = [asyncio.create_task(loop(), name=f"notify{loop.__name__}") for loop in loops]
+        self._tasks = [asyncio.create_task(loop(), name=f"notify-{loop.__name__}") for loop in loops]
 
     async def stop(self) -> None:
         """Ends at once: what is claimed or waits is in the outbox."""
@@ -98,6 +102,7 @@ class Delivery:
     def wake(self) -> None:
         """Something was decided or is to be sent again. Call it on the event loop."""
         self._bell.set()
+        self.news.stir()
         for courier, _ in self._couriers.values():
             courier.bell.set()
 
@@ -146,6 +151,8 @@ class Delivery:
         """Routes all that there is now."""
         while await asyncio.to_thread(self._is_due):
             told, more = await self._office.write(self._round)
+            if told:
+                self.news.stir()
             for channel_id in told:
                 if channel_id in self._couriers:
                     self._couriers[channel_id][0].bell.set()
@@ -247,6 +254,7 @@ class Delivery:
             name: told for name, told in self._pushed.items() if name in {row.name for row, _ in found}
         }
         await asyncio.gather(*(self._push(row, alerts) for row, alerts in found))
+        self.news.stir()
 
     def _mirrored(self) -> list[tuple[ChannelRow, list[Any]]]:
         with self._database.reader.connect() as connection:
@@ -291,14 +299,19 @@ class Delivery:
 
     def health(self) -> dict[str, Any]:
         """How deliveries do, for every page: what waits, what was given up, and the channels in trouble."""
+        since_ns = self._clock() - FAILED_NS
         with self._database.reader.connect() as connection:
-            found = outbox.counts(connection, self._clock() - FAILED_NS)
-        pushed = [name for name, told in self._pushed.items() if told]
-        failing = sorted({each.channel for each in found if each.retrying or each.failed} | set(pushed))
+            found = outbox.counts(connection, since_ns)
+            told = outbox.standings(connection, since_ns) if found else {}
+            names = {row.id: row.name for row in choices.channels(connection)}
+        errors = {names[key]: each.error for key, each in told.items() if key in names and each.error}
+        errors |= {name: error for name, error in self._pushed.items() if error}
+        failing = sorted({each.channel for each in found if each.retrying or each.failed} | errors.keys())
         return {
             "waiting": sum(each.waiting for each in found),
             "failed": sum(each.failed for each in found),
             "failing": failing,
+            "trouble": news.trouble(failing, errors),
         }
 
     async def _tidying(self) -> None:

@@ -96,7 +96,7 @@ def test_what_cannot_work_ends_at_once_and_can_be_retried(
     assert api.ask("POST", f"/deliveries/{item['id']}/retry").json()["state"] == "waiting"
     eventually(lambda: api.states() == ["sent"], "the second attempt")
     assert api.ask("POST", f"/deliveries/{item['id']}/retry").status_code == 404
-    assert api.get("/health")["notifications"] == {"waiting": 0, "failed": 0, "failing": []}
+    assert api.get("/health")["notifications"] == {"waiting": 0, "failed": 0, "failing": [], "trouble": ""}
 
 
 @pytest.mark.parametrize("stage", ["not routed", "waiting", "sending", "sent and not marked"])
