@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import watched
+from tests.hook.truth import torch_is_before
 from tocsin import capture
 from tocsin.capture import gradients
 from tocsin.capture.gradients import _norms
@@ -71,6 +72,7 @@ def test_an_adaptive_clip_is_no_flood_of_events(net: Any, optimizer: Any) -> Non
     assert len(outbox.series("grad_norm")) == 50
 
 
+@pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="torch before 2.3 scales on CUDA only")
 def test_a_clip_of_scaled_gradients_is_unscaled_and_said(net: Any, optimizer: Any) -> None:
     """Forgetting ``unscale_`` before the clip is seen: the norm is divided by the scale."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
@@ -82,6 +84,7 @@ def test_a_clip_of_scaled_gradients_is_unscaled_and_said(net: Any, optimizer: An
     assert outbox.events("grad-norm-source")[0]["scaled"] is True
 
 
+@pytest.mark.skipif(torch_is_before(2, 6), reason="torch before 2.6 has no such function")
 def test_the_public_function_on_a_given_norm_counts(net: Any, optimizer: Any) -> None:
     """``torch.nn.utils.clip_grads_with_norm_`` is a clip too, also on an iterator, which is not used up."""
     utils: Any = torch.nn.utils

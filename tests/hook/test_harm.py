@@ -58,6 +58,9 @@ ELSEWHERE = {
         "reading._learn_torch",
     ),
     "reached by one optimizer alone: the test below": ("ledger.Ledger.after_one",),
+    "under torch before 2.2: test_unhooked.py": (
+        *("unhooked._hooked", "unhooked._watch_patch", "unhooked.put_back"),
+    ),
     "under torch before 2.6": ("gradients._watch_public_clip", "gradients.install_public"),
     "the same: test_patching.py": ("patching._relay", "patching._replace_code", "patching.replace_within"),
     "on the sender's thread": ("plain._known", "plain.packed", "plain.sendable"),

@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from . import patching
+from . import patching, unhooked
 from .compiling import is_compiling as _is_compiling
 from .compiling import leave_out, switch
 from .gradients import install_sharded, own_norm
@@ -30,6 +30,7 @@ def install() -> None:
     """Watches every optimizer of the process."""
     _sweep()
     patching.undo_later(_sweep_unless_within)
+    unhooked.install()
     _handles.append(register_optimizer_step_pre_hook(_eager(_before_step)))
     _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
