@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tocsin.importers import open_log
-from tocsin_server.detect.backtest import SettingError, Tally, Tested
+from tocsin_server.detect.backtest import Tally, Tested
+from tocsin_server.detect.changes import SettingError
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.rule import RuleSettings
 from tocsin_server.domain import RecordBatch, RunEvent

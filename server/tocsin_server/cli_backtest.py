@@ -12,8 +12,9 @@ from tocsin.importers import UnreadableLogError
 from tocsin_server import exactjson
 from tocsin_server.backtest import Backtest
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, opened, settings_of
-from tocsin_server.detect.backtest import SettingError, Tested, summary_of
+from tocsin_server.detect.backtest import Tested, summary_of
 from tocsin_server.detect.backtest import settings_of as rule_settings_of
+from tocsin_server.detect.changes import SettingError
 from tocsin_server.errors import TocsinError
 from tocsin_server.export import find_run
 from tocsin_server.store.answers import RunFacts

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tocsin_server.backtest import Backtest, Bounds
-from tocsin_server.detect.backtest import SettingError, settings_of
+from tocsin_server.detect.backtest import settings_of
+from tocsin_server.detect.changes import SettingError
 
 
 def log_of(path: Path, losses: list[float]) -> Path:

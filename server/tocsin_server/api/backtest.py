@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 from tocsin_server.api.permission import PROBLEMS, Reader
 from tocsin_server.api.query import known_run
 from tocsin_server.backtest import Backtest, Bounds
-from tocsin_server.detect.backtest import SettingError, Tested, settings_of, summary_of
+from tocsin_server.detect.backtest import Tested, settings_of, summary_of
+from tocsin_server.detect.changes import SettingError
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import RunFacts

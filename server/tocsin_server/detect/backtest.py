@@ -7,7 +7,6 @@ test counts as one on healthy steps where it fired on such a step and none of th
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,24 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin_server.detect.engine import catalogue
-from tocsin_server.detect.registry import settings_types
+from tocsin_server.detect.changes import SettingError, with_changes
+from tocsin_server.detect.registry import catalogue, settings_types
 from tocsin_server.detect.rule import RuleSettings
 from tocsin_server.domain import Alert, RecordBatch, Severity
 
 LEAD_RECORDS = 50
-LARGEST = 1_000_000
-"""Of a setting that counts: no rule shall be told to remember more than that."""
 TRAINING = ("loss", "grad_norm")
 """Series that make a record one of training."""
-
-
-class SettingError(ValueError):
-    """A rule or a setting that cannot be tested: ``subject``, what was expected, what is there."""
-
-    def __init__(self, subject: str, expected: str, got: object) -> None:
-        super().__init__(f"{subject}: expected {expected}, got {got!r}"[:400])
-        self.subject, self.expected, self.got = subject, expected, str(got)[:200]
 
 
 def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
@@ -44,38 +33,7 @@ def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
         if rule in known:
             raise SettingError("rule", "one that judges records, not the server's clock", rule)
         raise SettingError("rule", f"one of {', '.join(sorted(kinds))}", rule)
-    kind = kinds[rule]
-    defaults = kind()
-    names = [item.name for item in fields(kind)]
-    for name in changes:
-        if name not in names:
-            raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
-    numbers: dict[str, Any] = {
-        name: _number(f"{rule}: {name}", told, getattr(defaults, name)) for name, told in changes.items()
-    }
-    return kind(**numbers)
-
-
-def _number(subject: str, told: Any, default: float) -> float:
-    """``told`` as a number of the kind of ``default``."""
-    whole = isinstance(default, int)
-    expected = "a whole number" if whole else "a finite number"
-    try:
-        value = (
-            float(told) if isinstance(told, (str, int, float)) and not isinstance(told, bool) else math.nan
-        )
-    except (ValueError, OverflowError):
-        value = math.nan
-    if not math.isfinite(value) or (whole and value != int(value)):
-        raise SettingError(subject, expected, told)
-    may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
-    if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
-        raise SettingError(
-            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", told
-        )
-    if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
-        raise SettingError(subject, f"at most {LARGEST}", told)
-    return int(value) if whole else value
+    return with_changes(rule, kinds[rule], changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ into batches, and wherever it was saved and restored in between, the findings ar
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,23 +18,26 @@ from tocsin_server.detect.diagnosis import explain, kept, with_layers
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SERVER
 from tocsin_server.detect.layers import VECTORS as LAYERS
+from tocsin_server.detect.plan import KIND as PLAN
+from tocsin_server.detect.plan import NO_PLAN, Plan, explained
+from tocsin_server.detect.process import Process, rules_of_run
 from tocsin_server.detect.ranks import RollCall
-from tocsin_server.detect.registry import catalogue, run_rules
+from tocsin_server.detect.registry import catalogue
 from tocsin_server.detect.rule import (
     FIRING,
     PENDING,
     RECOVERING,
     RESOLVED,
-    Episode,
     Rule,
     RuleSettings,
     RunRule,
     Verdict,
 )
-from tocsin_server.detect.snapshot import VERSION, SavedWriter, Snapshot, SnapshotError, read
+from tocsin_server.detect.snapshot import VERSION, Snapshot, SnapshotError, read
 from tocsin_server.detect.stream import SavedRule, Stream
 from tocsin_server.detect.subject import Subject, severity_of
 from tocsin_server.detect.view import WIDE, View, beside, layout, moment, split
+from tocsin_server.detect.watch import RUN_SCOPE, SCOPE, AbsenceWatch, Voice
 from tocsin_server.domain import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
 
 __all__ = ["Engine", "SnapshotError", "catalogue"]
@@ -42,24 +45,10 @@ __all__ = ["Engine", "SnapshotError", "catalogue"]
 RUN = -1
 """Writer number under which rules of scope ``run`` speak."""
 
-Spoken = tuple[int, int, int, Stream, Rule[Any, Any], Verdict]
+Spoken = tuple[int, int, int, Stream, Rule[Any, Any] | Voice, Verdict]
 """Batch row, order within the row, number within the stream, and who said what."""
-
-
-class _Writer:
-    """The streams of one writer, and from which record on it pursues several losses."""
-
-    def __init__(self, attempt: int, rank: int) -> None:
-        self.attempt = attempt
-        self.rank = rank
-        self.streams: dict[str, Stream] = {}
-        self.rivals: dict[str, int] = {}
-        """Optimizers with a loss of their own, and from which record on."""
-        self.compared: set[str] = set()
-        self.heirlooms: dict[str, dict[str, Episode]] = {}
-        """Open episodes of the attempt before, by suffix and rule, for streams that are yet to come."""
-        self.estates: dict[str, dict[str, bytes]] = {}
-        """What rules of the attempt before left, alike."""
+LAST = 1 << 16
+"""Order within a row from which on the rules of people speak."""
 
 
 class Engine:
@@ -67,15 +56,18 @@ class Engine:
 
     def __init__(self, run: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
         self.context = run
-        self._settings = dict(settings or {})
-        self._writers: dict[int, _Writer] = {}
+        self.plan = NO_PLAN
+        self._own_settings = dict(settings or {})
+        self._settings: Mapping[str, RuleSettings] = self._own_settings
+        """Those of the plan among them."""
+        self._absences = AbsenceWatch(())
+        self._writers: dict[int, Process] = {}
         self._subjects: dict[tuple[str, str], Subject] = {}
         self._newest = (0, 0)
         """Step and time of the newest record of a primary optimizer."""
         self._roll = RollCall()
-        self._run_rules = [
-            kind(self._settings.get(kind.info.id) or kind.settings_type(), run, "") for kind in run_rules()
-        ]
+        self._run_rules: list[RunRule[Any, Any]] = []
+        self._adopt(NO_PLAN)
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
         """What the rules have to say of these records that they have not said before."""
@@ -94,14 +86,18 @@ class Engine:
                 spoken.append((verdict.row, order, number, stream, rule, verdict))
             if suffix and suffix != WIDE and suffix not in writer.compared:
                 self._compare(writer, suffix, view, views.get(""), batch.seq)
+        if self.plan.rules:
+            spoken += self._watched(batch, writer, views.get(""))
         if len(spoken) > 1:
             spoken.sort(key=lambda item: item[:2])
         return self._tell(batch, writer, views.get(""), spoken)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
         """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
-        if event.kind == SIBLING_FACTS and event.writer.writer_no != SERVER:
+        if event.kind in (SIBLING_FACTS, PLAN) and event.writer.writer_no != SERVER:
             return []
+        if event.kind == PLAN:
+            return self._replan(event)
         context = self.context.learn(event.kind, event.step, event.data)
         if context is not self.context:
             self._learn(context)
@@ -117,15 +113,61 @@ class Engine:
                 self._close()
         return found
 
+    # The rules that judge, and what people change about them
+
+    def _adopt(self, plan: Plan, anew: frozenset[str] = frozenset()) -> None:
+        """Judges by ``plan`` from here on; rules of ``anew`` forget what they know of the records."""
+        self.plan = plan
+        self._settings = {**self._own_settings, **plan.settings}
+        self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, anew)
+        for process in self._writers.values():
+            process.change(self._settings, plan, anew)
+        self._absences.change(plan.rules, anew)
+
+    def _replan(self, event: RunEvent) -> list[Finding]:
+        """Rules were changed: alerts of those that are gone end and say why; others take a new severity."""
+        plan = Plan.from_plain(event.data)
+        anew = plan.begun_anew(self.plan)
+        ended = {rule for rule in anew if rule in plan.off or rule in self.plan.by_id}
+        reasons = event.data.get("why") or {}
+        found = [
+            self._over(self._subjects.pop(key), event, str(reasons.get(key[0], "The rule was changed")))
+            for key in [key for key in self._subjects if key[0] in ended]
+        ]
+        graver = {key[0] for key in self._subjects if plan.severity(key[0]) != self.plan.severity(key[0])}
+        self._adopt(plan, anew)
+        for subject in self._subjects.values():
+            if subject.rule in graver and subject.said is not None and subject.told is not None:
+                said = msgspec.structs.replace(subject.said, time_ns=event.time_ns)
+                found.append(self._said(subject, said, subject.told))
+        return [finding for finding in found if finding is not None]
+
+    def _over(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
+        if subject.said is None:
+            return None
+        told = subject.told or Diagnosis(cause=reason)
+        verdict = msgspec.structs.replace(
+            subject.said, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
+        )
+        return self._said(subject, verdict, told)
+
+    def _watched(self, batch: RecordBatch, writer: Process, primary: View | None) -> Iterator[Spoken]:
+        """What the rules of people say of a batch, each at the newest training record until then."""
+        stream = writer.streams.get("") or self._primary()
+        said = [*writer.watch.take(batch), *self._absences.take(batch)]
+        for order, (voice, verdict) in enumerate(said):
+            number = stream.count - 1
+            if primary is not None:
+                number += bisect_right(primary.rows, verdict.row) - primary.n
+            yield verdict.row, LAST + order, number, stream, voice, verdict
+
     def _close(self) -> None:
         """The run has ended and its alerts with it: what goes on in a later attempt is said anew."""
-        streams = [stream for writer in self._writers.values() for stream in writer.streams.values()]
-        for rule in [*self._run_rules, *(rule for stream in streams for rule in stream.rules)]:
+        for rule in self._run_rules:
             rule.let_go()
-        for stream in streams:
-            stream.heirloom = {}
         for writer in self._writers.values():
-            writer.heirlooms = {}
+            writer.end()
+        self._absences.close()
         self._subjects.clear()
 
     def _learn(self, context: RunContext) -> None:
@@ -162,7 +204,7 @@ class Engine:
     # The way of a batch's verdicts
 
     def _tell(
-        self, batch: RecordBatch, writer: _Writer, primary: View | None, spoken: list[Spoken]
+        self, batch: RecordBatch, writer: Process, primary: View | None, spoken: list[Spoken]
     ) -> list[Finding]:
         """Findings in the order of the records, those of the rules about episodes among them."""
         findings: list[Finding] = []
@@ -228,48 +270,42 @@ class Engine:
 
     # Writers
 
-    def _writer(self, writer: Writer) -> _Writer:
+    def _writer(self, writer: Writer) -> Process:
         known = self._writers.get(writer.writer_no)
         if known is not None:
             return known
-        made = _Writer(writer.attempt_no, writer.rank)
-        earlier = {no for no, other in self._writers.items() if _succeeds(made, other)}
+        made = Process(writer.attempt_no, writer.rank, self.plan)
+        earlier = {no for no, other in self._writers.items() if made.succeeds(other)}
         self._hand_on(earlier, writer.writer_no, made)
         for no in [no for no, other in self._writers.items() if other.attempt < made.attempt - 1]:
             del self._writers[no]
         self._writers[writer.writer_no] = made
         return made
 
-    def _hand_on(self, earlier: set[int], heir: int, made: _Writer) -> None:
+    def _hand_on(self, earlier: set[int], heir: int, made: Process) -> None:
         """Open episodes of the attempt before go on with the first writer of the new one."""
         for (rule_id, name), subject in self._subjects.items():
             owner = subject.hand_on(heir, earlier)
             if owner is None:
                 continue
-            for stream in self._writers[owner].streams.values():
-                for rule in stream.rules:
-                    if rule.info.id == rule_id and rule.subject == name:
-                        made.heirlooms.setdefault(stream.suffix, {})[rule_id] = rule.let_go()
+            self._writers[owner].hand_on(rule_id, name, made)
         for no in earlier:
-            for stream in self._writers[no].streams.values():
-                for rule in stream.rules:
-                    rule.let_go()
+            self._writers[no].let_go()
         before = [
             other for no, other in self._writers.items() if no in earlier and other.attempt < made.attempt
         ]
         if before:
-            made.estates = _left_by(
-                min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
-            )
+            nearest = min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
+            made.estates = nearest.left()
 
-    def _stream(self, writer: _Writer, suffix: str) -> Stream:
-        stream = Stream(suffix, self.context, self._settings)
+    def _stream(self, writer: Process, suffix: str) -> Stream:
+        stream = Stream(suffix, self.context, self._settings, self.plan.off)
         stream.heirloom = writer.heirlooms.pop(suffix, {})
         stream.estate = writer.estates.pop(suffix, {})
         writer.streams[suffix] = stream
         return stream
 
-    def _compare(self, writer: _Writer, suffix: str, view: View, primary: View | None, seq: int) -> None:
+    def _compare(self, writer: Process, suffix: str, view: View, primary: View | None, seq: int) -> None:
         """Notes from where on another optimizer pursues a loss of its own, as in a GAN.
 
         Two optimizers that share one objective report the same loss at the same step. A loss that
@@ -291,17 +327,17 @@ class Engine:
 
     # Joining
 
-    def _hear(self, no: int, writer: _Writer, seq: int, item: Spoken) -> Iterator[Finding]:
+    def _hear(self, no: int, writer: Process, seq: int, item: Spoken) -> Iterator[Finding]:
         _, _, number, stream, rule, verdict = item
         subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
         if subject.said is None and self._withheld(writer, seq + verdict.row, rule, verdict):
             return
         begins = subject.said is None or subject.said.state == PENDING
-        joined = subject.hear(no, verdict)
+        joined = subject.hear(RUN if rule.info.scope == RUN_SCOPE else no, verdict)
         if joined is None:
             return
         yield from self._told(stream, number, subject, joined)
-        if joined.state == FIRING and begins:
+        if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
             at = moment(verdict.row, verdict.step, verdict.time_ns)
             for run_rule in self._run_rules:
                 run_rule.began(at, subject.rule, subject.name, joined)
@@ -337,7 +373,7 @@ class Engine:
         if joined.state == FIRING:
             yield from self._retell(stream, number, joined, subject)
 
-    def _withheld(self, writer: _Writer, seq: int, rule: Rule[Any, Any], verdict: Verdict) -> bool:
+    def _withheld(self, writer: Process, seq: int, rule: Rule[Any, Any] | Voice, verdict: Verdict) -> bool:
         """Whether an episode may not begin here: inhibited, or the losses are those of adversaries."""
         if verdict.state in (RECOVERING, RESOLVED):
             return True
@@ -350,7 +386,7 @@ class Engine:
             for subject in self._subjects.values()
         )
 
-    def _rivalled(self, writer: _Writer, seq: int) -> bool:
+    def _rivalled(self, writer: Process, seq: int) -> bool:
         """Whether several optimizers pursue losses of their own at record ``seq``."""
         rivals = writer.rivals.items()
         return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
@@ -360,6 +396,8 @@ class Engine:
         diagnosis = explain(case, subject.told)
         if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
             diagnosis = kept(subject.told, case)
+        elif (mine := self.plan.by_id.get(subject.rule)) is not None:
+            diagnosis = explained(mine, diagnosis, subject.name)
         subject.told = None if verdict.state == RESOLVED else diagnosis
         return self._said(subject, verdict, diagnosis)
 
@@ -374,11 +412,10 @@ class Engine:
             context=self.context,
         )
 
-    @staticmethod
-    def _said(subject: Subject, verdict: Verdict, diagnosis: Diagnosis) -> Finding:
+    def _said(self, subject: Subject, verdict: Verdict, diagnosis: Diagnosis) -> Finding:
         return Finding(
             rule=subject.rule,
-            severity=severity_of(verdict),
+            severity=self.plan.severity(subject.rule) or severity_of(verdict),
             state=AlertState(verdict.state),
             subject=subject.name,
             onset_step=verdict.onset_step,
@@ -387,6 +424,7 @@ class Engine:
             time_ns=verdict.time_ns,
             summary=verdict.summary,
             diagnosis=diagnosis,
+            labels=self.plan.labels(subject.rule),
         )
 
     def _others(self, subject: Subject, verdict: Verdict) -> list[tuple[str, str, Verdict]]:
@@ -415,18 +453,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The whole state, to go on from after a restart of the server."""
-        writers = {
-            no: SavedWriter(
-                attempt=writer.attempt,
-                rank=writer.rank,
-                rivals=writer.rivals,
-                compared=sorted(writer.compared),
-                heirlooms=writer.heirlooms,
-                estates=writer.estates,
-                streams={suffix: stream.save() for suffix, stream in writer.streams.items()},
-            )
-            for no, writer in self._writers.items()
-        }
+        writers = {no: writer.save() for no, writer in self._writers.items()}
         run_rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
             for rule in self._run_rules
@@ -439,6 +466,8 @@ class Engine:
             run_rules,
             self._newest,
             self._roll,
+            self.plan.plain(),
+            self._absences.save() if self._absences.rules else None,
         )
         return msgspec.msgpack.encode(body)
 
@@ -449,8 +478,11 @@ class Engine:
         """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
         saved = read(body)
         engine = cls(run.relearn(saved.learned), settings)
+        engine._adopt(Plan.from_plain(saved.plan))
         for no, source in saved.writers.items():
-            engine._writers[no] = engine._load(source)
+            engine._writers[no] = Process.load(source, engine.context, engine._settings, engine.plan)
+        if saved.absences is not None:
+            engine._absences.load(saved.absences)
         for rule in engine._run_rules:
             kept = saved.run_rules.get(rule.info.id)
             if kept is not None:
@@ -458,26 +490,3 @@ class Engine:
         engine._newest, engine._roll = saved.newest, saved.roll
         engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
         return engine
-
-    def _load(self, source: SavedWriter) -> _Writer:
-        writer = _Writer(source.attempt, source.rank)
-        writer.rivals, writer.compared = source.rivals, set(source.compared)
-        writer.heirlooms, writer.estates = source.heirlooms, source.estates
-        for suffix, saved in source.streams.items():
-            stream = writer.streams[suffix] = Stream(suffix, self.context, self._settings)
-            stream.load(saved)
-        return writer
-
-
-def _succeeds(made: _Writer, other: _Writer) -> bool:
-    """Whether ``made`` is the restart of what ``other`` was part of."""
-    return other.attempt < made.attempt or (other.attempt == made.attempt and other.rank == made.rank)
-
-
-def _left_by(writer: _Writer) -> dict[str, dict[str, bytes]]:
-    """What the rules of a writer leave to those of the next attempt, by suffix and rule."""
-    left = {
-        suffix: {rule.info.id: estate for rule in stream.rules if (estate := rule.estate())}
-        for suffix, stream in writer.streams.items()
-    }
-    return {suffix: estates for suffix, estates in left.items() if estates}

@@ -46,6 +46,16 @@ def settings_types() -> dict[str, type[RuleSettings]]:
     }
 
 
+def every_settings_type() -> dict[str, type[RuleSettings]]:
+    """The settings of all rules, of those that only time can tell too, by identifier."""
+    timed = {
+        module.INFO.id: module.Settings
+        for module in _modules()
+        if not hasattr(module, "RULE") and hasattr(module, "Settings")
+    }
+    return settings_types() | timed
+
+
 def catalogue() -> list[RuleInfo]:
     """All rules, by identifier."""
     infos = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]

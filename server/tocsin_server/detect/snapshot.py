@@ -10,6 +10,7 @@ from tocsin_server.detect.ranks import RollCall
 from tocsin_server.detect.rule import Episode
 from tocsin_server.detect.stream import SavedRule, SavedStream
 from tocsin_server.detect.subject import Subject
+from tocsin_server.detect.watch import SavedAbsences, SavedWatch
 
 VERSION = 2
 """Of the snapshot's layout."""
@@ -29,6 +30,7 @@ class SavedWriter(msgspec.Struct):
     heirlooms: dict[str, dict[str, Episode]]
     streams: dict[str, SavedStream]
     estates: dict[str, dict[str, bytes]] = {}
+    watch: SavedWatch | None = None
 
 
 class Snapshot(msgspec.Struct):
@@ -41,6 +43,8 @@ class Snapshot(msgspec.Struct):
     run_rules: dict[str, SavedRule]
     newest: tuple[int, int]
     roll: RollCall
+    plan: dict[str, Any] = {}
+    absences: SavedAbsences | None = None
 
 
 def read(body: bytes) -> Snapshot:

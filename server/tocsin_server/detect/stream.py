@@ -47,13 +47,21 @@ class Stream:
     The suffix ``WIDE`` stands for the series beside them, judged by the rules of scope ``wide``.
     """
 
-    def __init__(self, suffix: str, context: RunContext, settings: Mapping[str, RuleSettings]) -> None:
+    def __init__(
+        self,
+        suffix: str,
+        context: RunContext,
+        settings: Mapping[str, RuleSettings],
+        off: frozenset[str] = frozenset(),
+    ) -> None:
         self.suffix = suffix
         self.scope = "wide" if suffix == WIDE else "stream"
         self.context = context
         self.told = context.scaler(suffix)
         """Settings of this stream's scaler, where the script told them."""
         self.settings = settings
+        self.off = off
+        """Rules that people switched off."""
         self.count = 0
         self.first_step = 0
         self.before: tuple[int, int] | None = None
@@ -133,12 +141,35 @@ class Stream:
     def _meet(self, view: View) -> None:
         """Adds the rules for signals that appear for the first time."""
         self.bases.update(view.bases)
-        have = {type(rule) for rule in self.rules}
-        kinds = [
-            kind for kind in rules_of(self.scope) if kind in have or kind.subjects(self.bases, self.suffix)
-        ]
         known = {type(rule): rule for rule in self.rules}
-        self._seat([known.get(kind) or self._make(kind, view.step[0]) for kind in kinds])
+        self._seat([known.get(kind) or self._make(kind, view.step[0]) for kind in self._kinds(known)])
+
+    def _kinds(self, known: Iterable[type[Rule[Any, Any]]] = ()) -> list[type[Rule[Any, Any]]]:
+        """The rules for the signals that there are, and those that are at work already."""
+        return [
+            kind
+            for kind in rules_of(self.scope)
+            if kind.info.id not in self.off and (kind in known or kind.subjects(self.bases, self.suffix))
+        ]
+
+    def retune(self, settings: Mapping[str, RuleSettings], off: frozenset[str], anew: frozenset[str]) -> None:
+        """Other settings from here on. Rules of ``anew`` get fresh statistics, their open episodes go on."""
+        self.settings, self.off = settings, off
+        step = self.before[0] if self.before else self.first_step
+        known = {type(rule): rule for rule in self.rules}
+        for name in off:
+            self.heirloom.pop(name, None)
+        seats = []
+        for kind in self._kinds(known):
+            rule = known.get(kind)
+            if rule is None or kind.info.id in anew:
+                made = self._make(kind, step)
+                if rule is not None:
+                    made.episode = rule.let_go()
+                    made.go_on(step)
+                rule = made
+            seats.append(rule)
+        self._seat(seats)
 
     def _seat(self, rules: list[Rule[Any, Any]]) -> None:
         self.rules = rules
@@ -225,14 +256,14 @@ class Stream:
         """Goes on from a snapshot. A rule whose saved state does not fit begins anew."""
         self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
         self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
-        kinds = [kind for kind in rules_of(self.scope) if kind.subjects(self.bases, self.suffix)]
         self.block = Block.load(saved.block)
-        self._seat([self._make(kind) for kind in kinds])
+        self._seat([self._make(kind) for kind in self._kinds()])
         for rule in self.rules:
             kept = saved.rules.pop(rule.info.id, None)
             if kept is not None:
                 rule.load(kept.state, kept.episode)
-        self.heirloom = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+        left = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+        self.heirloom = {rule: episode for rule, episode in left.items() if rule not in self.off}
         self.estate = saved.estate
         self._rouse()
 

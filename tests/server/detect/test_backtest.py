@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tocsin_server.detect.backtest import SettingError, Tally, per_thousand, settings_of, troubled
+from tocsin_server.detect.backtest import Tally, per_thousand, settings_of, troubled
+from tocsin_server.detect.changes import SettingError
 from tocsin_server.detect.registry import settings_types
 from tocsin_server.domain import Alert, AlertState, Column, Diagnosis, RecordBatch, Severity, Writer
 

@@ -1,0 +1,115 @@
+"""A sliding window over a series at a constant cost a record: count, sum, extremes, ends, non-finite ones.
+
+The window is cut into at most ``SLOTS`` slots, each of which holds an aggregate of its values; a window of
+up to ``SLOTS`` steps has a slot for each step. The slots lie in two stacks (the queue of two stacks, as in
+Tangwongsan and others, "General incremental sliding-window aggregation", 2015), so nothing is ever
+subtracted: a value of 1e300 or an infinity leaves no trace once it has left.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+SLOTS = 256
+
+Sum = tuple[int, int, float, float, float, int, int, float, int, float]
+"""Slot, count, sum, least, greatest, non-finite values, place and value of the first, of the last.
+
+NaN counts as non-finite and is part of nothing else; count 0: there is no first and no last."""
+
+INF = float("inf")
+
+
+def single(slot: int, x: int, value: float) -> Sum:
+    """The aggregate of one value at place ``x``."""
+    if value != value:
+        return slot, 0, 0.0, INF, -INF, 1, x, 0.0, x, 0.0
+    bad = 1 if value in (INF, -INF) else 0
+    return slot, 1, value, value, value, bad, x, value, x, value
+
+
+def joined(a: Sum, b: Sum) -> Sum:
+    """Both as one, ``a`` before ``b``; the slot is that of ``a``."""
+    if not b[1]:
+        return (*a[:5], a[5] + b[5], *a[6:])
+    if not a[1]:
+        return (a[0], *b[1:5], a[5] + b[5], *b[6:])
+    low = a[3] if a[3] <= b[3] else b[3]
+    high = a[4] if a[4] >= b[4] else b[4]
+    return a[0], a[1] + b[1], a[2] + b[2], low, high, a[5] + b[5], a[6], a[7], b[8], b[9]
+
+
+class Window(msgspec.Struct):
+    """The last ``slots`` slots of ``size`` steps or nanoseconds each."""
+
+    size: int
+    slots: int
+    front: list[Sum] = []
+    """Older slots, the oldest last, each joined with those after it in this stack."""
+    back: list[Sum] = []
+    """Newer slots, the oldest first, each as it is."""
+    behind: Sum | None = None
+    """All of ``back`` as one."""
+    now: Sum | None = None
+    """The slot that is being filled."""
+
+    @classmethod
+    def of(cls, amount: int) -> Window:
+        """A window of ``amount`` steps or nanoseconds."""
+        size = max(1, -(-amount // SLOTS))
+        return cls(size, max(1, -(-amount // size)))
+
+    def put(self, x: int, value: float) -> Sum:
+        """Takes a value at place ``x``, which never falls; the aggregate of the window that ends there."""
+        slot = x // self.size
+        fresh = single(slot, x, value)
+        now = self.now
+        if now is None or slot > now[0]:
+            if now is not None:
+                self.back.append(now)
+                self.behind = now if self.behind is None else joined(self.behind, now)
+            self.now = fresh
+            self._let_go(slot - self.slots)
+        else:
+            self.now = joined(now, fresh)
+        return self._whole()
+
+    def _let_go(self, last_gone: int) -> None:
+        """Forgets slots up to ``last_gone``."""
+        while True:
+            if not self.front and self.back:
+                self._turn()
+            if not self.front or self.front[-1][0] > last_gone:
+                return
+            self.front.pop()
+
+    def _turn(self) -> None:
+        """The newer stack becomes the older one."""
+        whole: Sum | None = None
+        for slot in reversed(self.back):
+            whole = slot if whole is None else joined(slot, whole)
+            self.front.append(whole)
+        self.back, self.behind = [], None
+
+    def _whole(self) -> Sum:
+        assert self.now is not None
+        whole = self.now if self.behind is None else joined(self.behind, self.now)
+        return joined(self.front[-1], whole) if self.front else whole
+
+
+def reduce(reducer: str, whole: Sum, unit: float) -> float | None:
+    """The reduced value, None where there is nothing to compare. ``unit`` is the length of a rate's unit."""
+    if reducer == "nonfinite":
+        return float(whole[5])
+    if not whole[1]:
+        return None
+    if reducer == "mean":
+        return whole[2] / whole[1]
+    if reducer == "min":
+        return whole[3]
+    if reducer == "max":
+        return whole[4]
+    change = whole[9] - whole[7]
+    if reducer == "change":
+        return change
+    return change * unit / (whole[8] - whole[6]) if whole[8] > whole[6] else None
