@@ -184,6 +184,7 @@ def _import(log: Log, name: str, project: str, way: Way) -> Outcome:
         return Outcome(False, f"{log.path}: {error}")
     left = f", {run.other_ranks} of other ranks left out" if run.other_ranks else ""
     unread = f", {log.stream.unread} lines unread" if log.stream.unread else ""
+    unread += f", broken off: {log.broken}" if log.broken else ""
     if not run.records:
         return Outcome(None, f"{log.path}: {log.format.name} without a record")
     return Outcome(True, f"{log.path}: {log.format.name}, {run.records} records{left}{unread}, run {run_id}")

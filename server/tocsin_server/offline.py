@@ -223,7 +223,7 @@ class Judge:
 
 
 def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judged:
-    """Reads ``log`` once and judges every record. Raises UnreadableLogError where it breaks off."""
+    """Reads ``log`` once and judges every record. Raises UnreadableLogError where none can be read."""
     run_id = str(log.path)
     judged = Judged(run_id, log.format.name)
     judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
@@ -232,6 +232,8 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
     judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back
     judged.alerts, judged.alerts_left_out = judge_.alerts, judge_.left_out
+    if log.broken:
+        judged.remarks.append(f"The file breaks off: {log.broken}. What came before that was judged.")
     return judged
 
 

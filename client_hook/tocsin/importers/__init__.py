@@ -10,11 +10,12 @@ from __future__ import annotations
 import gzip
 import importlib
 import pkgutil
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from .assembly import Assembly
 from .format import Format, Head, Reader
@@ -42,6 +43,8 @@ SEARCHED = 64 << 20
 FIRST_UNREAD = 10
 """The numbers of so many unread lines are kept; all are counted."""
 TAIL = 64 << 10
+BROKEN = (OSError, EOFError, zlib.error)
+"""What reading a file that is cut off or damaged raises; a gzipped one says so only in its middle."""
 
 
 class UnreadableLogError(ValueError):
@@ -124,22 +127,30 @@ class Log:
     format: Format
     planned_steps: int | None = None
     stream: Stream = field(init=False)
+    broken: str = ""
+    """Why the file could not be read to its end, where it could not."""
 
     def __post_init__(self) -> None:
         self.stream = Stream(self.format)
 
     def items(self) -> Iterator[Item]:
-        """Records, facts and unread lines in the order of the file.
+        """Records, facts and unread lines in the order of the file; where it breaks off, up to there.
 
-        Raises UnreadableLogError where it breaks off.
+        Raises UnreadableLogError where it breaks off before the first record.
         """
+        for chunk in self._chunks():
+            yield from self.stream.feed(chunk)
+        yield from self.stream.end()
+        if self.broken and not self.stream.records:
+            raise UnreadableLogError(f"{self.path}: {self.broken}")
+
+    def _chunks(self) -> Iterator[bytes]:
         try:
             with opened(self.path) as file:
-                while chunk := file.read(WINDOW):
-                    yield from self.stream.feed(chunk)
-        except (OSError, EOFError) as error:
-            raise UnreadableLogError(f"{self.path}: {_reason(error)}") from error
-        yield from self.stream.end()
+                while chunk := file.read1(WINDOW):
+                    yield chunk
+        except BROKEN as error:
+            self.broken = _reason(error)
 
 
 def open_log(path: Path) -> Log:
@@ -148,31 +159,42 @@ def open_log(path: Path) -> Log:
         with opened(path) as file:
             found = _search(file, path)
         planned = found.planned(_tail(path)) if found else None
-    except (OSError, EOFError) as error:
+    except BROKEN as error:
         raise UnreadableLogError(f"{path}: {_reason(error)}") from error
     if found is None:
         known = ", ".join(item.name for item in formats())
-        raise UnreadableLogError(
-            f"{path}: expected one of {known}; found no line with a step and a number in it"
-        )
+        got = "no line with a step and a number in it" if path.stat().st_size else "an empty file"
+        raise UnreadableLogError(f"{path}: expected one of {known}; found {got}")
     return Log(path, found, planned)
 
 
-def opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> BufferedReader | gzip.GzipFile:
     """The file, unpacked where it is gzipped."""
     file = path.open("rb")
     if file.read(2) == b"\x1f\x8b":
         file.close()
-        return gzip.open(path, "rb")  # type: ignore[return-value]
+        return gzip.open(path, "rb")
     file.seek(0)
     return file
 
 
-def _search(file: IO[bytes], path: Path) -> Format | None:
+def _window(file: BufferedReader | gzip.GzipFile) -> bytes:
+    """The next bytes, at most ``WINDOW``; of a file that is cut off within them those before the cut."""
+    found = bytearray()
+    try:
+        while len(found) < WINDOW and (chunk := file.read1(WINDOW - len(found))):
+            found += chunk
+    except BROKEN:
+        if not found:
+            raise
+    return bytes(found)
+
+
+def _search(file: BufferedReader | gzip.GzipFile, path: Path) -> Format | None:
     """The format of the first stretch that one recognises: some logs begin with pages of settings."""
     searched = 0
     name = path.name.removesuffix(".gz")
-    while searched < SEARCHED and (data := file.read(WINDOW)):
+    while searched < SEARCHED and (data := _window(file)):
         found = detect(Head(data, name, first=searched == 0))
         if found is not None:
             return found
@@ -187,4 +209,4 @@ def _tail(path: Path) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__

@@ -12,6 +12,7 @@ from .values import NAN
 
 HEADER = "header"
 """Kind of the fact by which a table tells its columns; it goes no further."""
+STEP_LIMIT = 1 << 62
 EXPECTED_AFTER = 3
 """A null counts as NaN where the same name had a number in so many rows in a row from its first on."""
 
@@ -60,6 +61,9 @@ class Assembly:
         values = self._named(row)
         if not values:
             return
+        if not _is_placed(row):
+            yield Unread(row.line, "a step that 64 bits hold was expected")
+            return
         count = self._count(row)
         if count.is_summary(row):
             values = {name: value for name, value in values.items() if name.startswith("val/")}
@@ -68,8 +72,8 @@ class Assembly:
         only_metrics = all(name.startswith("val/") for name in values)
         row.evaluation = row.evaluation or (only_metrics and row.step is None)
         step = self._step(row, count)
-        if step < 0:
-            yield Unread(row.line, f"a step from 0 on was expected, not {step}")
+        if not 0 <= step < STEP_LIMIT:
+            yield Unread(row.line, f"a step from 0 on that 64 bits hold was expected, not {step}"[:100])
             return
         yield from self._facts(row.line, values)
         attempt = count.attempt if row.attempt is None else row.attempt
@@ -125,6 +129,12 @@ class Assembly:
         components = [term for term in terms if not _is_optimizer(term, values)]
         if components:
             yield Fact(line, "loss-components", {"names": components})
+
+
+def _is_placed(row: Row) -> bool:
+    """Whether all that says where the row belongs is a number that can be counted with."""
+    places = (row.step, row.epoch, row.iteration, row.per_epoch)
+    return all(place is None or abs(place) < STEP_LIMIT for place in places)
 
 
 def _is_optimizer(suffix: str, values: dict[str, float]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from .items import Row
 from .names import normal
-from .values import is_null, number
+from .values import is_null, nanoseconds, number
 
 STEP = (
     "global_step", "current_steps", "current_step", "cur_step", "current_iter", "iter_num", "train_step",
@@ -57,7 +58,7 @@ class Fields:
             elif role == "step":
                 rank = _rank(STEP, name)
                 known = number(value)
-                if known is not None and known == known and rank < best:
+                if known is not None and math.isfinite(known) and rank < best:
                     row.step, best = known, rank
             elif role != "left":
                 _place(row, role, value)
@@ -101,12 +102,13 @@ def _put(row: Row, nulls: list[str], name: str, value: Any) -> None:
 
 def _place(row: Row, role: str, value: Any) -> None:
     known = number(value)
-    if known is None or known != known or known in (float("inf"), float("-inf")):
+    if known is None or not math.isfinite(known):
         return
     if role == "time_ns":
-        row.time_ns = int(value) if isinstance(value, (int, str)) and str(value).isdigit() else int(known)
+        exact = int(value) if isinstance(value, (int, str)) and str(value).isdecimal() else int(known)
+        row.time_ns = exact if 0 <= exact < 1 << 63 else None
     elif role == "time_s":
-        row.time_ns = int(known * 1e9)
+        row.time_ns = nanoseconds(known)
     elif role in ("rank", "attempt"):
         setattr(row, role, int(known))
     else:

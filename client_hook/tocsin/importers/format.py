@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Protocol
 from .clock import rank_of, stamp_ns
 from .digits import is_coarse
 from .items import Parsed, Row
-from .lines import Lines
+from .lines import Lines, encoding_of
 from .phrases import said
 
 ENOUGH = 50
@@ -43,6 +44,11 @@ class Head:
         self.name = name
         self.first = first
         """Whether this is the beginning of the file."""
+
+    @cached_property
+    def text(self) -> str:
+        """Its characters, in the encoding that its byte order mark tells."""
+        return codecs.getincrementaldecoder(encoding_of(self.data))("replace").decode(self.data)
 
     @cached_property
     def lines(self) -> list[str]:

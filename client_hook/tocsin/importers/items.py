@@ -33,6 +33,8 @@ class Row:
     evaluation: bool = False
     between: bool = False
     """Said between two records (an overflow message): it belongs to the step after the newest."""
+    again: bool = False
+    """Of such: it says more of the step of the sentence before it (``Scaler low``)."""
     null: tuple[str, ...] = ()
     coarse: bool = False
     """The learning rate is printed with less than two digits of its own: 0.000002, 0.000000."""

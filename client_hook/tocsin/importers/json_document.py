@@ -1,4 +1,5 @@
-"""One JSON document with a list of records: HF ``trainer_state.json`` (``log_history``), or a plain list.
+"""One JSON document with a list of records: HF ``trainer_state.json`` (``log_history``), a plain list, a list
+under another key, or objects of several lines one after another.
 
 It is read piece by piece: of a document of any size only one object at a time is held.
 """
@@ -12,13 +13,16 @@ from typing import Any
 
 from .format import Format, Head
 from .items import Parsed, Row, Unread
-from .json_lines import JsonLinesParser
-from .lines import encoding_of
+from .json_lines import JsonLinesParser, loaded
+from .lines import Characters
 
 OBJECT_LIMIT = 4 << 20
 """An object of more characters than this is given up."""
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _LIST = re.compile(r"^\s*\[\s*(?=\{)")
+_NAMED = re.compile(r'"\w+"\s*:\s*\[\s*(?=\{)')
+_ROW = re.compile(r"^\s*(?=\{)")
+_BETWEEN = re.compile(r"^\}\s*,?\s*\{", re.MULTILINE)
 _KEEP = 64
 _SUMMARY = ("train_runtime", "train_samples_per_second")
 _decoder = json.JSONDecoder()
@@ -30,23 +34,20 @@ class DocumentReader:
     def __init__(self, start: re.Pattern[str]) -> None:
         self._start = start
         self._text = ""
-        self._pending = b""
+        self._characters = Characters()
         self._state = "before"
         self._line = 1
-        self._encoding = ""
         self._parser = JsonLinesParser()
 
     def feed(self, chunk: bytes) -> Iterator[Parsed]:
         """The objects that are complete now."""
-        self._encoding = self._encoding or encoding_of(chunk)
-        data = self._pending + chunk
-        cut = len(data) if self._encoding != "utf-8-sig" and self._encoding != "utf-8" else _whole(data)
-        self._pending = data[cut:]
-        self._text += data[:cut].decode(self._encoding, "replace")
+        self._text += self._characters.feed(chunk)
         yield from self._advance()
 
     def end(self) -> Iterator[Parsed]:
         """A document that was cut off within an object, or that never had its list."""
+        self._text += self._characters.end()
+        yield from self._advance()
         if self._state == "within" and self._text.strip(" \t\r\n,"):
             yield Unread(self._line, "the document ends within an object")
 
@@ -113,35 +114,41 @@ def _next(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _whole(data: bytes) -> int:
-    """How many bytes of ``data`` end with a whole UTF-8 character."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte < 0x80:
-            return len(data)
-        if byte >= 0xC0:
-            needs = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) if back >= needs else len(data) - back
-    return len(data)
-
-
 def _planned(tail: bytes) -> int | None:
     found = re.findall(rb'"max_steps"\s*:\s*(\d+)', tail)
     return int(found[-1]) or None if found else None
 
 
 def _history(head: Head) -> int:
-    text = head.data.lstrip()
+    text = head.text
     return int(
-        head.first and text[:1] == b"{" and b'"log_history"' in head.data and b'"global_step"' in head.data
+        head.first and text.lstrip()[:1] == "{" and '"log_history"' in text and '"global_step"' in text
     )
 
 
 def _list(head: Head) -> int:
-    return int(head.first and bool(_LIST.match(head.data[:4096].decode("utf-8", "replace"))))
+    return int(head.first and bool(_LIST.match(head.text[:4096])))
+
+
+def _is_pretty(head: Head) -> bool:
+    """Whether an object begins here that does not end in its line."""
+    first = head.text[:4096].lstrip().partition("\n")[0].strip()
+    return head.first and first.startswith("{") and loaded(first) is None
+
+
+def _rows(head: Head) -> int:
+    return int(_is_pretty(head) and bool(_BETWEEN.search(head.text)))
+
+
+def _named(head: Head) -> int:
+    alone = head.first and head.text.strip().startswith("{") and "\n" not in head.text.strip()
+    told = alone or (_is_pretty(head) and not _rows(head))
+    return int(told and bool(_NAMED.search(head.text[: 1 << 16])))
 
 
 FORMAT = Format(
     "HF trainer_state.json", 10, _history, lambda: DocumentReader(_HISTORY), grows=False, planned=_planned
 )
 LIST = Format("JSON list", 11, _list, lambda: DocumentReader(_LIST), grows=False)
+ROWS = Format("JSON objects", 12, _rows, lambda: DocumentReader(_ROW), grows=False)
+NAMED = Format("JSON document with a list", 13, _named, lambda: DocumentReader(_NAMED), grows=False)

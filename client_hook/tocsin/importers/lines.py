@@ -12,12 +12,38 @@ from collections.abc import Iterator
 LINE_LIMIT = 1 << 20
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"\r\n|\n|\r|\x08+")
+MARK_BYTES = 4
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+
+class Characters:
+    """Bytes in pieces of any size into characters, in the encoding that a byte order mark tells."""
+
+    def __init__(self) -> None:
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._first = b""
+
+    def feed(self, chunk: bytes) -> str:
+        """The characters that are complete now; the first bytes wait until a mark could be told."""
+        if self._decoder is not None:
+            return self._decoder.decode(chunk)
+        self._first += chunk
+        return self._begin() if len(self._first) >= MARK_BYTES else ""
+
+    def end(self) -> str:
+        """What is left at the end."""
+        rest = self._begin() if self._decoder is None else ""
+        return rest + (self._decoder.decode(b"", True) if self._decoder else "")
+
+    def _begin(self) -> str:
+        self._decoder = codecs.getincrementaldecoder(encoding_of(self._first))("replace")
+        first, self._first = self._first, b""
+        return self._decoder.decode(first)
 
 
 class Lines:
@@ -27,21 +53,19 @@ class Lines:
     """
 
     def __init__(self) -> None:
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._characters = Characters()
         self._rest = ""
         self._overlong = False
         self.number = 1
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, str]]:
         """The lines that are complete now."""
-        if self._decoder is None:
-            self._decoder = codecs.getincrementaldecoder(encoding_of(chunk))("replace")
-        yield from self._split(self._decoder.decode(chunk))
+        yield from self._split(self._characters.feed(chunk))
 
     def end(self) -> Iterator[tuple[int, str]]:
         """What is left: the last line where the file does not end with a line's end."""
-        rest = self._rest + (self._decoder.decode(b"", True) if self._decoder else "")
-        self._rest = ""
+        yield from self._split(self._characters.end())
+        rest, self._rest = self._rest, ""
         if rest.rstrip("\r"):
             yield self.number, plain(rest)
 

@@ -1,4 +1,4 @@
-"""Megatron-LM: ``iteration  7010/ 300000 | ... | lm loss: 1.1E+01 | loss scale: 2048.0 | ...``."""
+"""Megatron-LM and NeMo: ``iteration  7010/ 300000 | ... | lm loss: 1.1E+01 | loss scale: 2048.0 | ...``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _FIELD = re.compile(r"([^|:]+?)\s*(?:\[\w+\])?\s*:\s*([^|\s]+)\s*(?=\||$)")
 _NAMES = {
     "lm loss": "loss",
     "elapsed time per iteration (ms)": "step_ms",
+    "elapsed time per iteration (s)": "step_time",
+    "train_step_timing in s": "step_time",
     "learning rate": "lr",
     "loss scale": "scale",
     "grad norm": "grad_norm",
@@ -23,7 +25,10 @@ _NAMES = {
     "lm loss value": "loss",
     "lm loss ppl": "ppl",
 }
-_LEFT = {"consumed samples", "consumed tokens", "global batch size", "curriculum seqlen"}
+_LEFT = {
+    "consumed samples", "consumed tokens", "global batch size", "curriculum seqlen",
+    "consumed_samples", "global_batch_size", "global_step",
+}  # fmt: skip
 
 
 class MegatronParser:

@@ -29,6 +29,7 @@ _EXACT: dict[str, Alias] = {
         "loss_value", "loss_val_now", "train_loss_epoch", "train_loss_avg", "running_loss", "l_total",
         "step_loss", "avr_loss", "current_loss", "cur_loss", "loss/train/total", "train/crossentropyloss",
         "train/ce_loss", "crossentropyloss", "celoss", "g_loss", "loss_g", "loss/g", "loss_gen", "gen_loss",
+        "reduced_train_loss", "train_step_loss",
         "generator_loss", "g/loss", "errg", "l_g_total",
     ),
     **_ranked(
@@ -36,7 +37,7 @@ _EXACT: dict[str, Alias] = {
         "grad/norm", "grad_norm_val", "grad_norm_value", "global_grad_norm", "grad_norm_total",
         "grad_2.0_norm_total", "grad_norm/total", "grads/norm", "total_grad_norm", "train_inner/gnorm",
         "grad_norm_avg", "optim/total_grad_norm", "optim/grad_norm", "l2_norm/grad/global",
-        "train/gradient_norm", "grad_norm_g", "g_grad_norm",
+        "train/gradient_norm", "grad_norm_g", "g_grad_norm", "norm",
     ),
     **_ranked(
         "scale", "loss_scale", "scale", "amp_scale", "scaler_scale", "grad_scale", "lossscale", "amp/scale",
@@ -45,8 +46,8 @@ _EXACT: dict[str, Alias] = {
     ),
     **_ranked(
         "lr", "lr", "learning_rate", "train/lr", "train/learning_rate", "learningrate", "optim/lr", "lr/0",
-        "train_inner/lr", "optim/learning_rate_group0", "lr/group0", "lr_0", "lr/pg1", "lr_g", "base_lr",
-        "current_lr", "optimizer/lr",
+        "train_inner/lr", "optim/learning_rate_group0", "lr/group0", "lr_0", "lr_g", "base_lr",
+        "current_lr", "optimizer/lr", "x/lr0",
     ),
     **_ranked(
         "skipped", "skipped", "skip", "number_of_skipped_iterations", "overflow", "skipped_iters",
@@ -72,12 +73,16 @@ _GROUP = re.compile(
 _LR_OF = re.compile(r"^lr-\w+(?:/(?:pg(\d+)|group(\d+)))?$", re.IGNORECASE)
 _EVALUATION = re.compile(r"^(validation|valid|val|eval|evaluation|dev|test|testing)[/_ -](.+)$")
 _EVALUATED = re.compile(r"^(.+)[/_](validation|valid|val|eval|test)$")
+_PHASE = re.compile(r"^(?:train|training|trainer)[/_](.+)$")
+_DETECTOR = re.compile(
+    r"^(metrics)/((?:precision|recall|map)[\w.]*)$|^(bbox|segm|keypoints|sem_seg|panoptic_seg)/\w.*$"
+)
 _PHASE_RANK = ("validation", "valid", "val", "eval", "evaluation", "dev", "test", "testing")
 
 _HIGHER = {
     "acc", "accuracy", "top1", "top5", "acc1", "acc5", "psnr", "ssim", "bleu", "chrf", "f1", "auc", "auroc",
     "map", "miou", "iou", "dice", "recall", "precision", "r2", "mrr", "ndcg", "rouge", "meteor", "ap",
-    "ap50", "mssim",
+    "ap50", "ap75", "map50", "mssim",
 }  # fmt: skip
 _LOWER = {
     "loss", "ppl", "perplexity", "wer", "cer", "fid", "lpips", "mae", "mse", "rmse", "error", "err", "nll",
@@ -129,7 +134,29 @@ def alias(name: str, *, evaluation: bool = False) -> Alias | None:
     known = _EXACT.get(plain)
     if known is not None:
         return known
-    return _adversary(plain) or _evaluation(plain) or _grouped(plain) or _component(plain)
+    return (
+        _adversary(plain)
+        or _of_training(plain)
+        or _evaluation(plain)
+        or _detected(plain)
+        or _grouped(plain)
+        or _component(plain)
+    )
+
+
+def _of_training(plain: str) -> Alias | None:
+    """``train_lr``, ``train/grad/norm``: names of ours with the phase in front."""
+    found = _PHASE.match(plain)
+    known = _EXACT.get(found[1]) if found is not None and found[1] != "norm" else None
+    return None if known is None else (known[0], known[1] + len(_EXACT))
+
+
+def _detected(plain: str) -> Alias | None:
+    """Metrics of evaluations: ``metrics/mAP50(B)`` of YOLO, ``bbox/AP`` of Detectron2."""
+    found = _DETECTOR.match(plain)
+    if found is None:
+        return None
+    return _metric(found[2] if found[1] == "metrics" else plain, 20)
 
 
 def _group(found: re.Match[str] | None) -> Alias | None:

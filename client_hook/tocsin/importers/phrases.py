@@ -17,7 +17,8 @@ _DEEPSPEED = re.compile(
     r"OVERFLOW!(?: Rank (\d+))? Skipping step\. Attempted loss scale: ([\d.e+\-]+\d)", re.IGNORECASE
 )
 _LOWERED = re.compile(
-    r"gradient overflow\b.{0,80}?(?:reducing|setting) loss scale to:? ([\d.e+\-]*\d)", re.IGNORECASE
+    r"gradient overflow\b.{0,80}?(?:loss scaler (\d+) )?(?:reducing|setting) loss scale to:? ([\d.e+\-]*\d)",
+    re.IGNORECASE,
 )
 _GRADIENT = re.compile(
     r"\b(inf(?:inite)?|nan|non-?finite)\s+(?:gradients?|grad(?:ient)?[ _]norm)\b" + _AT,
@@ -56,8 +57,10 @@ def _overflow(found: re.Match[str], number: int) -> Row | None:
 
 
 def _lowered(found: re.Match[str], number: int) -> Row | None:
-    scale = text_number(found[1])
-    return None if scale is None else Row(number, {"scale": scale, "skipped": 1.0}, between=True, ours=True)
+    scale = text_number(found[2])
+    if scale is None or found[1] not in (None, "0"):
+        return None
+    return Row(number, {"scale": scale, "skipped": 1.0}, between=True, ours=True)
 
 
 def _gradient(found: re.Match[str], number: int) -> Row | None:
@@ -74,12 +77,12 @@ def _loss(found: re.Match[str], number: int) -> Row | None:
 
 def _scaler(found: re.Match[str], number: int) -> Row | None:
     scale = text_number(found[1])
-    return None if scale is None else Row(number, {"scale": scale}, between=True, ours=True)
+    return None if scale is None else Row(number, {"scale": scale}, between=True, again=True, ours=True)
 
 
 def _placed(row: Row, word: str | None, at: str | None) -> Row:
     if at is None:
-        row.between = True
+        row.between = row.again = True
     elif word is not None and word.lower() == "batch":
         row.iteration = float(at)
     else:

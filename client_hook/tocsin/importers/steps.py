@@ -44,7 +44,7 @@ class StepCount:
     def place(self, row: Row) -> int:
         """The step of ``row``."""
         if row.between:
-            self._between += 1
+            self._between = max(self._between, 1) if row.again else self._between + 1
             self._rows += 1
             return (-1 if self.newest is None else self.newest) + self._between
         began_anew = self._is_behind(row)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from .format import Format, Head
 from .items import Parsed, Row, Unread
+from .values import nanoseconds
 
 CHECKED = 64 << 10
 """Scalars are far below it; images, histograms and graphs may be above."""
@@ -112,7 +113,7 @@ class EventReader:
             yield row
             row = None
         if row is None:
-            row = self._row = Row(self._number, {}, step=step, time_ns=int(wall * 1e9))
+            row = self._row = Row(self._number, {}, step=step, time_ns=nanoseconds(wall))
         row.values.update(values)
 
 

@@ -17,7 +17,7 @@ _WORDS = {
 
 NUMBER = (
     r"(?:[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-    r"|[-+]?(?:inf(?:inity)?|nan)|-?1\.#(?:inf|qnan|ind)|n/a)"
+    r"|[-+]?(?:∞|inf(?:inity)?|nan)|-?1\.#(?:inf|qnan|ind)|n/a|na)"
 )
 """A number in running text, to be compiled with ``re.IGNORECASE``."""
 
@@ -63,6 +63,11 @@ def _thousands(text: str) -> float | None:
     if not re.fullmatch(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", text):
         return None
     return float(text.replace(",", ""))
+
+
+def nanoseconds(seconds: float) -> int | None:
+    """A time in Unix seconds as nanoseconds; None for what is no time after 1970 that 64 bits hold."""
+    return int(seconds * 1e9) if 0 <= seconds < 9.2e9 else None
 
 
 def is_null(value: Any) -> bool:

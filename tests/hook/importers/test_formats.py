@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.hook.importers.conftest import Written, facts, records
+from tocsin.importers import UnreadableLogError
 
 NAN, INF = math.nan, math.inf
 Read = Callable[..., list[tuple[int, dict[str, float]]]]
@@ -115,6 +118,19 @@ CASES: list[tuple[str, str, str, list[tuple[int, dict[str, float]]]]] = [
 ]  # fmt: skip
 
 
+YOLO = (
+    "                  epoch,         train/box_loss,         train/cls_loss,       metrics/mAP50(B),"
+    "           val/box_loss,                 lr/pg0,                 lr/pg1\n"
+    "                      0,                    1.5,                    nan,                   0.25,"
+    "                    1.25,                   0.1,                   0.01\n"
+)
+CASES.append(
+    ("results.csv", "YOLO results.csv", YOLO, [
+        (0, {"loss": NAN, "loss/box": 1.5, "loss/cls": NAN, "val/map50": 0.25, "val/box_loss": 1.25,
+             "lr": 0.1, "lr/g1": 0.01})])
+)  # fmt: skip
+
+
 def equal(one: Any, other: Any) -> bool:
     """Equality to which NaN is NaN."""
     return bool(one == pytest.approx(other, nan_ok=True))
@@ -187,3 +203,49 @@ def test_our_own_exports_are_read_back(name: str, text: str, written: Written) -
     expected = {"loss": NAN, "loss/fft": 0.5, "loss/D": 0.1, "grad_norm/D": 2.0, "stepped": 1.0}
     assert equal(record.values, expected)
     assert facts(items, "loss-components")[0].data == {"names": ["fft"]}
+
+
+def packed(lines: int) -> bytes:
+    """Lines of a script, gzipped."""
+    return gzip.compress(
+        "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(lines)).encode()
+    )
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+def test_a_damaged_archive_is_read_up_to_the_damage(damage: str, written: Written) -> None:
+    """What a killed job left behind: the records before are there, and why there are no more."""
+    data = packed(20_000)
+    at = len(data) * 3 // 4
+    log = written("train.log.gz", data[:at] + (b"" if damage == "cut" else b"\xff" * 64 + data[at + 64 :]))
+    found = records(list(log.items()))
+    assert found[:3] == records(list(written("whole.log.gz", packed(20_000)).items()))[:3]
+    assert len(found) > 1000
+    assert log.broken
+
+
+def test_an_archive_without_a_record_before_its_end_is_unreadable(written: Written) -> None:
+    """With the reason."""
+    with pytest.raises(UnreadableLogError, match="ended before"):
+        written("train.log.gz", packed(20_000)[:30])
+
+
+@pytest.mark.parametrize("step", ["1e30", "-1"])
+def test_a_step_beyond_all_bounds_is_an_unread_line(step: str, written: Written) -> None:
+    """It is counted, and the rows around it are read."""
+    log = written("a.csv", f"step,loss\n1,0.5\n{step},0.5\n2,0.5\n")
+    assert [record.step for record in records(list(log.items()))] == [1, 2]
+    assert (log.stream.unread, log.stream.records) == (1, 2)
+
+
+@pytest.mark.parametrize("step", ["inf", "nan", "9" * 400])
+def test_a_step_that_is_no_number_is_none(step: str, written: Written) -> None:
+    """The row is the next one."""
+    log = written("a.csv", f"step,loss\n1,0.5\n{step},0.5\n3,0.5\n")
+    assert [record.step for record in records(list(log.items()))] == [1, 2, 3]
+
+
+def test_a_time_beyond_all_bounds_is_none(written: Written) -> None:
+    """The record stands without it."""
+    text = '{"step": 1, "loss": 0.5, "timestamp": 1e300}\n{"step": 2, "loss": 0.5, "time_ns": -5}\n'
+    assert [record.time_ns for record in records(list(written("a.jsonl", text).items()))] == [None, None]

@@ -32,6 +32,26 @@ LINES = {
     ),
     "colours": ("\x1b[32mstep 3\x1b[0m \x1b[1mloss=0.25\x1b[0m\n", [(3, {"loss": 0.25})]),
     "tensor": ("step=4 loss=tensor(0.5000, device='cuda:0')\n", [(4, {"loss": 0.5})]),
+    "norm alone": (
+        "step 1 | loss: 2.5 | lr 6e-4 | norm: 1.5 | Logit Scale: 14.3 | params norm: 512.0\n",
+        [(1, {"loss": 2.5, "lr": 6e-4, "grad_norm": 1.5})],
+    ),
+    "batches of an epoch": (
+        "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 12.01 | loss  5.22 | ppl   123.12\n",
+        [(3183, {"lr": 20.0, "loss": 5.22})],
+    ),
+    "place in the code": (
+        "2026-01-02 03:04:05 | INFO | train:run:104 - Step: 7 | Loss: 0.5\n",
+        [(7, {"loss": 0.5})],
+    ),
+    "nemo": (
+        "Training epoch 0, iteration 7/99 | lr: 0.1 | global_step: 7 | reduced_train_loss: 11.03\n",
+        [(7, {"lr": 0.1, "loss": 11.03})],
+    ),
+    "keras without a bar": (
+        "Epoch 1/2\n100/100 - 5s - 45ms/step - loss: 0.4\nEpoch 2/2\n100/100 - 5s - 45ms/step - loss: 0.3\n",
+        [(100, {"loss": 0.4}), (200, {"loss": 0.3})],
+    ),
     "keras": (
         "Epoch 1/10\n100/100 [====] - 5s 50ms/step - loss: 0.4 - val_loss: 0.6\n"
         "Epoch 2/10\n100/100 [====] - 5s 50ms/step - loss: nan - val_loss: 0.6\n",
@@ -74,6 +94,25 @@ def test_sentences_between_records_are_heard(
     found = steps_of("a.log", f"Batch 100: loss=1.5\n{line}\n")
     assert found[1][0] == step
     assert equal(found[1][1], values)
+
+
+def test_sentences_about_one_step_are_of_one_step(steps_of: Read) -> None:
+    """An overflow, and what the script says of it: the next line rewinds nothing."""
+    overflow = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 256.0\n"
+    more = "Gradient overflow.  Skipping step, loss scaler 1 reducing loss scale to 64.0\n"
+    found = steps_of(
+        "a.log", f"step 9 loss 1.5\n{overflow}{more}Scaler critically low: 256\nstep 10 loss 1.5\n"
+    )
+    assert [step for step, _ in found] == [9, 10, 10, 10]
+
+
+def test_a_null_alone_is_a_loss_that_is_none(steps_of: Read) -> None:
+    """Beside nothing else, where every step before had a number."""
+    found = steps_of(
+        "a.log", "".join(f"step {step}: loss=1.5\n" for step in range(4)) + "step 4: loss=None\n"
+    )
+    assert found[-1][0] == 4
+    assert math.isnan(found[-1][1]["loss"])
 
 
 def test_settings_are_no_records(steps_of: Read) -> None:

@@ -47,7 +47,7 @@ TEXTS: dict[str, tuple[str, Line, str, int]] = {
     "accelerate": ("", lambda i, x: f"Steps:  1%|█ | {i}/1200 [00:10<10:00, 1.2it/s, lr=1e-5, step_loss={x}]\n", "key=value lines", 39),
     "kohya": ("", lambda i, x: f"\rsteps:  1%|█ | {i}/1200 [00:10<10:00, 1.2it/s, avr_loss={x}]", "key=value lines", 39),
     "keras_backspaces": ("Epoch 1/1\n", lambda i, x: "\b" * 30 + f"{i + 1}/100 [====>....] - ETA: 3s - loss: {x} - acc: 0.5", "key=value lines", 40),
-    "keras_3": ("Epoch 1/3\n", lambda i, x: f"\r\x1b[1m{i + 1:3d}/100\x1b[0m \x1b[32m━━━━\x1b[0m \x1b[1m3s\x1b[0m 30ms/step - accuracy: 0.5 - loss: {x}", "key=value lines", 39),
+    "keras_3": ("Epoch 1/3\n", lambda i, x: f"\r\x1b[1m{i + 1:3d}/100\x1b[0m \x1b[32m━━━━\x1b[0m \x1b[1m3s\x1b[0m 30ms/step - accuracy: 0.5 - loss: {x}", "key=value lines", 40),
     "torchtune": ("", lambda i, x: f"Step {i + 1} | loss:{x} lr:2e-05 tokens_per_second_per_gpu:1234.5 \n", "key=value lines", 40),
     "torchtitan": ("", lambda i, x: f"[rank0]:2024-09-01 10:00:00,123 - root - INFO - \x1b[31mstep: {i + 1:2d}  \x1b[32mloss: {x}  \x1b[33mmemory: 12.34GiB(12.99%)  tps: 1,234\x1b[39m\n", "key=value lines", 40),
     "detectron2": ("", lambda i, x: f"[01/05 10:00:00 d2.utils.events]:  eta: 1:02:03  iter: {i * 20 + 19}  total_loss: {x}  loss_cls: 0.5  time: 0.3012  lr: 0.00025  max_mem: 3456M\n", "key=value lines", 799),

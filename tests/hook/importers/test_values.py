@@ -34,6 +34,11 @@ def test_infinities_in_any_spelling(text: str, sign: int) -> None:
     assert number(text) == sign * math.inf
 
 
+def test_words_that_begin_like_a_number_are_none() -> None:
+    """``name`` is no NA, ``information`` no infinity."""
+    assert [number(text) for text in ("name", "nano", "information", "--", "")] == [None] * 5
+
+
 @given(st.floats(allow_nan=False))
 def test_what_python_writes_is_read_back(value: float) -> None:
     """To the bit."""

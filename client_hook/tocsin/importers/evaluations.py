@@ -1,0 +1,31 @@
+"""Lines of scripts that tell of an evaluation: ``Validation: loss=5.1``, ``[Eval] step 50 loss: 5.2``.
+
+Their loss is none of the training, and would be a spike among its records.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SAID = re.compile(
+    r"(?<![\w/.\-])(?:validation|validating|validate|valid|val|evaluation|evaluating|evaluate|eval|testing|test)"
+    r"(?:\s*(?:[:|\])>\[(–—-]|$)|\s+(?:results?|sets?|subset|split|metrics?|summary|epochs?|steps?|iters?|on)\b)",
+    re.IGNORECASE,
+)
+_TRAINING = re.compile(r"(?<![\w/.\-])train(?:ing)?\b", re.IGNORECASE)
+_PART = re.compile(r"(\d+)\s*/\s*(\d+)")
+_ITERATION = re.compile(r"\b(?:batch|iter(?:ation)?)(?:_idx)?\s*[#:=\[(]*\s*\d+(?!\s*/|\d)", re.IGNORECASE)
+
+
+def tells_evaluation(before: str) -> bool:
+    """Whether what a line says in front of its first value announces an evaluation."""
+    return _SAID.search(before) is not None and _TRAINING.search(before) is None
+
+
+def is_part(before: str) -> bool:
+    """Whether an evaluation is not over with such a line: a batch of it, a progress bar on its way."""
+    counts = [(int(done), int(total)) for done, total in _PART.findall(before)]
+    if counts:
+        done, total = counts[-1]
+        return done < total - 1
+    return _ITERATION.search(before) is not None
