@@ -17,6 +17,7 @@ from tocsin_server.cli_backtest import backtest
 from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli_diagnose import diagnose
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
+from tocsin_server.cli_report import report
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.settings import load
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
@@ -210,6 +211,7 @@ for name, command in COMMANDS.items():
     app.command(name)(command)
 app.command()(diagnose)
 app.command()(backtest)
+app.command()(report)
 
 
 def _token_line(token: Token) -> str:

@@ -123,6 +123,12 @@ export class Api {
     return this.ask("/tokens", { method: "POST", body, headers: { "content-type": "application/json", accept: "application/json" } });
   }
 
+  /** Address of one run, or of several over one another, as a file that needs no server. @param {string[]} ids @param {string[]} [names] series beside the vital signs; of one run all are there anyway */
+  report(ids, names = []) {
+    if (ids.length === 1) return `${this.base}/runs/${encodeURIComponent(ids[0])}/report`;
+    return `${this.base}/compare/report?${new URLSearchParams([...ids.map((id) => ["runs", id]), ...repeated(names).map((name) => ["names", name])])}`;
+  }
+
   /** Address of every record as CSV, never sampled. @param {string} id @param {string[]} [names] these series only @param {StepWindow} [window] */
   csv(id, names = [], { from, to } = { from: null, to: null }) {
     const asked = new URLSearchParams((names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]));
@@ -131,6 +137,8 @@ export class Api {
   }
 }
 
+/** A lone name would be split at its commas: given twice it stands as it is. @param {string[]} names */
+const repeated = (names) => (names.length === 1 ? [...names, ...names] : names);
 /** @param {number | null} v */
 const floor = (v) => (v === null ? null : Math.floor(v));
 /** @param {number | null} v */

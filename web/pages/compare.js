@@ -8,6 +8,7 @@ import { loadPlotly, margins, Plots } from "../lib/plot.js";
 import { STEPS } from "../lib/timeline.js";
 import { Comparison } from "../parts/comparison.js";
 import { runsTable, settingsTable } from "../parts/comparetables.js";
+import { icon } from "../parts/icons.js";
 import { menu } from "../parts/menu.js";
 import { button, inset } from "../parts/notice.js";
 import { Panel } from "../parts/panel.js";
@@ -37,6 +38,7 @@ class ComparePage {
     this.view = readCompare(location.search);
     this.data = new Comparison(app, { view: () => this.view, changed: () => this.draw(), known: () => this.#tables(), failed: (error) => this.#failed(error) });
     this.count = el("span.muted");
+    this.report = el("a.btn.desk", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
     this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
     this.options = el("datalist", { id: "all-runs" });
     this.xs = ALIGN.map(([kind, text]) => el("button", { type: "button", "data-x": kind, onclick: () => this.set({ x: kind, from: null, to: null, at: null }) }, text));
@@ -56,7 +58,7 @@ class ComparePage {
 
   open() {
     this.app.title("Compare");
-    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
+    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), this.report, el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
       el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => this.draw();
@@ -128,6 +130,8 @@ class ComparePage {
   #look() {
     const { view } = this, none = !view.runs.length;
     say(this.count, none ? "" : `${int(view.runs.length)} of at most ${MOST_RUNS} runs`);
+    this.report.hidden = view.runs.length < 2;
+    this.report.setAttribute("href", this.app.api.report(view.runs.map((run) => run.id), view.series));
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
     this.diff.setAttribute("aria-pressed", String(view.difference));

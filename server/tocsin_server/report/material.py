@@ -1,0 +1,125 @@
+"""All that a report is made of, read from the store: bounded, and what was left out is counted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tocsin_server.domain import RunEvent
+from tocsin_server.errors import TocsinError
+from tocsin_server.report.curve import Curve, curve_of
+from tocsin_server.store.answers import AlertStep, RunFacts, StoredAlert
+from tocsin_server.store.reader import StoreReader
+
+VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
+HELD = frozenset({"scale", "lr"})
+MOST_SERIES = 48
+MOST_ALERTS = 100
+MOST_EVENTS = 300
+MOST_EVENT_PAGES = 50
+MOST_RUNS = 12
+MOST_ATTEMPTS = 200
+FEWEST, MOST = 60, 1600
+"""Buckets of one curve."""
+ITEMS = 90_000
+"""Buckets of all curves together: about 9 MB of a report."""
+UNTOLD = ("layers", "layer-names")
+SEVERITIES = ("critical", "warning", "info")
+
+
+class ReportError(TocsinError):
+    """There is nothing to report on, or too much at once: subject, expected and got."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldAlert:
+    """An alert and its life, oldest line first."""
+
+    stored: StoredAlert
+    life: tuple[AlertStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """One run: facts, alerts (gravest first), newest events, curves by series, and names left out."""
+
+    run: RunFacts
+    alerts: tuple[ToldAlert, ...]
+    alerts_left: int
+    events: tuple[RunEvent, ...]
+    events_left: int
+    curves: dict[str, tuple[Curve, ...]]
+    left_out: tuple[str, ...]
+
+
+def gather(
+    reader: StoreReader, run_id: str, names: Sequence[str] | None = None, *, share: int = 1
+) -> Material:
+    """What there is of a run; ``names`` None: the vital signs, then all others by name. The room for curves
+    is shared by ``share`` runs. Raises ReportError where there is no such run."""
+    facts = reader.run(run_id)
+    if facts is None:
+        raise ReportError(f"run: expected the id of a run, got {run_id!r}")
+    wanted, left_out = choose([one.name for one in facts.series], names)
+    alerts, alerts_left = _alerts(reader, run_id)
+    events, events_left = _events(reader, run_id)
+    drawn = _curves(reader, facts, wanted, share)
+    return Material(facts, alerts, alerts_left, events, events_left, drawn, left_out)
+
+
+def choose(known: Sequence[str], names: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
+    """Series that are drawn, the vital signs first, and those for which there is no room."""
+    others = sorted(set(known) - {*VITAL_SIGNS, "skipped"}) if names is None else list(dict.fromkeys(names))
+    ordered = [*VITAL_SIGNS, *(name for name in others if name not in VITAL_SIGNS)]
+    return ordered[:MOST_SERIES], tuple(ordered[MOST_SERIES:])
+
+
+def buckets_for(curves: int) -> int:
+    """Buckets of each of so many curves: as fine as the room for all of them allows."""
+    return max(FEWEST, min(MOST, ITEMS // max(1, curves)))
+
+
+def _curves(
+    reader: StoreReader, facts: RunFacts, names: list[str], share: int
+) -> dict[str, tuple[Curve, ...]]:
+    """Only the newest attempts of a run with hundreds of them: their curves would be nothing but ends."""
+    present = [name for name in names if any(one.name == name for one in facts.series)]
+    attempts = min(len(facts.attempts_list) or 1, MOST_ATTEMPTS)
+    if not present:
+        return {}
+    answer = reader.series(facts.id, present, buckets=buckets_for(len(present) * attempts * share))
+    oldest = max((one.attempt for one in facts.attempts_list), default=0) - MOST_ATTEMPTS
+    return {
+        name: tuple(curve_of(layer, held=name in HELD) for layer in layers if layer.attempt > oldest)
+        for name, layers in answer.series.items()
+    }
+
+
+def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ToldAlert, ...], int]:
+    found = reader.alerts(run_id, limit=10 * MOST_ALERTS)
+    found.sort(
+        key=lambda one: (
+            not one.alert.is_open,
+            SEVERITIES.index(one.alert.severity.value),
+            one.alert.onset_ns,
+        )
+    )
+    told = tuple(
+        ToldAlert(one, tuple(reader.alert_history(one.alert.id)[-20:])) for one in found[:MOST_ALERTS]
+    )
+    return told, len(found) - len(told)
+
+
+def _events(reader: StoreReader, run_id: str) -> tuple[tuple[RunEvent, ...], int]:
+    """The newest events, and how many older ones there are."""
+    kept: deque[RunEvent] = deque(maxlen=MOST_EVENTS)
+    seen, after = 0, None
+    for _ in range(MOST_EVENT_PAGES):
+        page = reader.events(run_id, after=after, limit=1000, without=UNTOLD)
+        kept.extend(page.items)
+        seen += len(page.items)
+        after = page.next
+        if after is None:
+            break
+    return tuple(kept), seen - len(kept)

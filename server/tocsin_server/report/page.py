@@ -1,0 +1,130 @@
+"""The whole report: one HTML file with plotly.js in it, which asks nothing of any network. Pure.
+
+A Content-Security-Policy in the file itself lets only its own two scripts run, by their digests,
+and nothing be fetched: what a run is called cannot make it do more.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from tocsin_server import __version__
+from tocsin_server.report.diagnoses import alerts_section
+from tocsin_server.report.material import Material
+from tocsin_server.report.panels import Panel, panels
+from tocsin_server.report.sections import details, differing, ending, facts_line, notes
+from tocsin_server.report.words import counted, esc, foreign, moment, whole
+
+LIMIT_BYTES = 24_000_000
+"""What a report weighs at most; plotly.js is 4.8 MB of it."""
+LEGEND = (
+    "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative where the axis is log · pale: least to greatest of "
+    "what one pixel holds and of all ranks · tint: alert, from its onset · dotted: a restart. Drag to zoom "
+    "all charts, double click to see all."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finished report: a name for its file, and the file."""
+
+    title: str
+    body: bytes
+
+
+def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
+    """One run: vital signs and other series, alerts with their diagnosis, notes, settings, events."""
+    run = material.run
+    charts = panels([material])
+    left = (
+        f'<p class="soft">{counted(len(material.left_out), "series", "series")} not drawn: '
+        f"{', '.join(foreign(name) for name in material.left_out[:200])}</p>"
+        if material.left_out
+        else ""
+    )
+    head = f"<p class=crumb>{foreign(run.project)}</p><h1>{foreign(run.name)}</h1><p>{facts_line(run)}</p>"
+    parts = (
+        ending(run),
+        notes(run),
+        _charts(charts, left),
+        alerts_section(material.alerts, material.alerts_left),
+        details(material),
+    )
+    return _page(f"{run.name} · {run.project}", head, parts, charts, plotly_js, now_ns)
+
+
+def comparison_report(materials: Sequence[Material], plotly_js: str, now_ns: int) -> Report:
+    """Several runs over one another, settings in which they differ, then each run's alerts and notes."""
+    charts = panels(materials)
+    names = ", ".join(material.run.name for material in materials)
+    head = f"<h1>{counted(len(materials), 'run')} compared</h1>{_runs(materials)}"
+    each = [
+        f'<section class="each"><h2>{foreign(one.run.name)}</h2>{ending(one.run)}{notes(one.run)}'
+        f"{alerts_section(one.alerts, one.alerts_left)}</section>"
+        for one in materials
+    ]
+    parts = (_charts(charts, ""), differing([one.run for one in materials]), *each)
+    return _page(f"Comparison: {names}"[:300], head, parts, charts, plotly_js, now_ns)
+
+
+def _runs(materials: Sequence[Material]) -> str:
+    """The legend: each run's colour, state, steps and alerts."""
+    lines = "".join(
+        f'<li><i class="swatch{" dashed" * (slot >= 10)}" style="--slot:var(--run-{slot % 10 + 1})"></i> '
+        f"<b>{foreign(one.run.name)}</b> <span class=soft>{foreign(one.run.project)} · "
+        f"{esc(one.run.state.value)} · "
+        f"step {whole(one.run.last_step)} · {counted(len(one.alerts) + one.alerts_left, 'alert')}</span></li>"
+        for slot, one in enumerate(materials)
+    )
+    return f'<ul class="runs">{lines}</ul>'
+
+
+def _charts(charts: Sequence[Panel], after: str) -> str:
+    if not charts:
+        return "<section><h2>Charts</h2><p class=soft>No step was logged.</p></section>"
+    figures = "".join(chart.html for chart in charts)
+    here = '<span id="here" class="soft" role="status"></span>'
+    bar = f'<p class="bar"><button type="button" id="reset">All steps</button> {here}</p>'
+    no_script = "<noscript><p>The charts need JavaScript; all else on this page does not.</p></noscript>"
+    legend = f'<p class="legend soft">{LEGEND}</p>'
+    return f"<section><h2>Charts</h2>{bar}{no_script}{legend}{figures}{after}</section>"
+
+
+def _page(
+    title: str, head: str, parts: Sequence[str], charts: Sequence[Panel], plotly_js: str, now_ns: int
+) -> Report:
+    style, script = _asset("report.css"), _asset("report.js")
+    figures = f"[{','.join(chart.json for chart in charts)}]".replace("<", "\\u003c")
+    foot = (
+        f"<footer>Made by tocsin {esc(__version__)} at {moment(now_ns)}. All of it is in this file.</footer>"
+    )
+    text = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(plotly_js, script)}'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" '
+        f'content="light dark"><title>{esc(title)}</title><style>{style}</style></head><body>'
+        f"<main><header class=head>{head}</header>{''.join(parts)}</main>{foot}"
+        f'<script type="application/json" id="figures">{figures}</script>'
+        f"<script>{plotly_js}</script><script>{script}</script></body></html>"
+    )
+    return Report(title, text.encode("utf-8", "replace"))
+
+
+def _policy(*scripts: str) -> str:
+    digests = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    rules = f"default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data: blob:"
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+
+
+@lru_cache(maxsize=4)
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=4)
+def _asset(name: str) -> str:
+    return (files("tocsin_server.report") / name).read_text("utf-8")

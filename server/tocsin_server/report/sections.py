@@ -1,0 +1,169 @@
+"""What a report says besides charts and alerts: facts, notes, settings, attempts, events. Pure, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from tocsin_server.report.diagnoses import code_block, step_link
+from tocsin_server.report.material import Material
+from tocsin_server.report.prose import prose
+from tocsin_server.report.words import (
+    MOST_SETTINGS,
+    NONE,
+    counted,
+    esc,
+    flat,
+    foreign,
+    moment,
+    num,
+    span,
+    whole,
+)
+from tocsin_server.store.answers import RunFacts
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """Cells are HTML already; ``numbers`` are the columns that stand right."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if at in numbers else ''}>{cell}</{tag}>" for at, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    head = f"<thead><tr>{cells('th', heads)}</tr></thead>"
+    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def pairs(value: Any, empty: str) -> str:
+    """Nested settings, one a line."""
+    found = list(islice(flat(value), MOST_SETTINGS + 1))
+    if not found:
+        return f'<p class="soft">{empty}</p>'
+    lines = "".join(
+        f"<div><dt>{foreign(key)}</dt><dd>{foreign(text)}</dd></div>" for key, text in found[:MOST_SETTINGS]
+    )
+    more = f'<p class="soft">More than {whole(MOST_SETTINGS)} settings: the rest is left out.</p>'
+    return f"<dl>{lines}</dl>{more if len(found) > MOST_SETTINGS else ''}"
+
+
+def facts_line(run: RunFacts) -> str:
+    """State, steps, attempts, times: one line below the title."""
+    planned = f" of {whole(run.planned_steps)}" if run.planned_steps else ""
+    lasted = span(((run.ended_ns or run.last_seen_ns) - run.created_ns) / 1e9)
+    parts = [
+        f"<b>{esc(run.state.value)}</b>",
+        f"step {whole(run.last_step)}{planned}",
+        counted(run.attempts, "attempt"),
+        counted(run.world_size, "process", "processes"),
+        f"began {moment(run.created_ns)}",
+        f"last heard {moment(run.last_seen_ns)}, {lasted} later",
+        f"on {foreign(run.host)}" if run.host else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def ending(run: RunFacts) -> str:
+    """What a failed run died of, as its trainer told."""
+    error = run.error if isinstance(run.error, dict) else {}
+    head = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+    lines = error.get("lines")
+    trace = "\n".join(map(str, lines[-60:])) if isinstance(lines, list) else ""
+    if not head and not trace:
+        return ""
+    return f'<section class="ending"><h2>Why it ended</h2><p>{foreign(head)}</p>{code_block(trace)}</section>'
+
+
+def notes(run: RunFacts) -> str:
+    """Notes and tags."""
+    tags = "".join(f'<span class="tag">{foreign(tag)}</span>' for tag in run.tags)
+    text = f'<div class="notes">{prose(run.notes)}</div>' if run.notes else '<p class="soft">No notes.</p>'
+    return f"<section><h2>Notes</h2>{f'<p>{tags}</p>' if tags else ''}{text}</section>"
+
+
+def details(material: Material) -> str:
+    """Settings, environment, attempts, processes, series, events: each folded, all printed."""
+    run = material.run
+    parts = (
+        ("Configuration", pairs(run.config, "No configuration was given."), True),
+        ("Environment and facts", pairs(run.facts, "The trainer said nothing of itself."), False),
+        ("Attempts and processes", _attempts(run) + _writers(run), False),
+        ("Series", _series(run), False),
+        ("Events", _events(material), False),
+    )
+    return "".join(
+        f"<section><details{' open' if opened else ''}><summary><h2>{title}</h2></summary>{body}</details>"
+        "</section>"
+        for title, body, opened in parts
+    )
+
+
+def _attempts(run: RunFacts) -> str:
+    rows = [
+        (whole(one.attempt), moment(one.started_ns), step_link(one.first_step), step_link(one.last_step))
+        for one in run.attempts_list[-500:]
+    ]
+    return table(("Attempt", "Began", "First step", "Last step"), rows, (0, 2, 3))
+
+
+def _writers(run: RunFacts) -> str:
+    rows = [
+        (
+            whole(one.writer.attempt_no),
+            whole(one.writer.rank),
+            foreign(one.host),
+            whole(one.records),
+            whole(one.events),
+        )
+        for one in run.writers[-500:]
+    ]
+    return table(("Attempt", "Rank", "Host", "Records", "Events"), rows, (0, 1, 3, 4))
+
+
+def _series(run: RunFacts) -> str:
+    rows = [
+        (
+            f"<code>{foreign(one.name)}</code>",
+            whole(one.n),
+            whole(one.first_step),
+            whole(one.last_step),
+            num(one.last),
+        )
+        for one in run.series[:2000]
+    ]
+    return table(("Series", "Records", "First step", "Last step", "Last value"), rows, (1, 2, 3, 4))
+
+
+def _events(material: Material) -> str:
+    rows = [
+        (step_link(event.step), moment(event.time_ns), esc(event.kind), _told(event.data))
+        for event in reversed(material.events)
+    ]
+    more = f'<p class="soft">{counted(material.events_left, "older event")} left out.</p>'
+    return table(("Step", "Time", "Event", "What"), rows, (0,)) + (more if material.events_left else "")
+
+
+def _told(data: Any) -> str:
+    return " · ".join(f"{foreign(key)} {foreign(text)}" for key, text in islice(flat(data), 20)) or NONE
+
+
+def differing(runs: Sequence[RunFacts]) -> str:
+    """Settings in which runs differ, a column a run; those that agree are counted."""
+    known = [dict(islice(flat(run.config), MOST_SETTINGS)) for run in runs]
+    keys = sorted({key for each in known for key in each})
+    rows = [(key, [each.get(key) for each in known]) for key in keys]
+    found = [(key, values) for key, values in rows if len(set(values)) > 1]
+    same = f'<p class="soft">{counted(len(rows) - len(found), "setting agrees", "settings agree")}.</p>'
+    if not found:
+        return f"<section><h2>Settings</h2>{same}</section>"
+    cells = [
+        (
+            f"<code>{foreign(key)}</code>",
+            *("not set" if value is None else foreign(value) for value in values),
+        )
+        for key, values in found
+    ]
+    heads = ("Setting", *(foreign(run.name) for run in runs))
+    return f"<section><h2>Settings that differ</h2>{table(heads, cells)}{same}</section>"

@@ -1,0 +1,39 @@
+"""Reads a run or several and writes their report, never above its size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tocsin_server.report import material, page
+from tocsin_server.report.material import MOST_RUNS, Material, ReportError
+from tocsin_server.report.page import LIMIT_BYTES, Report
+from tocsin_server.store.reader import StoreReader
+
+
+def write_report(
+    reader: StoreReader, plotly_js: str, run_ids: Sequence[str], series: Sequence[str] | None = None
+) -> Report:
+    """One run's report, or the comparison of several. ``series``: these beside the vital signs; by default
+    all that a lone run has, none in a comparison. ``plotly_js`` is its source. Raises ReportError.
+
+    Above :data:`page.LIMIT_BYTES` it is written again with coarser curves, whose ranges and faults
+    still hold every value.
+    """
+    ids = list(dict.fromkeys(run_ids))
+    if not 1 <= len(ids) <= MOST_RUNS:
+        raise ReportError(f"runs: expected 1 to {MOST_RUNS}, got {len(ids)}")
+    names = list(series) if series else (None if len(ids) == 1 else [])
+    for coarser in (1, 4, 16):
+        gathered = [material.gather(reader, run_id, names, share=len(ids) * coarser) for run_id in ids]
+        made = _written(gathered, plotly_js)
+        if len(made.body) <= LIMIT_BYTES:
+            return made
+    raise ReportError(f"report: expected at most {LIMIT_BYTES} bytes, got {len(made.body)}")
+
+
+def _written(gathered: list[Material], plotly_js: str) -> Report:
+    now_ns = time.time_ns()
+    if len(gathered) == 1:
+        return page.run_report(gathered[0], plotly_js, now_ns)
+    return page.comparison_report(gathered, plotly_js, now_ns)

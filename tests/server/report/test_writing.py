@@ -1,0 +1,55 @@
+"""A whole report, from a database: what is in it, what it weighs, what it refuses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.server.store.whole_run import tell_all_to
+from tocsin_server import plotlyjs
+from tocsin_server.report.material import ITEMS, ReportError, buckets_for
+from tocsin_server.report.page import LIMIT_BYTES
+from tocsin_server.report.writing import write_report
+from tocsin_server.store.database import Database
+from tocsin_server.store.reader import StoreReader
+
+SCRIPT = plotlyjs.installed().script.decode("utf-8")
+
+
+@pytest.fixture
+def reader(database: Database) -> StoreReader:
+    """Two runs of everything there can be."""
+    for run_id in ("r1", "r2"):
+        tell_all_to(database, run_id)
+    return StoreReader(database)
+
+
+def test_a_report_asks_nothing_of_any_network(reader: StoreReader) -> None:
+    """No address is fetched: its policy forbids it, and its own markup names no file."""
+    made = write_report(reader, SCRIPT, ["r1"])
+    text = made.body.decode("utf-8")
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert "default-src 'none'; script-src 'sha256-" in text
+    assert not re.search(r"<(?:link|img|iframe)\b|\bsrc=|@import|url\(", markup)
+    assert text.count(SCRIPT) == 1
+    assert len(made.body) < LIMIT_BYTES
+
+
+def test_a_comparison_holds_every_run(reader: StoreReader) -> None:
+    """And a run that is named twice once."""
+    text = write_report(reader, SCRIPT, ["r1", "r2", "r1"]).body.decode("utf-8")
+    assert text.count('<section class="each">') == 2
+
+
+@pytest.mark.parametrize("ids", [[], ["no-such-run"], [f"r{n}" for n in range(13)]])
+def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str]) -> None:
+    """Nothing, an unknown run, too many."""
+    with pytest.raises(ReportError, match="expected"):
+        write_report(reader, SCRIPT, ids)
+
+
+@pytest.mark.parametrize("curves", [1, 4, 48, 500, 1500])
+def test_curves_share_the_room_there_is(curves: int) -> None:
+    """However many there are, their buckets together stay within it."""
+    assert buckets_for(curves) * curves <= ITEMS
