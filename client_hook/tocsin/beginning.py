@@ -86,7 +86,11 @@ def _begin(
         )
     watch = Watch(box, sender)
     wanted = {actions} if isinstance(actions, str) else actions
-    run = Run(watch, facts, attach(watch, facts, **capture), wanted)
+    try:
+        run = Run(watch, facts, attach(watch, facts, **capture), wanted)
+    except Exception:
+        watch.detach()  # what was patched before it failed
+        raise
     if capture["patch"]:
         terminating.begin()
     return run
@@ -100,51 +104,32 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
         return None
     from . import capture
     from .audit import Preflight
-    from .capture.census import take_census
+    from .capture.describing import Describer
     from .capture.layers import Layers
     from .capture.meter import Meter
+    from .capture.scaler import tell_last_scales
     from .capture.weights import Weights
 
     ledger = capture.Ledger(watch, **options)
     layers = Layers(watch, rank=facts.identity.writer.rank)
     ledger.layers = layers
     ledger.weights = Weights(ledger)
+    watch.on_end.append(lambda: tell_last_scales(ledger))
     watch.on_close.append(layers.drain)
     watch.on_off.append(lambda: capture.detach(ledger))
     watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
     Preflight(watch, ledger, model)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)
-    facts.described = plain(take_census(ledger))
-    facts.versions = versions()
+    described = Describer(watch, ledger, facts, versions).described
     data = {
-        "optimizers": facts.described["optimizers"],
-        "scalers": facts.described["scalers"],
+        "optimizers": described["optimizers"],
+        "scalers": described["scalers"],
         "torch": facts.versions["torch"],
         "signals": capture.attach(ledger),
     }
     if model is not None:
         data["model"] = _described_model(model)
     watch.put_event("attached", data)
-
-    def describe_again(late: bool = False) -> None:
-        told = facts.described["schedulers"] if late else []
-        facts.described = plain(take_census(ledger))
-        facts.versions = versions()
-        for scheduler in facts.described["schedulers"]:
-            if scheduler not in told:
-                watch.put_event("schedule", scheduler)
-
-    def tell_late() -> None:
-        describe_again(late=True)
-        watch.put_event("attached", {key: facts.described[key] for key in ("optimizers", "scalers")})
-
-    def describe_at_start() -> None:
-        describe_again()
-        if ledger.untouched:  # a word ahead of the training, whose optimizers may not be made yet
-            ledger.alive = None
-            ledger.appointments.make(1, tell_late)
-
-    watch.on_start = describe_at_start
     return ledger
 
 

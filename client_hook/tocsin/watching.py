@@ -42,6 +42,12 @@ class Way(Protocol):
     def forget(self) -> None: ...
 
 
+class Last(str):
+    """Note of what is no record: the name of a scaler, with its scale at the end."""
+
+    __slots__ = ()
+
+
 class Watch:
     """Takes items of records and events; starts the sender with the first of them."""
 
@@ -60,10 +66,14 @@ class Watch:
         self.errors = 0
         self.off = self._started = False
         self.on_off: list[Callable[[], None]] = []
+        self.on_end: list[Callable[[], None]] = []
+        """Called at the end of the run, before the last values of a device are waited for."""
         self.on_close: list[Callable[[], None]] = []
         """Called at the end of the run, behind the last record."""
         self.on_start: Callable[[], None] = lambda: None
         """Called once, just before delivery starts."""
+        self.on_names: Callable[[], None] = lambda: None
+        """Called where a record's names may not have been there before."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
         self.between: Callable[[], bool] = lambda: True
@@ -187,10 +197,17 @@ class Watch:
 
         self._staging = Staging(self._arrived)
 
+    def last_scale(self, scaler: str, scale: Any) -> None:
+        """The scale that a device holds when the run ends: no record comes any more that would tell it."""
+        known = self._scales.get(scaler)
+        if known is not None and self._staging is not None and _on_device(scale):
+            self._staging.put((known[0], self.now_ns(), ("scale",), scale), Last(scaler))
+
     def _arrived(self, item: Item, note: Any) -> None:
-        self._take(item)
+        if not isinstance(note, Last):
+            self._take(item)
         if note is not None:
-            self._compare_scale(item, note)
+            self._compare_scale(item, str(note))
 
     def _compare_scale(self, item: Item, scaler: str) -> None:
         """A scale on a device is compared when it arrives: the change came after the record before."""
@@ -215,6 +232,7 @@ class Watch:
         if not self.captured.issuperset(names):
             self.captured.update(names)
             self.names.clear()
+        self.on_names()
 
     def start(self) -> None:
         """Starts delivery; the first record does it too."""
@@ -274,6 +292,8 @@ class Watch:
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Brings what waits for a device, then the rest and the finish on their way."""
         try:
+            for one in self.on_end:
+                one()
             if self._staging is not None:
                 self._staging.drain()
             for one in self.on_close:

@@ -6,8 +6,10 @@ Needs a CUDA device; skipped where there is none. What can be shown without one 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,15 @@ from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.entries import guarded
+from tests.hook.ingest_server import IngestServer
+from tests.hook.loops import LOOPS
+from tests.hook.test_layers import Net, norms_told
+from tests.hook.trainers import run_script
+from tests.hook.truth import Truth
 from tocsin.capture.staging import SLOTS
+from tocsin.capture.weights import EVERY
+from tocsin.protocol import Alert, Request
+from tocsin.system import graphics
 
 pytestmark = [
     pytest.mark.cuda,
@@ -322,6 +332,130 @@ def test_weights_are_bit_identical(fused: bool) -> None:
                 loop.step(_batch(step) * (3e4 if step == 9 else 1.0))
         ends.append(loop.weights())
     assert all(torch.equal(one, other) for one, other in zip(*ends, strict=True))
+
+
+@functools.cache
+def _styled(style: str) -> tuple[Truth, KeptOutbox, nn.Module]:
+    """A loop of the matrix on the device, under a watch."""
+    truth = Truth()
+    with watched() as (_, outbox), torch.device("cuda"):
+        net = LOOPS[style](truth)
+        torch.cuda.synchronize()
+    return truth, outbox, net
+
+
+@pytest.mark.parametrize("style", LOOPS)
+def test_every_loop_style_tells_what_it_measured(style: str) -> None:
+    """The ground-truth matrix of test_ledger.py, with all tensors on the device."""
+    truth, outbox, net = _styled(style)
+    assert {param.device.type for param in net.parameters()} == {"cuda"}
+    assert len(outbox.records) == len(truth.rows)
+    for told, true in zip(outbox.records, truth.rows, strict=True):
+        told = {name: value for name, value in told.items() if not name.startswith("step_time")}
+        assert told == pytest.approx(true, rel=2e-5, nan_ok=True)
+    changes = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert changes == truth.changes
+
+
+@pytest.mark.parametrize("style", LOOPS)
+def test_every_loop_style_ends_with_the_same_bits(style: str) -> None:
+    """Weights of the unwatched loop, on the device."""
+    with torch.device("cuda"):
+        unwatched = LOOPS[style](Truth())
+    for one, other in zip(unwatched.parameters(), _styled(style)[2].parameters(), strict=True):
+        assert torch.equal(one, other) or (one.isnan().any() and other.isnan().any())
+
+
+def test_another_default_device_changes_nothing() -> None:
+    """``torch.set_default_device("cuda")``: the ring is host memory all the same."""
+    with torch.device("cuda"), watched() as (run, outbox):
+        for k in range(3):
+            run.step(loss=torch.full((), float(k)))
+        torch.cuda.synchronize()
+    assert _series(outbox, "loss") == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_skipped_step_tells_its_layers(clip: bool) -> None:
+    """The gradient turns infinite between two layers: those behind it are named."""
+    net = Net().cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)
+    with watched(model=net) as (_, outbox):
+        for step in range(8):
+            net.spoil = (lambda grad: grad / 0) if step == 5 else None
+            scaler.scale(net(torch.ones(3, 4, device="cuda")).pow(2).mean()).backward()
+            if clip:
+                scaler.unscale_(optimizer)
+                clip_grad_norm_(net.parameters(), 1e9)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        torch.cuda.synchronize()
+    (told,) = [one for one in outbox.events("layers") if one["step"] == 5]
+    assert [math.isfinite(norm) for norm in norms_told(told)] == [False, False, True, True]
+
+
+def test_a_weight_that_is_not_finite_is_found() -> None:
+    """The look at the weights is a scalar on the device, told with the next record."""
+    net = _model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    with watched() as (run, outbox):
+        for k in range(EVERY + 2):
+            run._ledger.weights._every = EVERY  # the tiny model is gone through for longer than it trains
+            if k == 5:
+                with torch.no_grad():
+                    next(net.parameters())[0, 0] = math.nan
+            optimizer.zero_grad()
+            net(_batch(k)).sum().backward()
+            optimizer.step()
+        torch.cuda.synchronize()
+    assert [value for _, value in outbox.series("nonfinite/weights")] == [1.0]
+
+
+# --- what comes back, and how it ends
+
+
+def test_alerts_and_requests_are_heard_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the training thread at the end of a step, without a synchronisation of the device."""
+    loop, heard = Loop(), list[str]()
+    with _guarding(monkeypatch), watched(actions="checkpoint") as (run, outbox):
+        run.on_alert(lambda alert: heard.append(f"{alert.rule} {run.current_step}"))
+        run.on_request("checkpoint")(lambda request: heard.append(f"{request.action} {run.current_step}"))
+        for step in range(4):
+            loop.step(_batch(step))
+        run._watch.tell(Alert("a", "nonfinite-loss", "critical", "firing", "loss is NaN", 3))
+        run._watch.tell(Request("q", "checkpoint", "nonfinite-loss", "a"))
+        assert heard == []
+        loop.step(_batch(4))
+        torch.cuda.synchronize()
+    assert sorted(heard) == ["checkpoint 4", "nonfinite-loss 4"]
+    assert [one["outcome"] for one in outbox.events("action")] == ["done"]
+
+
+def test_out_of_memory_ends_the_run_as_failed(server: IngestServer, spool: Path) -> None:
+    """A real one: the run fails with its type and message, and every step before it is there."""
+    body = "import torch\nrun = watch(patch=True)\ntrain(run, 50)\ntorch.empty(1 << 50, device='cuda')\n"
+    status, script = run_script(body, server.url, spool)
+    assert status == 1, script.complaints
+    finish = server.only.finish
+    assert finish is not None
+    assert (finish.state, finish.error["type"]) == ("failed", "OutOfMemoryError")
+    assert "CUDA out of memory" in finish.error["message"]
+    assert server.only.steps == list(range(50))
+
+
+def test_the_driver_tells_of_the_gpu() -> None:
+    """Every reading that NVML gives, plausible, with a context or without."""
+    pytest.importorskip("pynvml")
+    source = graphics({})
+    assert source is not None
+    values, _ = source.read()
+    names = {"util_percent", "memory_gib", "temperature_c", "power_w", "sm_clock_mhz", "throttled"}
+    assert {f"sys/gpu0/{name}" for name in names} | {"gpu_util"} <= set(values)
+    assert 10 < values["sys/gpu0/temperature_c"] < 110
+    assert 20 < values["sys/gpu0/power_w"] < 2000
+    assert 0 <= values["gpu_util"] <= 100
 
 
 def test_steps_inside_a_backward_are_one_step() -> None:

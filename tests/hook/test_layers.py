@@ -19,7 +19,7 @@ from tocsin.capture.layers import BEFORE, BURST, EVERY, FIRST
 Spoil = Callable[[Tensor], Tensor]
 
 
-def _norms(event: dict[str, Any]) -> list[float]:
+def norms_told(event: dict[str, Any]) -> list[float]:
     assert event["norms"]["dtype"] == "f4"
     return array("f", base64.b64decode(event["norms"]["bdata"])).tolist()
 
@@ -77,7 +77,7 @@ def test_samples_carry_the_norm_of_every_parameter(clip: bool) -> None:
     assert [one["step"] for one in told] == [0, EVERY, 2 * EVERY]
     for one in told:
         assert (one["why"], one["source"]) == ("sample", "clip" if clip else "own")
-        assert _norms(one) == pytest.approx(truth[one["step"]], rel=1e-6)
+        assert norms_told(one) == pytest.approx(truth[one["step"]], rel=1e-6)
     (names,) = outbox.events("layer-names")
     assert (names["names"], names["parameters"]) == (NAMES, [1, 1, 1, 1])
 
@@ -87,9 +87,9 @@ def test_an_infinite_step_tells_its_layers_and_those_before_it() -> None:
     outbox, truth = _train(30, {25: lambda grad: grad * math.inf})
     told = {one["step"]: one for one in outbox.events("layers")}
     assert [told[step]["why"] for step in range(17, 26)] == ["before"] * BEFORE + ["nonfinite"]
-    assert _norms(told[25])[:2] == pytest.approx(truth[25][:2], nan_ok=True)
-    assert [math.isfinite(norm) for norm in _norms(told[25])] == [False, False, True, True]
-    assert _norms(told[20]) == pytest.approx(truth[20], rel=1e-6)
+    assert norms_told(told[25])[:2] == pytest.approx(truth[25][:2], nan_ok=True)
+    assert [math.isfinite(norm) for norm in norms_told(told[25])] == [False, False, True, True]
+    assert norms_told(told[20]) == pytest.approx(truth[20], rel=1e-6)
 
 
 @pytest.mark.parametrize("clip", [True, False])
@@ -98,9 +98,9 @@ def test_a_skipped_step_tells_its_layers_unscaled(clip: bool) -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     outbox, truth = _train(8, {5: lambda grad: grad / 0}, clip=clip, scaler=scaler)
     (told,) = [one for one in outbox.events("layers") if one["step"] == 5]
-    assert [math.isfinite(norm) for norm in _norms(told)] == [False, False, True, True]
+    assert [math.isfinite(norm) for norm in norms_told(told)] == [False, False, True, True]
     finite = truth[5][2:] if clip else [norm / 2.0**10 for norm in truth[5][2:]]
-    assert _norms(told)[2:] == pytest.approx(finite, rel=1e-6)
+    assert norms_told(told)[2:] == pytest.approx(finite, rel=1e-6)
 
 
 def test_a_step_that_stands_out_is_told() -> None:
@@ -108,7 +108,7 @@ def test_a_step_that_stands_out_is_told() -> None:
     outbox, truth = _train(40, {33: lambda grad: grad * 1e3})
     (told,) = [one for one in outbox.events("layers") if one["why"] == "outlier"]
     assert told["step"] == 33
-    assert _norms(told) == pytest.approx(truth[33], rel=1e-6)
+    assert norms_told(told) == pytest.approx(truth[33], rel=1e-6)
 
 
 def test_the_bits_of_a_nan_survive() -> None:
@@ -157,7 +157,9 @@ def test_mixed_dtypes_keep_their_names() -> None:
         clip_grad_norm_(net.parameters(), 1e9)
         optimizer.step()
     (names,), (told,) = outbox.events("layer-names"), outbox.events("layers")
-    assert dict(zip(names["names"], _norms(told), strict=True)) == {f"{k}.weight": k + 1.0 for k in range(4)}
+    assert dict(zip(names["names"], norms_told(told), strict=True)) == {
+        f"{k}.weight": k + 1.0 for k in range(4)
+    }
 
 
 def test_other_ranks_tell_trouble_only(monkeypatch: pytest.MonkeyPatch) -> None:

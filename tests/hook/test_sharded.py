@@ -1,6 +1,7 @@
-"""Training on two ranks: DDP, ZeRO and both FSDPs tell the truth, and the hook issues no collective.
+"""Training on several ranks: DDP, ZeRO and both FSDPs tell the truth, and the hook issues no collective.
 
-Two processes run every style of ``two_ranks.py`` once; each claim looks at what they printed.
+Two processes on the CPU, and one on each CUDA device where there are any, run every style of
+``two_ranks.py`` once; each claim looks at what they printed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from tocsin.capture import sharded
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
-WORLD, STEPS = 2, 4
+STEPS = 4
 STYLES = [
     *("ddp", "ddp-clip", "ddp-no-sync", "ddp-scaler", "zero", "zero-clip"),
     *("fsdp1", "fsdp1-clip", "fsdp1-original", "fsdp1-original-clip", "fsdp1-bfloat16-clip"),
@@ -30,17 +31,26 @@ LOCAL = {"fsdp1", "fsdp1-original", "fsdp2"}
 Reports = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of the two ranks printed: style -> report."""
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and there is none here")
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, CUDA])])
+def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """What each rank printed: style -> report."""
     place = tmp_path_factory.mktemp("ranks") / "store"
-    environ = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT), str(place)]
+    path = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
+    environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    on_cpu = request.param == "cpu"
+    world = 2 if on_cpu else torch.cuda.device_count()
     processes = [
         subprocess.Popen(
-            [*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+            [sys.executable, str(SCRIPT), str(place), str(k), str(world), "cpu" if on_cpu else f"cuda:{k}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environ,
         )
-        for rank in range(WORLD)
+        for k in range(world)
     ]
     ended = [process.communicate(timeout=170) for process in processes]
     assert all(process.returncode == 0 for process in processes), [said[-3000:] for _, said in ended]
@@ -49,7 +59,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.fixture(params=STYLES)
 def reports(ranks: Any, request: pytest.FixtureRequest) -> Reports:
-    """The two ranks' reports of one style."""
+    """The ranks' reports of one style."""
     return [rank[request.param] for rank in ranks]
 
 
@@ -86,7 +96,9 @@ def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> N
     for style in STYLES:
         reports = [rank[style] for rank in ranks]
         source = "clip" if "clip" in style or "scaler" in style or "sync" in style else "own"
-        assert [one["sources"] for one in reports] == [["local" if style in LOCAL else source]] * 2, style
+        assert [one["sources"] for one in reports] == [["local" if style in LOCAL else source]] * len(
+            ranks
+        ), style
         for step, true in enumerate(reports[0]["norms"]):
             told = [one["records"][step].get("grad_norm") for one in reports]
             _agree(style, source, step, told, true)
@@ -94,7 +106,7 @@ def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> N
 
 def _agree(style: str, source: str, step: int, told: list[float | None], true: float) -> None:
     if source == "own" and step:
-        assert told == [None, None], style  # sampled, and the next sample is at step 16
+        assert set(told) == {None}, style  # sampled, and the next sample is at step 16
         return
     assert None not in told, (style, step)
     values = [value for value in told if value is not None]
@@ -108,8 +120,8 @@ def _agree(style: str, source: str, step: int, told: list[float | None], true: f
 
 
 @pytest.mark.parametrize("style", [style for style in STYLES if "scaler" in style])
-def test_an_overflow_on_one_rank_is_a_skip_on_both(ranks: Any, style: str) -> None:
-    """Rank 1 overflows at step 2: both ranks skip it and back off, and say so."""
+def test_an_overflow_on_one_rank_is_a_skip_on_all(ranks: Any, style: str) -> None:
+    """The last rank overflows at step 2: all ranks skip it and back off, and say so."""
     for rank in ranks:
         records = rank[style]["records"]
         assert [record["skipped"] for record in records] == [0.0, 0.0, 1.0, 0.0], style

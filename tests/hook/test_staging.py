@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.captured import watched
 from tocsin.capture import gradients, loss, optimizer, scaler, staging, weights
-from tocsin.capture.staging import SLOTS, WIDTH, Staging, new_ring, read
+from tocsin.capture.staging import BATCH, GATHERED_S, SLOTS, WIDTH, Staging, new_ring, read
 
 WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero")
 
@@ -124,7 +125,8 @@ def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> N
             run.check(batch=[torch.empty(3, device="cuda")], losses={"fft": _scalar()})
             run.evaluate(psnr=_scalar())
         assert run._watch.errors == 0
-        assert len(run._watch._staging) == len(events) > 8
+        assert len(run._watch._staging) > 8
+        assert events
         assert not outbox.items
         run._watch._staging = None  # nothing will ever arrive from a device that is not there
 
@@ -145,20 +147,106 @@ def test_the_watchman_sees_a_wait(wait: Any) -> None:
         wait(_scalar())
 
 
-@pytest.mark.usefixtures("device")
-def test_records_arrive_in_order(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> None:
+class Road:
+    """A queue whose device is host memory: events happen and time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.events: list[Event] = []
+        self.arrived: list[tuple[Any, ...]] = []
+        ring = torch.zeros(SLOTS, WIDTH)
+        self.queue = Staging(self._arrive, ring=ring, event=self._event, clock=lambda: self.now)
+
+    def _arrive(self, item: tuple[Any, ...], note: Any) -> None:
+        self.arrived.append(item)
+
+    def _event(self) -> Event:
+        self.events.append(Event())
+        return self.events[-1]
+
+    def put(self, step: int) -> None:
+        self.queue.put((step, 0, ("lr", "loss"), 0.5, torch.tensor(float(step))))
+
+    def steps(self) -> list[int]:
+        return [item[0] for item in self.arrived]
+
+
+@pytest.fixture
+def road() -> Road:
+    return Road()
+
+
+def test_records_arrive_in_order_with_their_values(road: Road) -> None:
     """A slot is looked at oldest first; what is not there yet holds back what came later."""
-    arrived: list[int] = []
-    monkeypatch.setattr(Staging, "_arrive", lambda queue, entry: arrived.append(entry[0][0]))
-    queue = Staging(lambda item, note: None)
     for step in range(3):
-        queue.put((step, 0, ("loss",), _scalar()))
-    events[1].happened = True
-    queue.poll()
-    assert arrived == []
-    events[0].happened = True
-    queue.poll()
-    assert arrived == [0, 1]
+        road.put(step)
+        road.now += 2 * GATHERED_S
+    road.events[1].happened = True
+    road.queue.poll()
+    assert road.arrived == []
+    road.events[0].happened = True
+    road.queue.poll()
+    assert road.arrived == [(step, 0, ("lr", "loss"), 0.5, float(step)) for step in (0, 1)]
+
+
+def test_quick_steps_share_a_copy_and_slow_ones_go_at_once(road: Road) -> None:
+    """A copy, an event and a look at it cost as much as the step of a small model."""
+    road.put(0)
+    assert len(road.events) == 1, "nothing was copied a moment before: it goes at once"
+    for step in range(1, BATCH + 1):
+        road.put(step)
+    assert len(road.events) == 2
+    for step in range(BATCH + 1, BATCH + 6):
+        road.now += 2 * GATHERED_S
+        road.put(step)
+    assert (len(road.events), len(road.queue)) == (7, BATCH + 6)
+    for event in road.events:
+        event.happened = True
+    road.queue.poll()
+    assert road.steps() == list(range(BATCH + 6))
+    assert [item[4] for item in road.arrived] == [float(step) for step in range(BATCH + 6)]
+
+
+def test_an_event_that_happened_is_used_again(road: Road) -> None:
+    """Making one costs more than recording it."""
+    for step in range(20):
+        road.put(step)
+        road.now += 2 * GATHERED_S
+        for event in road.events:
+            event.happened = True
+        road.queue.poll()
+    assert (len(road.events), road.steps()) == (1, list(range(20)))
+
+
+def test_values_of_another_stream_go_apart(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy has to run behind what makes its values: each stream's go by a copy on that stream."""
+    current, used = [0], list[int]()
+
+    def on_stream(device: torch.device, stream: int) -> Any:
+        used.append(stream)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(staging, "current_stream", lambda device: current[0])
+    monkeypatch.setattr(staging, "on_stream", on_stream)
+    for step, stream in enumerate((7, 7, 7, 8, 7)):
+        current[0] = stream
+        road.put(step)
+    road.queue.drain(0.0)
+    assert used == [7, 7, 8, 7]
+    assert (road.queue.dropped, road.steps()) == (5, list(range(5)))
+
+
+def test_nothing_is_copied_while_a_graph_is_captured(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of host values wait behind those gathered before: a copy now would be part of the graph."""
+    road.put(0)
+    road.put(1)
+    monkeypatch.setattr(staging, "capturing", lambda: True)
+    for step in range(2 * BATCH):
+        road.queue.put((step, 0, ("lr",), 0.1))
+    assert (len(road.events), len(road.queue)) == (1, 2 + 2 * BATCH)
+    monkeypatch.setattr(staging, "capturing", lambda: False)
+    road.queue.put((99, 0, ("lr",), 0.1))
+    assert len(road.events) == 2
 
 
 @pytest.mark.usefixtures("device")
@@ -171,7 +259,13 @@ def test_a_full_ring_drops_the_values_and_counts_them(events: list[Event]) -> No
     queue.put((0, 0, tuple(map(str, range(WIDTH + 1))), *[_scalar()] * (WIDTH + 1)))
     assert queue.dropped == 3
     assert delivered == [(SLOTS, 0, ("lr",), 0.1), (SLOTS + 1, 0, ("lr",), 0.1), (0, 0, ())]
-    assert len(events) == len(queue) == SLOTS
+    assert len(queue) == SLOTS
+
+
+def test_the_ring_is_host_memory_whatever_the_default_device_is() -> None:
+    """Scripts call ``torch.set_default_device``."""
+    with torch.device("meta"):
+        assert {new_ring(pinned=False).device.type, torch.empty(()).device.type} == {"cpu", "meta"}
 
 
 def test_host_values_pass_the_queue_unchanged() -> None:

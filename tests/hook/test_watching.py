@@ -59,6 +59,20 @@ def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[Watch, Kept
     assert told == [(1, "backoff", 4.0, 2.0), (2, "growth", 2.0, 8.0)]
 
 
+def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
+    late: tuple[Watch, KeptOutbox, Late],
+) -> None:
+    """It is no record: the scale on the device is compared, and the change belongs to the last step."""
+    watch, outbox, queue = late
+    watch._arrived((5, 0, ("loss", "scale"), 0.0, 4.0), "amp")
+    watch.last_scale("amp", torch.tensor(8.0))
+    watch.last_scale("never seen", torch.tensor(8.0))
+    ((item, note),) = queue.waiting
+    watch._arrived((*item[:3], float(item[3])), note)
+    told = [(one["step"], one["change"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert (told, len(outbox.items)) == ([(5, "growth", 4.0, 8.0)], 1)
+
+
 def test_record_times_are_wall_clock_and_never_go_back() -> None:
     """A record's time is Unix ns by the monotonic clock."""
     with watched() as (run, outbox):

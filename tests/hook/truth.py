@@ -88,29 +88,37 @@ def torch_is_before(major: int, minor: int) -> bool:
 
 
 def model(seed: int = 0, width: int = 8) -> nn.Sequential:
+    """The same weights on every device."""
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+    with torch.device("cpu"):
+        net = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+    return net.to(here())
 
 
-def cpu_scaler(**options: Any) -> torch.amp.GradScaler:
-    """A GradScaler whose scale lies in host memory."""
+def here() -> str:
+    """The kind of device that loops train on: torch's default one."""
+    return torch.empty(0).device.type
+
+
+def grad_scaler(**options: Any) -> torch.amp.GradScaler:
+    """A GradScaler whose scale lies where the loop trains."""
     if not hasattr(torch.amp, "GradScaler"):
         pytest.skip("torch before 2.3 has no GradScaler for the CPU")
-    return torch.amp.GradScaler("cpu", **options)
+    return torch.amp.GradScaler(here(), **options)
 
 
 def batches(count: int, *, hot: Iterable[int] = (), width: int = 8) -> Iterator[Tensor]:
     """Seeded batches; a hot one is large enough for gradients that float16 cannot hold."""
-    numbers = torch.Generator().manual_seed(1)
+    numbers = torch.Generator("cpu").manual_seed(1)
     hot = set(hot)
     for k in range(count):
-        batch = torch.randn(4, width, generator=numbers)
+        batch = torch.randn(4, width, generator=numbers, device="cpu").to(here())
         yield batch * 3e4 if k in hot else batch
 
 
 def half_loss(net: nn.Module, batch: Tensor) -> Tensor:
     """A forward in float16 and a loss that grows with the batch."""
-    with torch.autocast("cpu", dtype=torch.float16):
+    with torch.autocast(here(), dtype=torch.float16):
         out = net(batch)
     loss: Tensor = (out.float() * (1 + batch.abs().mean())).pow(2).mean()
     return loss

@@ -1,7 +1,9 @@
-"""Two processes that train one model together, each style without and with a watch. Run by test_sharded.py.
+"""Processes that train one model together, each style without and with a watch. Run by test_sharded.py.
+
+``two_ranks.py PLACE RANK WORLD DEVICE``: gloo on the CPU, NCCL on CUDA devices, a rank each.
 
 Every rank prints one line of JSON: for each style the collectives that were issued, the weights it ended
-with, what the watch told, and what a twin on one process, given both ranks' batches, measured by hand.
+with, what the watch told, and what a twin on one process, given all ranks' batches, measured by hand.
 """
 
 from __future__ import annotations
@@ -30,8 +32,7 @@ from tests.hook.truth import model, norm_of
 STEPS = 4
 CLIP = 0.05
 LR = 0.1
-CPU = torch.device("cpu")
-WORLD = 2
+PLACE, RANK, WORLD, DEVICE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), torch.device(sys.argv[4])
 
 
 class Style:
@@ -61,11 +62,11 @@ def _plain_clip(net: Any) -> Any:
 
 
 def _fsdp(**options: Any) -> Callable[[nn.Module], Any]:
-    return lambda net: FullyShardedDataParallel(net, device_id=CPU, **options)
+    return lambda net: FullyShardedDataParallel(net, device_id=DEVICE, **options)
 
 
 def _fully_sharded(**options: Any) -> Callable[[nn.Module], Any]:
-    mesh = dist.device_mesh.init_device_mesh("cpu", (WORLD,))
+    mesh = dist.device_mesh.init_device_mesh(DEVICE.type, (WORLD,))
 
     def spread(net: nn.Module) -> Any:
         for layer in (net[0], net[2]):  # type: ignore[index]
@@ -79,7 +80,7 @@ def styles() -> dict[str, Style]:
     half = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     own_clip: Callable[[Any], Any] = lambda net: net.clip_grad_norm_(CLIP)  # noqa: E731
-    plain_scaler = lambda: torch.amp.GradScaler("cpu", init_scale=2.0**10)  # noqa: E731
+    plain_scaler = lambda: torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10)  # noqa: E731
     return {
         "ddp": Style(DistributedDataParallel),
         "ddp-clip": Style(DistributedDataParallel, clip=_plain_clip),
@@ -95,7 +96,7 @@ def styles() -> dict[str, Style]:
         "fsdp1-sharded-scaler": Style(
             _fsdp(),
             clip=own_clip,
-            scaler=lambda: ShardedGradScaler(device="cpu", init_scale=2.0**10),
+            scaler=lambda: ShardedGradScaler(device=DEVICE.type, init_scale=2.0**10),
             overflow=2,
         ),
         "fsdp2": Style(_fully_sharded()),
@@ -107,17 +108,17 @@ def styles() -> dict[str, Style]:
 
 def batch_of(step: int, micro: int, rank: int) -> Tensor:
     numbers = torch.Generator().manual_seed(1000 * step + 10 * micro + rank)
-    return torch.randn(4, 8, generator=numbers)
+    return torch.randn(4, 8, generator=numbers).to(DEVICE)
 
 
 def loss_of(net: Any, style: Style, step: int, micro: int, rank: int) -> Tensor:
     loss: Tensor = net(batch_of(step, micro, rank)).float().pow(2).mean() / style.accumulate
-    return loss * (1e37 if style.overflow == step and rank == 1 else 1.0)
+    return loss * (1e37 if style.overflow == step and rank == WORLD - 1 else 1.0)
 
 
 def train(style: Style, rank: int, losses: list[list[float]]) -> Any:
     """One training; each step's losses are noted."""
-    net = style.spread(model())
+    net = style.spread(model().to(DEVICE))
     optimizer: Any = (
         ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=LR)
         if style.zero
@@ -151,7 +152,7 @@ def _finish(style: Style, net: Any, optimizer: Any, scaler: Any) -> None:
 
 def twin_norms(style: Style) -> list[float]:
     """The norm of each step, of one process that has all ranks' batches; inf where one overflowed."""
-    net = model()
+    net = model().to(DEVICE)
     optimizer = torch.optim.SGD(net.parameters(), lr=LR)
     norms = []
     for step in range(STEPS):
@@ -171,16 +172,21 @@ def twin_norms(style: Style) -> list[float]:
 
 @contextlib.contextmanager
 def counted(into: list[int]) -> Iterator[None]:
-    """Collectives of the block, by the numbers that the process group itself gives them."""
-    group: Any = dist.distributed_c10d._get_default_group()
-    before = group._get_sequence_number_for_group()
+    """Collectives of the block, by the numbers that the process groups themselves give them."""
+    before = _numbers()
     yield
-    into.append(group._get_sequence_number_for_group() - before)
+    into.append(_numbers() - before)
+
+
+def _numbers() -> int:
+    """Of all groups: a device mesh has one of its own in some versions of torch."""
+    groups: Any = dist.distributed_c10d._world.pg_map
+    return sum(group._get_sequence_number_for_group() for group in groups)
 
 
 def weights_of(net: Any) -> str:
     parts = [getattr(param, "_local_tensor", param).detach() for param in net.parameters()]
-    return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
+    return hashlib.sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()
 
 
 def report_of(style: Style, rank: int) -> dict[str, Any]:
@@ -207,15 +213,18 @@ def _told(outbox: KeptOutbox) -> dict[str, Any]:
     }
 
 
-def main(place: str, rank: int) -> None:
+def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=WORLD)
-    reports = {name: report_of(style, rank) for name, style in styles().items()}
+    if DEVICE.type == "cuda":
+        torch.cuda.set_device(DEVICE)
+    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{PLACE}", rank=RANK, world_size=WORLD)
+    reports = {name: report_of(style, RANK) for name, style in styles().items()}
     print(json.dumps(reports))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    main(sys.argv[1], int(sys.argv[2]))
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    main()

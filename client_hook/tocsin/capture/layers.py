@@ -28,7 +28,8 @@ from .gradients import norms_of
 from .layer_names import NO_GRADIENT, folded, grouped, plain_names
 from .stepper import Stepper
 
-HELD = 16
+HELD = 4 * staging.BATCH
+"""Records arrive from a device up to two copies after they were made."""
 FIRST = 8
 ORDINARY_S, TROUBLE_S = 5.0, 2.0
 BURST = 24

@@ -117,7 +117,9 @@ class Ledger:
         self._wished = primary
         self._named = 0
         self._given = {id(one): name for name, one in (optimizers or {}).items()}
-        self._scaler_names = {id(one): name for name, one in (scalers or {}).items()}
+        self.scalers_on_device: dict[int, Any] = {}
+        """id -> weak reference of each scaler that was updated where the host does not see its scale."""
+        self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
         for one in (optimizers or {}).values():
             self.stepper(one)
@@ -165,10 +167,10 @@ class Ledger:
 
     def scaler_name(self, scaler: Any) -> str:
         """Name of ``scaler`` as given, else ``scaler1``, ``scaler2`` in the order of first use."""
-        name = self._scaler_names.get(id(scaler))
+        name = self.scaler_names.get(id(scaler))
         if name is None:
-            name = f"scaler{len(self._scaler_names) + 1}"
-            self._scaler_names[id(scaler)] = name
+            name = f"scaler{len(self.scaler_names) + 1}"
+            self.scaler_names[id(scaler)] = name
         return name
 
     def is_within_another(self, stepper: Stepper) -> bool:

@@ -349,6 +349,9 @@ def _host_scale(scaler: Any) -> Any:
 def _updated(scaler: Any, before: Any) -> None:
     _scales.pop(id(scaler), None)
     after = _host_scale(scaler)
+    if after is None:
+        for ledger in patching.attached:
+            ledger.scalers_on_device.setdefault(id(scaler), weakref.ref(scaler))
     if before is None or after is None or after == before:
         return
     for ledger in patching.attached:
@@ -356,3 +359,11 @@ def _updated(scaler: Any, before: Any) -> None:
             ledger.scale_changed(ledger.scaler_name(scaler), before, after)
         except Exception as error:
             ledger.trouble("update", error)
+
+
+def tell_last_scales(ledger: Any) -> None:
+    """At the end of a run: what the last update on a device did, which no further record would tell."""
+    for ref in ledger.scalers_on_device.values():
+        scaler = ref()
+        if scaler is not None:
+            ledger.reporter.last_scale(ledger.scaler_name(scaler), scale_of(scaler))

@@ -1,10 +1,12 @@
 """How a number gets from a tensor to the host without waiting for a device.
 
 A tensor in host memory is read at once. A CUDA scalar is copied on the current stream into
-float32 (so later changes in place do not matter and no graph stays alive), and when its
-record is complete all of them go by one stack and one ``non_blocking`` copy into a slot of a
-pinned ring, followed by an event. Slots are looked at oldest first on the training thread at
-the next record; a slot whose event has not happened yet is left alone, never waited for.
+float32 (so later changes in place do not matter and no graph stays alive). Complete records are
+gathered, and all their values go by one stack and one ``non_blocking`` copy into a slot of a pinned
+ring, followed by an event: at the first record that comes GATHERED_S after the copy before it, or with
+the BATCH-th. So slow steps go at once, and fast ones share what a copy costs. Slots are looked at
+oldest first on the training thread behind the next copy; a slot whose event has not happened yet is left
+alone, never waited for.
 
 Policy: a full ring drops the record's device values, counted in ``dropped``; its host values go
 out at once.
@@ -16,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +26,10 @@ from torch import Tensor
 SLOTS = 1024
 WIDTH = 32
 """The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
+
+BATCH = 8
+"""Records that share a copy at most. Vectors of single norms are kept for longer (layers.py)."""
+GATHERED_S = 0.02
 
 DRAIN_S = 1.0
 
@@ -97,7 +103,8 @@ def _copied(value: Tensor) -> Tensor:
     """A float32 0-dim copy on the same device, made by work queued on the current stream."""
     global device_seen
     device_seen = True
-    return value.detach().reshape(()).to(torch.float32, copy=True)
+    value = value.detach()
+    return (value if value.ndim == 0 else value.reshape(())).to(torch.float32, copy=True)
 
 
 def capturing() -> bool:
@@ -106,13 +113,26 @@ def capturing() -> bool:
 
 
 def new_ring(*, pinned: bool) -> Tensor:
-    """Host memory for the copies; only pinned memory lets a copy go on without the host."""
-    return torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=pinned)
+    """Host memory for the copies; only pinned memory lets a copy go on without the host.
+
+    The device is named, for scripts set another default one (``torch.set_default_device``).
+    """
+    return torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=pinned, device="cpu")
 
 
 def new_vectors(count: int, length: int) -> Tensor:
     """Pinned host memory for ``count`` vectors of single norms (layers.py)."""
-    return torch.empty((count, length), dtype=torch.float32, pin_memory=True)
+    return torch.empty((count, length), dtype=torch.float32, pin_memory=True, device="cpu")
+
+
+class _Slot(NamedTuple):
+    """Records under way together: (record, places of its device values, note) each."""
+
+    records: list[tuple[Item, list[int], Any]]
+    places: list[tuple[int, int]]
+    """(record, place in it) of each value of the slot."""
+    row: Tensor
+    events: list[tuple[torch.device, Any]]
 
 
 class Staging:
@@ -121,58 +141,100 @@ class Staging:
     ``deliver(item, note)`` gets each one with every value a float.
     """
 
-    __slots__ = ("_deliver", "_event", "_next", "_ring", "_waiting", "dropped")
+    __slots__ = (
+        *("_begun", "_clock", "_count", "_deliver", "_event", "_free", "_gathered", "_next", "_ring"),
+        *("_room", "_streams", "_waiting", "dropped"),
+    )
 
     def __init__(
-        self, deliver: Deliver, *, ring: Tensor | None = None, event: Callable[[], Any] | None = None
+        self,
+        deliver: Deliver,
+        *,
+        ring: Tensor | None = None,
+        event: Callable[[], Any] | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._deliver = deliver
         self._ring = ring
         self._event = event or _new_event
-        self._next = 0
-        self._waiting: deque[tuple[Item, list[int], Any, int, list[Any]]] = deque()
+        self._clock = clock
+        self._next = self._count = 0
+        self._room = WIDTH
+        """Values that the slot being gathered still has room for."""
+        self._begun = float("-inf")
+        """When the newest copy went."""
+        self._gathered: list[tuple[Item, list[int], Any]] = []
+        self._streams: dict[torch.device, int] = {}
+        """On which stream the gathered values of each device were made."""
+        self._waiting: deque[_Slot] = deque()
+        self._free: dict[torch.device, list[Any]] = {}
+        """Events that happened: each is used again, for making one costs more than recording it."""
         self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     def put(self, item: Item, note: Any = None) -> None:
         """Queues one record ``(step, t_ns, names, *values)`` some of whose values are device scalars."""
         at = [index for index, value in enumerate(item) if isinstance(value, Tensor)]
-        full = len(self._waiting) >= SLOTS
+        full = self._count >= SLOTS
         if at and (full or len(at) > WIDTH):
             self.dropped += 1
             item, at = _without(item, at), []
-        if at:
-            self._send(item, at, note)
-        elif full:
-            self._deliver(item, note)  # out of order rather than without a bound
-        else:
-            self._waiting.append((item, at, note, -1, []))
-        self.poll()
+        if not at and (full or not self._count):
+            self._deliver(item, note)  # with a full ring out of order rather than without a bound
+            self.poll()
+            return
+        if at and (len(at) > self._room or self._elsewhere(item, at)):
+            self._send()
+            self._elsewhere(item, at)
+        self._gathered.append((item, at, note))
+        self._count += 1
+        self._room -= len(at)
+        due = len(self._gathered) >= BATCH or self._clock() - self._begun >= GATHERED_S
+        if due and not capturing():
+            self._send()
+            self.poll()
 
-    def _send(self, item: Item, at: list[int], note: Any) -> None:
-        """One stack and one copy a device, then an event a device."""
-        slot = self._next % SLOTS
-        self._next += 1
-        row = self._memory()[slot]
-        by_device: dict[torch.device, list[int]] = {}
+    def _elsewhere(self, item: Item, at: list[int]) -> bool:
+        """Whether these values are made on another stream than those gathered so far: they go apart, for
+        a copy has to run behind what makes its values."""
+        found = False
         for index in at:
-            by_device.setdefault(item[index].device, []).append(index)
-        order: list[int] = []
+            device = item[index].device
+            stream = current_stream(device)
+            found |= self._streams.setdefault(device, stream) != stream
+        return found
+
+    def _send(self) -> None:
+        """What was gathered, by one stack and one copy a device, then an event a device."""
+        records, self._gathered, self._room = self._gathered, [], WIDTH
+        streams, self._streams = self._streams, {}
+        if not records:
+            return
+        self._begun = self._clock()
+        by_device: dict[torch.device, list[tuple[int, int]]] = {}
+        for k, (item, at, _) in enumerate(records):
+            for index in at:
+                by_device.setdefault(item[index].device, []).append((k, index))
+        row = self._memory()[self._next % SLOTS]
+        self._next += 1
+        places: list[tuple[int, int]] = []
         events = []
-        for device, places in by_device.items():
-            start = len(order)
-            order.extend(places)
-            events.append(self._copy(device, [item[place] for place in places], row[start : len(order)]))
-        held = tuple(None if isinstance(value, Tensor) else value for value in item)
-        self._waiting.append((held, order, note, slot, events))
+        for device, some in by_device.items():
+            into = row[len(places) : len(places) + len(some)]
+            values = [records[k][0][index] for k, index in some]
+            with on_stream(device, streams[device]):
+                events.append((device, self._copy(device, values, into)))
+            places += some
+        kept = [(_hollow(item) if at else item, at, note) for item, at, note in records]
+        self._waiting.append(_Slot(kept, places, row, events))
 
     def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
-        with on_device(device):
-            into.copy_(torch.stack(values), non_blocking=True)
-            event = self._event()
-            event.record()
+        free = self._free.get(device)
+        into.copy_(torch.stack(values), non_blocking=True)
+        event = free.pop() if free else self._event()
+        event.record()
         return event
 
     def _memory(self) -> Tensor:
@@ -185,7 +247,7 @@ class Staging:
         waiting = self._waiting
         if not waiting or capturing():
             return
-        while waiting and all(event.query() for event in waiting[0][4]):
+        while waiting and all(event.query() for _, event in waiting[0].events):
             self._arrive(waiting.popleft())
 
     def drain(self, limit_s: float = DRAIN_S) -> None:
@@ -194,23 +256,34 @@ class Staging:
         What a device that hangs still owes is left out, as where the ring is full.
         """
         until = monotonic() + limit_s
+        if not capturing():
+            self._send()
         self.poll()
         while self._waiting and monotonic() < until:
             sleep(0.0005)
             self.poll()
-        while self._waiting:
-            item, order, note, _, _ = self._waiting.popleft()
-            self.dropped += bool(order)
-            self._deliver(_without(item, order), note)
+        lost = [record for slot in self._waiting for record in slot.records] + self._gathered
+        self._waiting.clear()
+        self._gathered, self._count, self._room = [], 0, WIDTH
+        for item, at, note in lost:
+            self.dropped += bool(at)
+            self._deliver(_without(item, at), note)
 
-    def _arrive(self, entry: tuple[Item, list[int], Any, int, list[Any]]) -> None:
-        item, order, note, slot, _ = entry
-        if order:
-            values = list(item)
-            for index, value in zip(order, self._memory()[slot].tolist(), strict=False):
-                values[index] = value
-            item = tuple(values)
-        self._deliver(item, note)
+    def _arrive(self, slot: _Slot) -> None:
+        values = slot.row[: len(slot.places)].tolist() if slot.places else ()
+        items = [list(item) if at else item for item, at, _ in slot.records]
+        for (k, index), value in zip(slot.places, values, strict=True):
+            items[k][index] = value  # type: ignore[index]
+        for device, event in slot.events:
+            self._free.setdefault(device, []).append(event)
+        self._count -= len(slot.records)
+        for item, (_, _, note) in zip(items, slot.records, strict=True):
+            self._deliver(tuple(item), note)
+
+
+def _hollow(item: Item) -> Item:
+    """The record without its tensors, so that their memory is free."""
+    return tuple(None if isinstance(value, Tensor) else value for value in item)
 
 
 def _without(item: Item, at: list[int]) -> Item:
@@ -223,14 +296,38 @@ def _without(item: Item, at: list[int]) -> Item:
 
 def on_device(device: torch.device) -> Any:
     """What is queued inside goes to ``device``."""
-    return torch.cuda.device(device) if _initialized() else _NoDevice()
+    if not _initialized() or torch.cuda.current_device() == device.index:
+        return _HERE
+    return torch.cuda.device(device)
 
 
-class _NoDevice:
-    """Where no CUDA context exists there is no device to choose."""
+def current_stream(device: torch.device) -> int:
+    """The stream that work for ``device`` goes to now, by its address; 0 where no CUDA context exists."""
+    return int(_raw_stream(device.index)) if _initialized() else 0
+
+
+def on_stream(device: torch.device, stream: int) -> Any:
+    """What is queued inside goes to ``device``, behind what ``stream`` has to do."""
+    if not _initialized() or current_stream(device) == stream:
+        return on_device(device)
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
+
+
+def _asked(index: int) -> int:
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+_raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _asked)
+
+
+class _Here:
+    """The device is the current one, or no CUDA context exists: there is nothing to choose."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *error: object) -> None:
         return None
+
+
+_HERE = _Here()

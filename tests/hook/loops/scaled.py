@@ -11,7 +11,7 @@ from tests.hook.truth import (
     EVERY,
     Truth,
     batches,
-    cpu_scaler,
+    grad_scaler,
     half_loss,
     model,
     moved,
@@ -26,7 +26,7 @@ def _scaled(truth: Truth, *, clips: bool, fused: bool, accumulate: int = 1) -> n
     if fused and torch_is_before(2, 4):
         pytest.skip("torch before 2.4 has fused optimizers for CUDA only")
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=fused)
-    scaler = cpu_scaler(init_scale=2.0**18, growth_interval=4)
+    scaler = grad_scaler(init_scale=2.0**18, growth_interval=4)
     losses: list[Tensor] = []
     for k, batch in enumerate(batches(40 * accumulate, hot=(9, 10, 11, 30))):
         losses.append(half_loss(net, batch) / accumulate)
@@ -85,7 +85,7 @@ def scaled_sum(truth: Truth) -> nn.Module:
     """Arithmetic on scaled losses: the objective is what it was before the scaling."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    scaler = cpu_scaler(init_scale=2.0**10)
+    scaler = grad_scaler(init_scale=2.0**10)
     for batch in batches(10):
         optimizer.zero_grad()
         one, two = half_loss(net, batch), half_loss(net, batch * 0.5)
@@ -101,7 +101,7 @@ def scaled_sum(truth: Truth) -> nn.Module:
 def scaler_disabled(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    scaler = cpu_scaler(enabled=False)
+    scaler = grad_scaler(enabled=False)
     for batch in batches(20):
         optimizer.zero_grad()
         loss = net(batch).pow(2).mean()
@@ -119,7 +119,7 @@ def scaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
     """The scaled gradients are clipped; at an infinite norm zero_grad and continue, without update."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    scaler = cpu_scaler(init_scale=2.0**14, growth_interval=5)
+    scaler = grad_scaler(init_scale=2.0**14, growth_interval=5)
     for batch in batches(30, hot=(0, 6, 7, 12)):
         loss = half_loss(net, batch)
         scaler.scale(loss).backward()
@@ -142,7 +142,7 @@ def unscaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
     """unscale_, clip, at an infinite norm update, zero_grad at the next batch, continue."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    scaler = cpu_scaler(init_scale=2.0**14, growth_interval=5)
+    scaler = grad_scaler(init_scale=2.0**14, growth_interval=5)
     for batch in batches(30, hot=(0, 6, 7, 12)):
         optimizer.zero_grad()
         loss = half_loss(net, batch)

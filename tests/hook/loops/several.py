@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
 
-from tests.hook.truth import EVERY, Params, Truth, batches, cpu_scaler, model, norm_of
+from tests.hook.truth import EVERY, Params, Truth, batches, grad_scaler, here, model, norm_of
 
 
 class Pair(nn.Module):
@@ -46,11 +46,11 @@ def _gan_scaled(truth: Truth, *, scalers: int) -> nn.Module:
     g_params: Params = [*pair.g.parameters(), *pair.up.parameters()]
     opt_d = torch.optim.SGD(pair.d.parameters(), lr=0.01)
     opt_g = torch.optim.SGD(g_params, lr=0.02)
-    made = [cpu_scaler(init_scale=2.0**12, growth_interval=6) for _ in range(scalers)]
+    made = [grad_scaler(init_scale=2.0**12, growth_interval=6) for _ in range(scalers)]
     scaler_d, scaler_g = made[0], made[-1]
     for batch in batches(24, hot=(4, 13)):
         opt_d.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
+        with torch.autocast(here(), dtype=torch.float16):
             fake = pair.up(pair.g(batch))
             loss_d = (pair.d(fake.detach()) - pair.d(batch)).float().pow(2).mean()
         scaler_d.scale(loss_d).backward()
@@ -59,7 +59,7 @@ def _gan_scaled(truth: Truth, *, scalers: int) -> nn.Module:
         if scaler_d is not scaler_g:
             truth.updated(scaler_d)
         opt_g.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
+        with torch.autocast(here(), dtype=torch.float16):
             loss_g = (pair.d(fake) * (1 + batch.abs().mean())).float().pow(2).mean()
         scaler_g.scale(loss_g).backward()
         scaler_g.unscale_(opt_g)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
 
-from tests.hook.truth import EVERY, Truth, batches, lrs, model, norm_of
+from tests.hook.truth import EVERY, Truth, batches, here, lrs, model, norm_of
 
 
 def plain(truth: Truth) -> nn.Module:
@@ -158,7 +158,7 @@ def bfloat(truth: Truth) -> nn.Module:
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for batch in batches(20):
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(here(), dtype=torch.bfloat16):
             loss = net(batch).pow(2).mean()
         loss.backward()
         norm = truth.sampled(net.parameters())

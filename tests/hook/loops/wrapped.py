@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.utils.checkpoint import checkpoint
 
-from tests.hook.truth import EVERY, Truth, batches, cpu_scaler, half_loss, lrs, model, norm_of
+from tests.hook.truth import EVERY, Truth, batches, grad_scaler, half_loss, lrs, model, norm_of
 
 
 def _after_accumulation(param: nn.Parameter, hook: Callable[[Any], None]) -> None:
@@ -186,7 +186,7 @@ def closure_with_clip_and_scaler(truth: Truth) -> nn.Module:
     """As Lightning does it in float16: the closure first, then unscale, clip, ``scaler.step``, update."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    scaler = cpu_scaler(init_scale=2.0**18, growth_interval=4)
+    scaler = grad_scaler(init_scale=2.0**18, growth_interval=4)
     for batch in batches(24, hot=(6, 7)):
 
         def training_step(batch: Tensor = batch) -> Tensor:

@@ -1,0 +1,73 @@
+"""Hello says who reports, with which versions, optimizers, scalers, schedules and configuration."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+
+from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tocsin.greeting import hello, versions, with_group
+from tocsin.identity import identify
+from tocsin.protocol import decode_client, encode
+
+
+def test_hello_says_who_what_and_with_which_settings() -> None:
+    """Versions, optimizers, scalers, schedulers and configuration are in the hello, which can be encoded."""
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=7)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5)
+    run = watch(
+        KeptOutbox(), KeptSender(), config={"lr": 0.01}, tags=["fp16"], notes="n", model=net, planned_steps=9
+    )
+    run.log(a=1.0)
+    message = hello(run._facts)
+    assert decode_client(encode(message)) == message
+    assert message.versions["torch"] == torch.__version__
+    assert "AdamW" in [one["class"] for one in message.optimizers]
+    mine = [one for one in message.scalers if one["init_scale"] == 1024.0]
+    assert mine[0]["growth_interval"] == 7
+    cosine = [one for one in message.schedulers if one["scheduler"] == type(schedule).__name__]
+    assert cosine[0]["arguments"]["T_0"] == 5
+    assert (message.config, message.tags, message.notes, message.planned_steps) == (
+        {"lr": 0.01},
+        ["fp16"],
+        "n",
+        9,
+    )
+    assert scaler.is_enabled()
+
+
+def test_versions_are_of_what_is_imported() -> None:
+    """Python, the hook and torch are told; a library that nobody imported is not, and is not imported for it."""
+    found = versions()
+    assert (found["python"], found["torch"]) == (platform.python_version(), torch.__version__)
+    assert ("lightning" in found) == ("lightning" in sys.modules)
+
+
+class Group(ModuleType):
+    """``torch.distributed`` of a process group of eight."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def get_world_size(self) -> int:
+        return 8
+
+
+@pytest.mark.parametrize(("group", "size"), [(Group("group"), 8), (ModuleType("broken"), 1), (None, 1)])
+def test_the_world_is_as_large_as_the_process_group(
+    monkeypatch: pytest.MonkeyPatch, group: ModuleType | None, size: int
+) -> None:
+    """A group made by the script itself counts where the environment says less; a broken one costs nothing."""
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)  # type: ignore[arg-type]
+    who = with_group(identify("p", "n", 0))
+    assert (who.world_size, who.writer.pid) == (size, os.getpid())
