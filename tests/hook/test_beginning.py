@@ -39,7 +39,7 @@ def test_a_watch_that_cannot_begin_says_why(
 
 
 def test_a_watch_that_fails_half_way_leaves_torch_as_it_was(tmp_path: Path) -> None:
-    """A model that cannot be described is noticed after the patches: they are taken back, and nobody is told."""
+    """A model that cannot be described is noticed after the patches: they are taken back."""
     before = torch.autograd.backward
     assert isinstance(tocsin.watch("p", spool_dir=tmp_path, model=3), NoRun)
     assert torch.autograd.backward is before

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.hook.captured import watched
+from tocsin.capture import census
 from tocsin.capture.census import living, take_census
 
 
@@ -82,3 +83,21 @@ def test_a_disabled_scaler_has_no_settings() -> None:
         facts = [one for one in take_census(run._ledger)["scalers"] if not one["enabled"]]
     assert facts == [{"class": "GradScaler", "enabled": False, "device": "cpu"}]
     assert not scaler.is_enabled()
+
+
+def test_too_many_objects_are_not_looked_through(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A data set of millions of Python objects costs the description, which is said; every step is there."""
+    monkeypatch.setattr(census, "CROWD", 0)
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with watched() as (run, outbox):
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(2)).sum().backward()
+            optimizer.step()
+        assert [one["class"] for one in run._facts.described["optimizers"]] == ["SGD"]
+    assert [step for step, _ in outbox.series("loss")] == [0, 1]
+    assert caplog.text.count("too many objects") == 1
+    assert "no model is known" in str(outbox.events("audit")[0]["not_auditable"])

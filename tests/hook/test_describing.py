@@ -57,7 +57,7 @@ def test_both_optimizers_of_a_gan_are_told() -> None:
 
 
 def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
-    """A second phase with an optimizer, a scaler and a schedule of its own is one more event, with its names."""
+    """A second phase with an optimizer, a scaler and a schedule of its own is one more event."""
     first, second = _net(), _net()
     optimizer = torch.optim.SGD(first.parameters(), lr=0.1)
     with watched() as (_, outbox):
@@ -72,7 +72,7 @@ def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
             _step(first, optimizer)
         schedule.step()
     assert _told(outbox)[1:] == [["SGD", "Adagrad"]]
-    assert [one["init_scale"] for one in outbox.events("attached")[1]["scalers"]] == [2.0]
+    assert 2.0 in [one["init_scale"] for one in outbox.events("attached")[1]["scalers"] if one["enabled"]]
     told = [(one["optimizer"], one["scheduler"]) for one in outbox.events("schedule")]
     assert told == [("opt2", "ExponentialLR")]
 
@@ -87,4 +87,4 @@ def test_a_training_that_always_makes_new_ones_is_described_so_often_and_no_more
             _step(fresh, torch.optim.SGD(fresh.parameters(), lr=0.1))
             _step(net, steady)
             _step(net, steady)
-    assert len(outbox.events("attached")) <= 1 + AGAIN
+    assert len(outbox.events("attached")) == 1 + AGAIN

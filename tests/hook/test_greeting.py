@@ -44,7 +44,7 @@ def test_hello_says_who_what_and_with_which_settings() -> None:
 
 
 def test_versions_are_of_what_is_imported() -> None:
-    """Python, the hook and torch are told; a library that nobody imported is not, and is not imported for it."""
+    """Python, the hook and torch are told; a library that nobody imported is not."""
     found = versions()
     assert (found["python"], found["torch"]) == (platform.python_version(), torch.__version__)
     assert ("lightning" in found) == ("lightning" in sys.modules)
@@ -67,7 +67,7 @@ class Group(ModuleType):
 def test_the_world_is_as_large_as_the_process_group(
     monkeypatch: pytest.MonkeyPatch, group: ModuleType | None, size: int
 ) -> None:
-    """A group made by the script itself counts where the environment says less; a broken one costs nothing."""
-    monkeypatch.setitem(sys.modules, "torch.distributed", group)  # type: ignore[arg-type]
+    """A group made by the script itself counts where the environment says less."""
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)
     who = with_group(identify("p", "n", 0))
     assert (who.world_size, who.writer.pid) == (size, os.getpid())

@@ -1,4 +1,4 @@
-"""What the server is told of optimizers, scalers and schedulers: at the watch, at the first record, and later.
+"""What the server is told of optimizers, scalers and schedulers: at the watch, at the first step, later.
 
 Scripts make them when they like: ahead of the watch, behind it, the second one of a GAN steps after the
 first record, another in mid-training. Whatever is met after the description is told at the next step.
@@ -70,15 +70,12 @@ class Describer:
         self._due = False
         told = self._facts.described["schedulers"]
         described = self.describe()
+        self._ledger.alive = None  # the audit has looked already
         self._tell_schedules(told)
         self._watch.put_event("attached", {key: described[key] for key in ("optimizers", "scalers")})
 
     def _tell_schedules(self, told: list[Any]) -> None:
         for scheduler in self._facts.described["schedulers"]:
-            if all(_pair(scheduler) != _pair(one) for one in told):
+            whose = scheduler["optimizer"], scheduler["scheduler"]  # its arguments count its steps
+            if whose not in [(one["optimizer"], one["scheduler"]) for one in told]:
                 self._watch.put_event("schedule", scheduler)
-
-
-def _pair(scheduler: Any) -> tuple[str, str]:
-    """Whose rate it sets, and how; its arguments count its steps."""
-    return scheduler["optimizer"], scheduler["scheduler"]
