@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from tocsin_server.store import rule_tables  # noqa: F401 - its tables are part of the schema
 from tocsin_server.store.tables import metadata
 
 connection = context.config.attributes.get("connection")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from tocsin.protocol import NONE_YET, Alive, Finish
+from tocsin_server.detect.plan import NO_PLAN, Plan
 from tocsin_server.domain import (
     Alert,
     Finding,
@@ -163,6 +164,11 @@ class ActiveRun:
     @property
     def state(self) -> RunState:
         return self.board.card.state
+
+    @property
+    def plan(self) -> Plan:
+        """The rules of people, and their settings of the built-in ones, that judge this run now."""
+        return getattr(self.judge, "plan", NO_PLAN)
 
     @property
     def connected(self) -> bool:

@@ -35,6 +35,7 @@ from tocsin_server.api import (
     records,
     report,
     routes,
+    rulefiles,
     rules,
     runs,
     series,
@@ -55,6 +56,7 @@ from tocsin_server.pipeline import Pipeline
 from tocsin_server.plotlyjs import PlotlyJS
 from tocsin_server.recorder import Recorder, record_flights
 from tocsin_server.responses import ExactJSON
+from tocsin_server.rulebook import watch_rules
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
 from tocsin_server.siblings import watch_siblings
@@ -77,6 +79,8 @@ RESOURCES = (
     marks,
     alerts,
     rules,
+    tunings,
+    rulefiles,
     backtest,
     projects,
     tokens,
@@ -171,6 +175,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
             asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
+            asyncio.create_task(watch_rules(services.pipeline), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(record_flights(recorder), name="flights"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),

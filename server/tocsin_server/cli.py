@@ -18,6 +18,7 @@ from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli_diagnose import diagnose
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
 from tocsin_server.cli_report import report
+from tocsin_server.cli_rules import rules_app
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.settings import load
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 token_app = typer.Typer(help="Makes, lists and revokes tokens.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(token_app, name="token")
+app.add_typer(rules_app, name="rules")
 
 
 def main() -> None:

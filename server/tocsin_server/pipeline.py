@@ -34,6 +34,7 @@ from tocsin_server.domain import (
 from tocsin_server.errors import TocsinError
 from tocsin_server.hub import Hub
 from tocsin_server.roster import Roster
+from tocsin_server.rulebook import Rulebook
 from tocsin_server.settings import Settings
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
@@ -88,6 +89,7 @@ class Pipeline:
         self.clock = clock
         self.pressure = Pressure(writer, settings)
         self.roster = Roster(settings, reader)
+        self.rulebook = Rulebook(reader)
         self.started_ns = clock()
         self._store = writer
         self._commits = Commits(self._settle)
@@ -105,6 +107,7 @@ class Pipeline:
         self.started_ns = self.clock()
         self._commits.bind(asyncio.get_running_loop())
         await self.roster.restore(self.started_ns)
+        await self.rulebook.refresh(self)
 
     async def stop(self) -> None:
         """Publishes nothing more. What was accepted is still committed by the writer."""
@@ -116,6 +119,7 @@ class Pipeline:
         """Lets a checked trainer in. Raises :class:`admission.TryLaterError` while the database fails."""
         now_ns = self.clock() if now_ns is None else now_ns
         run, state = await self._admission.admit(hello, now_ns)
+        self.rulebook.brief(self, run)
         self.hub.changed(run.id)
         return Admitted(state.writer, state.durable_seq, state.durable_event)
 

@@ -17,6 +17,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
+from tocsin_server.detect.plan import KIND as RULES
 from tocsin_server.domain import Alert, RecordBatch, RunEvent
 from tocsin_server.exchange.load import batches
 from tocsin_server.flight import Window, document, frozen, overlaps, window_of
@@ -59,6 +60,7 @@ CONTEXT = {
     "metric",
     "checkpoint",
     SIBLING_FACTS,
+    RULES,
 }
 """Kinds of events that rules need however long before the onset they came."""
 

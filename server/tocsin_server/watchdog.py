@@ -11,9 +11,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from tocsin_server.active import ActiveRun
-from tocsin_server.detect.liveness import Liveness
+from tocsin_server.detect.liveness import Liveness, over
+from tocsin_server.detect.plan import Plan
 from tocsin_server.detect.rules import stalled, trainer_lost
 from tocsin_server.domain import Alert, AlertState, Finding, RunState
 from tocsin_server.pipeline import Pipeline
@@ -54,8 +56,23 @@ def open_rules(run: ActiveRun) -> frozenset[str]:
 def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
     """What is new to say of ``run``: a finding that only repeats itself is left out."""
     facts = liveness(run, started_ns)
-    said = [*trainer_lost.judge(facts, now_ns), *stalled.judge(facts, now_ns)]
+    said = [finding for rule in STATES for finding in _judged(rule, facts, now_ns, run.plan)]
     return [finding for finding in said if _is_news(run, finding, started_ns, now_ns)]
+
+
+def _judged(rule: str, facts: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
+    """What one of these rules says, as people set it."""
+    if rule in plan.off:
+        return over(rule, facts, now_ns, f"The rule {rule} was switched off")
+    given = plan.settings.get(rule)
+    if rule == stalled.INFO.id:
+        pace = given if isinstance(given, stalled.Settings) else stalled.Settings()
+        said = stalled.judge(facts, now_ns, pace)
+    else:
+        silence = given if isinstance(given, trainer_lost.Settings) else trainer_lost.Settings()
+        said = trainer_lost.judge(facts, now_ns, silence)
+    severity = plan.severity(rule)
+    return said if severity is None else [replace(finding, severity=severity) for finding in said]
 
 
 def _is_news(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
@@ -105,6 +122,8 @@ def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
         changes = {"state": state} if state is not run.state else {}
     if findings or changes:
         pipeline.apply(run.id, findings, changes)
+    elif run.state.ended and run.rests_until_ns and not run.rests(now_ns):
+        pipeline.close(run.id)
 
 
 async def watch(

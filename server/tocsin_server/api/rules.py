@@ -1,17 +1,38 @@
-"""``GET /rules``: every built-in rule with its settings, for the rules page and for people."""
+"""``/rules``: built-in rules with the settings in force, and rules that people make (docs/user-rules.md)."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+from starlette.requests import Request
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.access import Identity
+from tocsin_server.api.deletion import actor_of
+from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.detect import threshold
 from tocsin_server.detect.engine import catalogue
-from tocsin_server.responses import ExactJSON
+from tocsin_server.detect.rule import RuleInfo
+from tocsin_server.detect.threshold import read_rule
+from tocsin_server.detect.tuning import tuned
+from tocsin_server.errors import FieldError
+from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.rulebook import Decided, decided
+from tocsin_server.ruledocument import MOST_RULES, note, rule_of, store_rule
+from tocsin_server.services import Services, services_of
+from tocsin_server.store import rules
+from tocsin_server.store.rules import OwnRow, TuningRow
 
 router = APIRouter(tags=["rules"], responses=PROBLEMS)
+T = TypeVar("T")
 
 
 class SettingRow(TypedDict):
@@ -23,38 +44,250 @@ class SettingRow(TypedDict):
     help: str
 
 
+class TuningItem(TypedDict):
+    """What people changed about a built-in rule, in one project or in all (``*``). None: nothing."""
+
+    project: str
+    enabled: bool | None
+    severity: str | None
+    settings: dict[str, float]
+    source: str
+    updated_ms: float
+    updated_by: str
+
+
+class Effective(TypedDict):
+    """What is in force: ``severity`` None is the rule's own."""
+
+    severity: str | None
+    settings: dict[str, Any]
+
+
 class RuleRow(TypedDict):
-    """A rule. ``severity`` is the gravest it can say, ``clock`` is ``steps`` or ``time``."""
+    """A built-in rule. ``severity`` is the gravest it can say, ``clock`` is ``steps`` or ``time``."""
 
     id: str
+    kind: str
     severity: str
     title: str
     doc: str
     clock: str
+    enabled: bool
     settings: list[SettingRow]
+    effective: Effective
+    tunings: list[TuningItem]
+
+
+OwnItem = TypedDict(
+    "OwnItem",
+    {
+        "id": str, "kind": str, "title": str, "series": str, "reducer": str, "window": str | None,
+        "comparison": str | None, "limit": float | None, "for": str, "recover": float | None,
+        "keep_firing_for": str, "severity": str, "labels": dict[str, str], "projects": list[str],
+        "runs": list[str], "tags": list[str], "description": str, "remedy": str, "enabled": bool,
+        "source": str, "created_ms": float, "created_by": str, "updated_ms": float, "updated_by": str,
+    },
+)  # fmt: skip
 
 
 class RuleList(TypedDict):
-    """All built-in rules."""
+    """Built-in rules, and those that people made."""
 
     items: list[RuleRow]
+    own: list[OwnItem]
+
+
+class ActItem(TypedDict):
+    """Who changed what about a rule, and when."""
+
+    at_ms: float
+    actor: str
+    action: str
+    rule: str
+    details: dict[str, Any]
+
+
+class ActList(TypedDict):
+    """Changes of rules, newest first, at most 200."""
+
+    items: list[ActItem]
+
+
+class RuleBody(BaseModel):
+    """The fields of docs/user-rules.md; durations are texts such as ``20 steps`` or ``5 min``."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "example": {
+                "id": "psnr-low", "series": "val/psnr*", "reducer": "mean", "window": "500 steps",
+                "comparison": "<", "limit": 24.0, "for": "2000 steps", "severity": "warning",
+            },
+            "properties": {name: {"description": "docs/user-rules.md"} for name in threshold.NAMES},
+        },
+    )  # fmt: skip
+
+
+class CopyName(BaseModel):
+    """The id of the copy."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+
+
+def built_in_item(
+    info: RuleInfo, known: Decided, rows: Mapping[str, list[TuningRow]], project: str
+) -> dict[str, Any]:
+    """A built-in rule as it is in force in ``project``."""
+    mine = known.tuning_of(info.id, project)
+    settings = tuned(info.id, mine.settings)
+    return {
+        "id": info.id,
+        "kind": "builtin",
+        "severity": info.severity,
+        "title": info.title,
+        "doc": info.doc,
+        "clock": info.clock,
+        "enabled": mine.enabled is not False,
+        "settings": info.settings,
+        "effective": {
+            "severity": mine.severity,
+            "settings": {item.name: getattr(settings, item.name) for item in info.settings},
+        },
+        "tunings": [tuning_item(row) for row in rows.get(info.id, ())],
+    }
+
+
+def tuning_item(row: TuningRow) -> dict[str, Any]:
+    """A tuning as the API shows it."""
+    shown = {"enabled": None, "severity": None, "settings": {}} | dict(row.body)
+    stamp = {"source": row.source, "updated_ms": row.updated_ns / 1e6, "updated_by": row.updated_by}
+    return {"project": row.project, **shown, **stamp}
+
+
+def own_item(row: OwnRow) -> dict[str, Any]:
+    """A rule that people made as the API shows it."""
+    return {
+        **threshold.plain(rule_of(row)),
+        "kind": "own",
+        "source": row.source,
+        "created_ms": row.created_ns / 1e6,
+        "created_by": row.created_by,
+        "updated_ms": row.updated_ns / 1e6,
+        "updated_by": row.updated_by,
+    }
 
 
 @router.get("/rules", response_model=RuleList)
-def list_rules(_identity: Reader) -> ExactJSON:
-    """Every built-in rule."""
+def list_rules(
+    request: Request,
+    _identity: Reader,
+    project: Annotated[str, Query(max_length=250, description="For which settings are in force.")] = "",
+) -> ExactJSON:
+    """Every rule: the built-in ones as they are in force in a project, and those that people made."""
+    with services_of(request).reader.consistent() as connection:
+        own, changed = rules.own_rules(connection), rules.tunings(connection)
+    known, by_rule = decided(own, changed, (), None), dict[str, list[TuningRow]]()
+    for row in changed:
+        by_rule.setdefault(row.rule, []).append(row)
+    readable = {rule.id for rule in known.rules}
     return ExactJSON(
         {
-            "items": [
-                {
-                    "id": rule.id,
-                    "severity": rule.severity,
-                    "title": rule.title,
-                    "doc": rule.doc,
-                    "clock": rule.clock,
-                    "settings": rule.settings,
-                }
-                for rule in catalogue()
-            ]
+            "items": [built_in_item(info, known, by_rule, project) for info in catalogue()],
+            "own": [own_item(row) for row in own if row.id in readable],
         }
     )
+
+
+@router.get("/rules/changes", response_model=ActList)
+def list_changes(request: Request, _identity: Reader) -> ExactJSON:
+    """Who changed what about rules, and when: the newest 200 changes."""
+    with services_of(request).reader.consistent() as connection:
+        found = rules.acts(connection)
+    items = [
+        {"at_ms": act.at_ns / 1e6, "actor": act.actor, "action": act.action, "rule": act.subject,
+         "details": act.details}
+        for act in found
+    ]  # fmt: skip
+    return ExactJSON({"items": items})
+
+
+@router.post("/rules", response_model=OwnItem, status_code=201)
+async def create_rule(request: Request, wanted: RuleBody, identity: Editor) -> ExactJSON:
+    """Makes a rule. It judges every run that it concerns from the next record on."""
+    return await _create(request, wanted.model_extra or {}, identity)
+
+
+@router.patch("/rules/{rule_id}", response_model=OwnItem)
+async def change_rule(request: Request, rule_id: str, wanted: RuleBody, identity: Editor) -> ExactJSON:
+    """Changes fields of a rule that people made, ``enabled`` among them; null is the field's default."""
+    told = wanted.model_extra or {}
+
+    def work(connection: Connection) -> OwnRow:
+        before = known_rule(connection, rule_id)
+        if told.get("id", rule_id) != rule_id:
+            raise Problem(422, subject="id", expected=f"{rule_id}, which stays", got=told["id"])
+        rule = checked({**threshold.plain(rule_of(before)), **told})
+        return store_rule(connection, rule, before, before.source, actor_of(identity), time.time_ns())
+
+    return ExactJSON(own_item(await changed(services_of(request), work)))
+
+
+@router.post("/rules/{rule_id}/copy", response_model=OwnItem, status_code=201)
+async def copy_rule(request: Request, rule_id: str, wanted: CopyName, identity: Editor) -> ExactJSON:
+    """A copy under another id, switched off."""
+    with services_of(request).reader.consistent() as connection:
+        fields = threshold.plain(rule_of(known_rule(connection, rule_id)))
+    return await _create(request, {**fields, "id": wanted.id, "enabled": False}, identity)
+
+
+@router.delete("/rules/{rule_id}", status_code=204, response_class=Response)
+async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Response:
+    """Deletes a rule that people made; its open alerts are resolved. Who did is kept."""
+
+    def work(connection: Connection) -> None:
+        before, now_ns = known_rule(connection, rule_id), time.time_ns()
+        rules.delete_rule(connection, rule_id, now_ns)
+        note(connection, now_ns, actor_of(identity), "rule.delete", rule_id, dict(before.body))
+
+    await changed(services_of(request), work)
+    return Response(status_code=204, headers={"cache-control": "no-store"})
+
+
+async def _create(request: Request, body: Mapping[str, Any], identity: Identity) -> ExactJSON:
+    rule = checked(body)
+
+    def work(connection: Connection) -> OwnRow:
+        if len(rules.own_rules(connection)) >= MOST_RULES:
+            raise Problem(422, subject="rules", expected=f"at most {MOST_RULES}", got=MOST_RULES + 1)
+        return store_rule(connection, rule, None, "", actor_of(identity), time.time_ns())
+
+    try:
+        row = await changed(services_of(request), work)
+    except IntegrityError as error:
+        raise Problem(422, subject="id", expected="one that no other rule has", got=rule.id) from error
+    return ExactJSON(own_item(row), status_code=201)
+
+
+def checked(body: Mapping[str, Any]) -> threshold.UserRule:
+    """A rule as somebody wrote it. Raises a 422 Problem, which names the field."""
+    try:
+        return read_rule(body)
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+
+async def changed(services: Services, work: Callable[[Connection], T]) -> T:
+    """Writes, then tells every running run what it means for it."""
+    made = await asyncio.wrap_future(services.writer.call(work))
+    await services.pipeline.rulebook.refresh(services.pipeline)
+    return made
+
+
+def known_rule(connection: Connection, rule_id: str) -> OwnRow:
+    """The row of a rule that people made. Raises a 404 Problem."""
+    row = rules.own_rule(connection, rule_id)
+    if row is None:
+        raise Problem(404, subject="rule", expected="the id of a rule that people made", got=rule_id)
+    return row

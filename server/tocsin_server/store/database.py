@@ -20,6 +20,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from tocsin_server.store import rule_tables as rule_tables  # its tables are part of the schema
+
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
 BUSY_TIMEOUT_MS = 5_000

@@ -5,7 +5,10 @@ A method raises what the database raises where it cannot be reached (``sqlalchem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
 
 from tocsin_server.domain import RunEvent
 from tocsin_server.store import alert_rows, layer_rows, pages, recovery, run_rows, window
@@ -26,6 +29,12 @@ class StoreReader:
 
     def __init__(self, database: Database) -> None:
         self._engine = database.reader
+
+    @contextmanager
+    def consistent(self) -> Iterator[Connection]:
+        """A read transaction for several questions about one moment."""
+        with self._engine.begin() as connection:
+            yield connection
 
     def runs(self) -> list[RunFacts]:
         """Every run, newest first, without its lists of attempts, writers and series."""

@@ -1,0 +1,36 @@
+"""Tables of what people decided about rules: rules of their own, and settings of the built-in ones."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Index, PrimaryKeyConstraint, Table
+
+from tocsin_server.store.columns import Words, json_column, number_column, text_column
+from tocsin_server.store.tables import metadata
+
+user_rule = Table(
+    "user_rule",
+    metadata,
+    Column("id", Words, primary_key=True),
+    json_column("body", "{}"),
+    Column("enabled", Boolean(create_constraint=False), nullable=False),
+    text_column("source"),
+    number_column("created_ns"),
+    text_column("created_by"),
+    number_column("updated_ns"),
+    text_column("updated_by"),
+    Index(None, "source"),
+)
+"""A rule of docs/user-rules.md; ``source``: empty where a person made it, else the file or pack it is of."""
+
+rule_tuning = Table(
+    "rule_tuning",
+    metadata,
+    Column("rule", Words, nullable=False),
+    Column("project", Words, nullable=False),
+    json_column("body", "{}"),
+    text_column("source"),
+    number_column("updated_ns"),
+    text_column("updated_by"),
+    PrimaryKeyConstraint("rule", "project"),
+)
+"""On or off, severity and settings of a built-in rule; project ``*``: all of them."""

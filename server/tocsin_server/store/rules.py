@@ -1,0 +1,142 @@
+"""What people decided about rules. Functions of a Connection; every change moves the version on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from tocsin_server.store.choices import read_choice, write_choice
+from tocsin_server.store.rule_tables import rule_tuning, user_rule
+from tocsin_server.store.tables import audit
+
+VERSION = "rules.version"
+"""A choice that is another after every change: by it other processes see that there was one."""
+ACTIONS = ("rule.create", "rule.change", "rule.delete", "rule.settings")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    """A rule that people made; ``body`` holds its fields but ``id`` and ``enabled``."""
+
+    id: str
+    body: Mapping[str, Any]
+    enabled: bool = True
+    source: str = ""
+    created_ns: int = 0
+    created_by: str = ""
+    updated_ns: int = 0
+    updated_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningRow:
+    """What people changed about a built-in rule in one project, or in all (``*``)."""
+
+    rule: str
+    project: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    updated_ns: int = 0
+    updated_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who changed what about rules, and when."""
+
+    at_ns: int
+    actor: str
+    action: str
+    subject: str
+    details: Mapping[str, Any]
+
+
+def own_rules(connection: Connection) -> list[OwnRow]:
+    """Every rule that people made, by identifier."""
+    return [_own(row) for row in connection.execute(select(user_rule).order_by(user_rule.c.id))]
+
+
+def own_rule(connection: Connection, rule_id: str) -> OwnRow | None:
+    """One of them, or None."""
+    row = connection.execute(select(user_rule).where(user_rule.c.id == rule_id)).first()
+    return None if row is None else _own(row)
+
+
+def add_rule(connection: Connection, row: OwnRow) -> None:
+    """Makes a rule. Raises IntegrityError where there is one of this id."""
+    connection.execute(insert(user_rule), _values(row, user_rule))
+    _moved(connection, row.updated_ns)
+
+
+def put_rule(connection: Connection, row: OwnRow) -> None:
+    """Changes a rule."""
+    values = _values(row, user_rule)
+    connection.execute(update(user_rule).where(user_rule.c.id == row.id).values(values))
+    _moved(connection, row.updated_ns)
+
+
+def delete_rule(connection: Connection, rule_id: str, now_ns: int) -> bool:
+    """Deletes a rule; False where there is none."""
+    gone = connection.execute(delete(user_rule).where(user_rule.c.id == rule_id)).rowcount
+    _moved(connection, now_ns)
+    return bool(gone)
+
+
+def tunings(connection: Connection) -> list[TuningRow]:
+    """What people changed about built-in rules, by rule and project."""
+    query = select(rule_tuning).order_by(rule_tuning.c.rule, rule_tuning.c.project)
+    return [_tuning(row) for row in connection.execute(query)]
+
+
+def put_tuning(connection: Connection, row: TuningRow) -> None:
+    """Makes or changes one."""
+    values = _values(row, rule_tuning)
+    if connection.execute(update(rule_tuning).where(_is(row.rule, row.project)).values(values)).rowcount == 0:
+        connection.execute(insert(rule_tuning), values)
+    _moved(connection, row.updated_ns)
+
+
+def delete_tuning(connection: Connection, rule: str, project: str, now_ns: int) -> bool:
+    """Back to the defaults; False where nothing was changed."""
+    gone = connection.execute(delete(rule_tuning).where(_is(rule, project))).rowcount
+    _moved(connection, now_ns)
+    return bool(gone)
+
+
+def version(connection: Connection) -> Any:
+    """Another value after every change; None where there was never one."""
+    return read_choice(connection, VERSION)
+
+
+def acts(connection: Connection, *, limit: int = 200, subjects: Sequence[str] | None = None) -> list[Act]:
+    """Who changed what, newest first; ``subjects``: of these rules only."""
+    query = select(audit).where(audit.c.action.in_(ACTIONS)).order_by(audit.c.at_ns.desc()).limit(limit)
+    if subjects is not None:
+        query = query.where(audit.c.subject.in_(list(subjects)))
+    rows = connection.execute(query)
+    return [Act(row.at_ns, row.actor, row.action, row.subject, row.details or {}) for row in rows]
+
+
+def _moved(connection: Connection, now_ns: int) -> None:
+    before = read_choice(connection, VERSION)
+    count = before[0] + 1 if isinstance(before, list) and before and isinstance(before[0], int) else 1
+    write_choice(connection, VERSION, [count, now_ns], now_ns)
+
+
+def _is(rule: str, project: str) -> Any:
+    return (rule_tuning.c.rule == rule) & (rule_tuning.c.project == project)
+
+
+def _values(row: OwnRow | TuningRow, table: Any) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in table.c.keys()}  # noqa: SIM118 - not a dict
+
+
+def _own(row: Row[Any]) -> OwnRow:
+    return OwnRow(**{name: getattr(row, name) for name in user_rule.c.keys()})  # noqa: SIM118
+
+
+def _tuning(row: Row[Any]) -> TuningRow:
+    return TuningRow(**{name: getattr(row, name) for name in rule_tuning.c.keys()})  # noqa: SIM118
