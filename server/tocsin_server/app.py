@@ -43,6 +43,7 @@ from tocsin_server.api import (
     silences,
     tokens,
     trial,
+    tunings,
 )
 from tocsin_server.auth import Auth
 from tocsin_server.delivery.service import Delivery
