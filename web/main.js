@@ -5,10 +5,13 @@ import { Api, ApiError } from "./lib/api.js";
 import { tabTitle, lamps } from "./lib/attention.js";
 import { ring, wakeOnGesture } from "./lib/bell.js";
 import { Clock } from "./lib/clock.js";
+import { Desk } from "./lib/desk.js";
 import { Live } from "./lib/live.js";
-import { match } from "./lib/route.js";
+import { MarkBook } from "./lib/markbook.js";
+import { isPage, match } from "./lib/route.js";
 import { followSystem } from "./lib/theme.js";
 import { masterBar } from "./parts/master.js";
+import { notify } from "./parts/notify.js";
 import { offlineStrip } from "./parts/offline.js";
 import { storingStrip } from "./parts/storing.js";
 import { toasts } from "./parts/toasts.js";
@@ -17,7 +20,7 @@ import { loginNotice, notice } from "./parts/notice.js";
 
 /**
  * What every page is given.
- * @typedef {{ api: Api, live: Live, alerts: AlertBook, clock: Clock, session: Session, title: (text: string) => void }} App
+ * @typedef {{ api: Api, desk: Desk, live: Live, alerts: AlertBook, marks: MarkBook, clock: Clock, session: Session, title: (text: string) => void }} App
  * @typedef {{ close: () => void, moved?: () => boolean }} Page moved: the address changed; true: it took that in its stride
  * @typedef {(app: App, main: HTMLElement, id: string) => Page} OpenPage
  */
@@ -28,8 +31,16 @@ const PAGES = {
   run: async () => (await import("./pages/run.js")).runPage,
   alerts: async () => (await import("./pages/alerts.js")).alertsPage,
   compare: async () => (await import("./pages/compare.js")).comparePage,
+  silences: async () => (await import("./pages/silences.js")).silencesPage,
+  routes: async () => (await import("./pages/routes.js")).routesPage,
+  channels: async () => (await import("./pages/channels.js")).channelsPage,
+  deliveries: async () => (await import("./pages/deliveries.js")).deliveriesPage,
+  settings: async () => (await import("./pages/settings.js")).settingsPage,
   missing: async () => (await import("./pages/missing.js")).missingPage,
 };
+
+/** Marks change by time too: silences end. So often they are asked for where somebody looks. */
+const MARKS_MS = 15_000;
 
 /** @param {string} id */
 const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -52,7 +63,7 @@ function router(app) {
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
-    const open = await PAGES[name]();
+    const open = await (PAGES[name] ?? PAGES.missing)();
     if (mine !== turn) return;
     page?.close();
     main.replaceChildren();
@@ -77,8 +88,7 @@ function linkOf(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
-  const ours = link.pathname === "/" || /^\/(runs|alerts|compare)(\/|$)/.test(link.pathname);
-  return ours && !link.hash ? link : null;
+  return isPage(link.pathname) && !link.hash ? link : null;
 }
 
 /** The tab says the page and how many alerts fire. @param {AlertBook} alerts */
@@ -94,11 +104,11 @@ async function start() {
   const session = await signIn(api);
   if (!session) return;
   const live = new Live({ open: openSocket, now: Date.now, later: (run, ms) => setTimeout(run, ms), cancel: (timer) => clearTimeout(timer), random: Math.random });
-  const alerts = new AlertBook(api), clock = new Clock();
-  const app = { api, live, alerts, clock, session, title: titles(alerts) };
+  const alerts = new AlertBook(api), clock = new Clock(), desk = new Desk(api), marks = new MarkBook(desk);
+  const app = { api, desk, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();
-  masterBar(byId("master"), byId("foot"), app, palette(app));
+  masterBar(byId("master"), byId("foot"), byId("floats"), app, palette(app));
   offlineStrip(byId("floats"), live, clock);
   storingStrip(byId("floats"), live);
   toasts(byId("floats"), alerts);
@@ -108,8 +118,13 @@ async function start() {
 }
 
 /** @param {App} app */
-function listen({ live, alerts, clock }) {
-  live.onAlert((alert) => alerts.take(alert));
+function listen(app) {
+  const { live, alerts, marks, clock } = app;
+  live.onAlert((alert) => { alerts.take(alert); marks.stir(); });
+  live.onWord("changed", ({ what }) => { if (what !== "channels") marks.stir(); });
+  live.onReconnect(() => marks.stir());
+  setInterval(() => { if (!document.hidden) marks.stir(); }, MARKS_MS);
+  notify(app);
   live.onBeat((beat) => clock.hear(beat.now_ms));
   const reload = () => void alerts.load().catch(() => {});
   live.onReconnect(reload);

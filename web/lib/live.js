@@ -29,6 +29,8 @@ export class Live {
   #beatListeners = new Set();
   /** @type {Set<() => void>} */
   #reconnectListeners = new Set();
+  /** @type {Map<string, Set<(frame: any) => void>>} */
+  #wordListeners = new Map();
   #next = 1;
   #tries = 0;
   #opened = 0;
@@ -73,6 +75,13 @@ export class Live {
   /** @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number, failing: string | null }) => void} listener failing: the database's words while nothing can be stored */
   onBeat(listener) {
     this.#beatListeners.add(listener);
+  }
+
+  /** @param {"changed" | "deliveries" | "notification"} type of a message to every page @param {(frame: any) => void} listener @returns {() => void} */
+  onWord(type, listener) {
+    const listeners = this.#wordListeners.get(type) ?? new Set();
+    this.#wordListeners.set(type, listeners.add(listener));
+    return () => listeners.delete(listener);
   }
 
   /** @param {() => void} listener told when the socket is back: what was missed must be asked for @returns {() => void} */
@@ -124,6 +133,7 @@ export class Live {
     this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}) });
     if (frame.type === "beat") for (const listener of this.#beatListeners) listener(frame);
     else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
+    else if (this.#wordListeners.has(frame.type)) for (const listener of this.#wordListeners.get(frame.type) ?? []) listener(frame);
     else this.#subscriptions.get(frame.id)?.handlers.message(frame);
   }
 

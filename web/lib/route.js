@@ -1,14 +1,20 @@
 /** Addresses of the pages. */
 
-/** @param {string} path @returns {{ page: "fleet" | "run" | "alerts" | "compare" | "missing", id: string }} */
+/** Pages without an identifier, by their address. */
+const PLAIN = /** @type {const} */ (["alerts", "compare", "rules", "silences", "routes", "channels", "deliveries", "settings"]);
+/** @typedef {"fleet" | "run" | "missing" | typeof PLAIN[number]} PageName */
+
+/** @param {string} path @returns {{ page: PageName, id: string }} */
 export function match(path) {
-  const clean = path.replace(/\/+$/, "") || "/";
+  const clean = path.replace(/\/+$/, "") || "/", plain = PLAIN.find((name) => clean === `/${name}`);
   if (clean === "/") return { page: "fleet", id: "" };
-  if (clean === "/alerts") return { page: "alerts", id: "" };
-  if (clean === "/compare") return { page: "compare", id: "" };
+  if (plain) return { page: plain, id: "" };
   const run = /^\/runs\/([^/]+)$/.exec(clean);
   return run ? { page: "run", id: decode(run[1]) } : { page: "missing", id: "" };
 }
+
+/** Whether a page of ours answers there, rather than the API or a file. @param {string} path */
+export const isPage = (path) => path === "/" || /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
 
 /** @param {string} text */
 function decode(text) {
@@ -22,4 +28,14 @@ export function runAddress(id, moment = {}) {
   if (moment.alert) asked.set("alert", moment.alert);
   const text = asked.toString();
   return `/runs/${encodeURIComponent(id)}${text ? `?${text}` : ""}`;
+}
+
+/** Follows a link of this site as a click would. @param {string} address */
+export function go(address) {
+  const link = document.createElement("a");
+  link.href = address;
+  link.hidden = true;
+  document.body.append(link);
+  link.click();
+  link.remove();
 }

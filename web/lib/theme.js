@@ -12,7 +12,11 @@ export function theme() {
 
 /** @returns {Theme} the next one, now on */
 export function nextTheme() {
-  const chosen = ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length];
+  return chooseTheme(ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length]);
+}
+
+/** @param {Theme} chosen @returns {Theme} it */
+export function chooseTheme(chosen) {
   if (chosen === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
   try { localStorage.setItem(KEY, chosen); } catch { /* a browser that keeps nothing still has a theme */ }

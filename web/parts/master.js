@@ -6,15 +6,19 @@ import { el, refill, say } from "../lib/dom.js";
 import { clock as clockTime, counted, moment } from "../lib/format.js";
 import { nextTheme, theme } from "../lib/theme.js";
 import { icon, wordmark } from "./icons.js";
+import { troubleLamp } from "./trouble.js";
 
-const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/compare", "Compare", "compare"], ["/alerts", "Alerts", "bell"]]);
+const PAGES = /** @type {const} */ ([["/", "Fleet", "fleet"], ["/compare", "Compare", "compare"], ["/alerts", "Alerts", "bell"], ["/rules", "Rules", "rules"], ["/settings", "Settings", "gear"]]);
+/** Pages that lie under another one in the header. */
+const UNDER = /** @type {Record<string, string>} */ ({ runs: "/", silences: "/alerts", routes: "/alerts", channels: "/alerts", deliveries: "/alerts" });
 const LAMPS = /** @type {const} */ ([["critical", "critical", "critical"], ["warning", "warning", "warning"], ["stalled", "stalled", "plain"], ["lost", "lost", "plain"]]);
 const TOLL_MS = 2_800;
 
-/** @param {HTMLElement} host @param {HTMLElement} foot @param {import("../main.js").App} app @param {{ open: () => void, shortcuts: () => void }} finder */
-export function masterBar(host, foot, app, finder) {
+/** @param {HTMLElement} host @param {HTMLElement} foot @param {HTMLElement} floats @param {import("../main.js").App} app @param {{ open: () => void, shortcuts: () => void }} finder */
+export function masterBar(host, foot, floats, app, finder) {
   const time = el("span.clock.desk"), links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
   const board = annunciator(app.alerts);
+  troubleLamp(board, floats, app);
   host.append(el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()), el("nav", { "aria-label": "Pages" }, ...links), board,
     el("div.tools", {}, time, el("button.btn.find", { type: "button", "aria-label": "Ctrl K: find a page, a run or a command", title: "Find", onclick: finder.open }, icon("search"), el("kbd.desk", {}, "Ctrl K")), soundButton(), themeButton()));
   const tick = () => { say(time, clockTime(app.clock.now())); time.title = moment(app.clock.now()); };
@@ -28,8 +32,8 @@ export function masterBar(host, foot, app, finder) {
 /** @param {HTMLElement[]} links */
 function mark(links) {
   for (const link of links) {
-    const path = link.getAttribute("href"), on = path === "/" ? location.pathname === "/" || location.pathname.startsWith("/runs") : location.pathname.startsWith(String(path));
-    if (on) link.setAttribute("aria-current", "page");
+    const place = location.pathname.split("/")[1], home = UNDER[place] ?? `/${place}`;
+    if (link.getAttribute("href") === home) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
@@ -80,6 +84,7 @@ function soundButton() {
     node.title = soundOn() ? "A new critical alert is heard. Click: silent." : "Silent. Click: a new critical alert is heard.";
   };
   write();
+  addEventListener("soundchosen", write);
   return node;
 }
 

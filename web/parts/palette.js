@@ -2,18 +2,22 @@
 
 import { el, refill } from "../lib/dom.js";
 import { best } from "../lib/palette.js";
-import { runAddress } from "../lib/route.js";
+import { go, runAddress } from "../lib/route.js";
 import { nextTheme, theme } from "../lib/theme.js";
 import { icon } from "./icons.js";
 
 /** @typedef {import("../lib/palette.js").Command} Command */
 
 const MOST = 12;
+/** The letter behind G and where it leads. @type {Record<string, string>} */
+const PLACES = { f: "/", c: "/compare", a: "/alerts", r: "/rules", s: "/settings", l: "/silences", o: "/routes", h: "/channels", d: "/deliveries" };
 /** What each page listens to. */
 export const SHORTCUTS = /** @type {const} */ ([
-  ["Everywhere", [["Ctrl K", "Find a page, a run, a command"], ["?", "This list"], ["G then F, C, A", "Fleet, Compare, Alerts"], ["T", "Theme: system, light, dark"], ["Esc", "Close what is open"]]],
+  ["Everywhere", [["Ctrl K", "Find a page, a run, a command"], ["?", "This list"], ["G then F, C, A", "Fleet, Compare, Alerts"], ["G then R, S", "Rules, Settings"], ["G then L, O, H, D", "Silences, Routes, Channels, Deliveries"], ["T", "Theme: system, light, dark"], ["Esc", "Close what is open"]]],
   ["Fleet", [["/", "Filter"], ["J K", "Next and previous run"], ["Enter", "Open the run"], ["X", "Pick to compare"], ["P", "Pin to the top"], ["E", "Archive, or bring back"], ["W", "Wall: only the runs, larger"]]],
   ["Run", [["R", "Reset the window"], ["F", "Follow the newest steps"], ["← →", "Move the cross line (charts in focus), with Shift by one step"], ["Double click", "Reset the window"]]],
+  ["Alerts", [["J K, ↓ ↑", "Next and previous alert; its diagnosis follows"], ["Enter", "Into the diagnosis; Esc: back to the list"], ["O", "Open at the moment on the chart"], ["A", "Acknowledge, with a note, or take it back"], ["S", "Silence"], ["X", "Select several, for A and S"], ["H", "History of the alert"], ["/", "Filter"]]],
+  ["Routes", [["Alt ↑ ↓", "Move the route that has the focus"], ["Ctrl S", "Save"]]],
   ["Compare", [["D", "Difference to the baseline"], ["R", "Reset the window"]]],
 ]);
 
@@ -23,7 +27,7 @@ export function palette(app) {
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); void open(app); return; }
     if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog, [role=menu]")) return;
-    const gone = event.timeStamp - waiting > 1200, place = { f: "/", c: "/compare", a: "/alerts" }[event.key];
+    const gone = event.timeStamp - waiting > 1200, place = PLACES[event.key];
     if (!gone && place) { waiting = -Infinity; go(place); event.stopImmediatePropagation(); event.preventDefault(); }
     else if (event.key === "g") waiting = event.timeStamp;
     else if (event.key === "t") { nextTheme(); dispatchEvent(new Event("themechosen")); }
@@ -32,18 +36,10 @@ export function palette(app) {
   return { open: () => void open(app), shortcuts };
 }
 
-/** Follows a link of this site as a click would. @param {string} address */
-function go(address) {
-  const link = el("a", { href: address, hidden: true });
-  document.body.append(link);
-  link.click();
-  link.remove();
-}
-
 /** @returns {Command[]} */
 function commands() {
   const page = (/** @type {string} */ text, /** @type {string} */ address, /** @type {string} */ keys) => ({ text, note: "page", keys, act: () => go(address) });
-  return [page("Fleet", "/", "G F"), page("Compare", "/compare", "G C"), page("Alerts", "/alerts", "G A"), { text: "Fleet: archived runs", note: "page", act: () => go("/?archived=1") }, { text: "Fleet: wall", note: "page", act: () => go("/?wall=1") },
+  return [page("Fleet", "/", "G F"), page("Compare", "/compare", "G C"), page("Alerts", "/alerts", "G A"), page("Rules", "/rules", "G R"), page("Silences", "/silences", "G L"), page("Routes", "/routes", "G O"), page("Channels", "/channels", "G H"), page("Deliveries", "/deliveries", "G D"), page("Settings", "/settings", "G S"), { text: "Deliveries that failed", note: "page", act: () => go("/deliveries?state=failed") }, { text: "New silence", note: "page", act: () => go("/silences?new=1") }, { text: "Fleet: archived runs", note: "page", act: () => go("/?archived=1") }, { text: "Fleet: wall", note: "page", act: () => go("/?wall=1") },
     { text: "Theme: next", note: `now ${theme()}`, keys: "T", act: () => { nextTheme(); dispatchEvent(new Event("themechosen")); } }, { text: "Keyboard shortcuts", note: "help", keys: "?", act: shortcuts }, { text: "Copy the address of this view", note: "share", act: () => void navigator.clipboard?.writeText(location.href) }, { text: "Print this page", note: "", act: () => print() }];
 }
 

@@ -8,7 +8,7 @@ interface RunRow {
   id: string; project: string; name: string;
   state: "running" | "stalled" | "lost" | "finished" | "failed";
   health: "critical" | "warning" | "ok" | "ended";
-  attempt: number; attempts: number; tags: string[]; host: string | null; archived: boolean;
+  attempt: number; attempts: number; tags: string[]; host: string | null; archived: boolean; edited_ms?: number | null; leaving_ms?: number | null; gpu_util?: Wire | null;
   created_ms: number; last_seen_ms: number | null; ended_ms: number | null; error: unknown;
   last_step: number | null; planned_steps: number | null; steps_per_s: number | null;
   last: Record<string, Wire | null>;
@@ -66,3 +66,18 @@ interface AxisPlan { log: boolean; range: [number, number]; ticks: number[]; lab
 /** least: the count is a lower bound. */
 interface Mark { x: number; kind: MarkKind; count: number; least?: boolean }
 type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";
+/** Of the alerting pages. */
+interface AlertMarks { id: string; ack: { by: string; at_ms: number; note: string } | null; silenced_by: string[]; inhibited_by: string[] }
+interface LifeLine { kind: "transition" | "ack" | "unack" | "notification"; at_ms: number; text: string; state: string; by: string }
+interface Silence { id: string; matchers: string[]; starts_ms: number; ends_ms: number; author: string; reason: string; created_ms: number; state: "pending" | "active" | "expired" }
+interface ChannelKind { id: string; title: string; fields: { name: string; help: string; secret: boolean; required: boolean }[] }
+interface Channel { id: string; name: string; kind: string; enabled: boolean; limit_per_hour: number; config: Record<string, string>; created_ms: number; updated_ms: number; last_sent_ms: number | null; trouble: string }
+interface DeliveryAttempt { no: number; at_ms: number; took_ms: number; outcome: string; detail: string }
+interface Delivery { id: string; channel_id: string; channel: string | null; kind: string; title: string; state: "waiting" | "claimed" | "sent" | "failed"; created_ms: number; due_ms: number | null; sent_ms: number | null; error: string | null; attempts: DeliveryAttempt[] }
+interface DeliveryNews { waiting: number; failed: number; failing: string[]; trouble: string }
+interface BrowserNote { id: string; kind: string; title: string; created_ms: number; reason: string; alerts: (Alert & { over?: boolean })[]; runs?: { run_id: string; run_name: string; project: string }[] }
+interface RouteTrial { alert: string | null; labels: Record<string, string>; routes: { name: string; channels: string[]; group: Record<string, string>; wait_s: number; muted: boolean }[]; silenced_by: string[]; inhibited_by: string[]; imported: boolean }
+interface TokenRow { id: string; name: string; scope: string; project: string | null; created_ms: number; revoked_ms: number | null; token?: string }
+interface ProjectRow { name: string; runs: number; active: number; last_seen_ms: number }
+interface About { version: string; python: string; now_ms: number; zone: string; public_url: string; storage: { database: string; bytes: number; free_bytes: number | null }; retention: { days: number; projects: Record<string, number> }; ping: { host: string; every_s: number } | null; private_addresses: boolean; runs: number }
+interface HealthAnswer { status: string; version: string; database?: string; writer?: Record<string, unknown>; connections?: Record<string, number>; notifications?: DeliveryNews }

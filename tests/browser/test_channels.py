@@ -1,0 +1,85 @@
+"""Channels: made, refused at the field, tried, changed without their secrets, deleted and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+SECRET = "https://1.1.1.1/hidden-hidden"
+
+
+@pytest.fixture
+def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
+    """The page of channels."""
+    opened = visit(tower_of_the_module)
+    opened.page.goto(f"{tower_of_the_module.base}/channels")
+    opened.page.get_by_label("Channels", exact=True).locator("article, .quiet").first.wait_for()
+    return opened
+
+
+def make(page: Any, name: str, kind: str, url: str = "") -> Any:
+    """A new channel by its form; the article that shows it."""
+    page.get_by_role("button", name="New channel").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill(name)
+    dialog.get_by_label("Kind").select_option(kind)
+    if url:
+        dialog.get_by_label("url").fill(url)
+    dialog.get_by_role("button", name="Make").click()
+    return page.get_by_role("article", name=f"Channel {name}", exact=True)
+
+
+def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
+    """One inside the server's own network, and a scheme that is not on the list."""
+    make(tab.page, "inside", "webhook", "http://127.0.0.1:9/x")
+    tab.page.get_by_text("outside the server's own network").wait_for()
+    tab.page.locator('[data-field="config.url"][aria-invalid="true"]:focus').wait_for()
+    tab.page.get_by_label("Kind").select_option("apprise")
+    tab.page.get_by_label("url").fill("json://127.0.0.1/x")
+    tab.page.get_by_role("button", name="Make").click()
+    tab.page.get_by_text("an apprise address of one of").wait_for()
+
+
+def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> None:
+    """Not in the list, not in the form; a change that leaves it empty keeps it."""
+    channel = make(tab.page, "secret one", "webhook", SECRET)
+    channel.get_by_text("url ***").wait_for()
+    tab.page.reload()
+    channel.get_by_role("button", name="Edit").click()
+    dialog = tab.page.get_by_role("dialog")
+    assert dialog.get_by_label("url").input_value() == ""
+    dialog.get_by_label("At most an hour").fill("7")
+    dialog.get_by_role("button", name="Save").click()
+    channel.get_by_text("at most 7 an hour").wait_for()
+    assert "hidden-hidden" not in tab.page.content()
+    stored = tower_of_the_module.get("/channels")["items"]
+    assert next(one["config"] for one in stored if one["name"] == "secret one") == {"url": "***"}
+
+
+def test_a_test_says_what_came_of_it(tab: Any) -> None:
+    """A browser channel takes it; an address that nobody has does not."""
+    kept = make(tab.page, "pages", "browser")
+    kept.get_by_role("button", name="Test").click()
+    kept.get_by_text("The test arrived").wait_for()
+    lost = make(tab.page, "lost", "webhook", "https://nobody.invalid/x")
+    lost.get_by_role("button", name="Test").click()
+    lost.get_by_text("The test failed").wait_for()
+
+
+def test_a_deleted_channel_comes_back_with_its_secret(tab: Any, tower_of_the_module: Any) -> None:
+    """Undo within its time; without it the channel is gone from the server when the page is left."""
+    channel = make(tab.page, "short-lived", "webhook", SECRET)
+    channel.get_by_role("button", name="Delete").click()
+    channel.wait_for(state="detached")
+    tab.page.get_by_role("button", name="Undo").click()
+    channel.wait_for()
+    stored = {one["name"]: one for one in tower_of_the_module.get("/channels")["items"]}
+    assert (stored["short-lived"]["enabled"], stored["short-lived"]["config"]) == (True, {"url": "***"})
+    channel.get_by_role("button", name="Delete").click()
+    tab.page.get_by_role("button", name="Dismiss").click()
+    gone = """async () => { const answer = await fetch("/api/v1/channels");
+        return (await answer.json()).items.every(({ name }) => name !== "short-lived"); }"""
+    tab.page.wait_for_function(gone)

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MarkBook } from "../../web/lib/markbook.js";
+
+const ack = (id, by = "x") => ({ id, ack: { by, at_ms: 1, note: "" }, silenced_by: [], inhibited_by: [] });
+
+function bookOf() {
+  const waiting = [], timers = [];
+  const book = new MarkBook({ marks: () => new Promise((answer) => waiting.push(answer)) }, (run) => timers.push(run));
+  return { book, waiting, timers };
+}
+
+test("an alert without a mark has none, and a mark that is gone is forgotten", async () => {
+  const { book, waiting } = bookOf();
+  for (const items of [[ack("a")], []]) {
+    const done = book.load();
+    waiting.shift()({ items, silences: [] });
+    await done;
+    assert.equal(book.of("a").ack?.by, items.length ? "x" : undefined);
+  }
+});
+
+test("an answer that was overtaken by an act, or by a later question, says nothing", async () => {
+  const { book, waiting } = bookOf(), early = book.load();
+  book.take(ack("a", "me"));
+  waiting.shift()({ items: [], silences: [] });
+  await early;
+  assert.equal(book.of("a").ack?.by, "me");
+});
+
+test("many changes are one question, and none where nobody looks", () => {
+  const { book, timers } = bookOf();
+  book.stir();
+  assert.equal(timers.length, 0);
+  const stop = book.onChange(() => {});
+  book.stir();
+  book.stir();
+  assert.equal(timers.length, 1);
+  stop();
+});

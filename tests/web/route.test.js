@@ -1,0 +1,13 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isPage, match, runAddress } from "../../web/lib/route.js";
+
+test("each page has its address, and a run's name may hold anything", () => {
+  const pages = ["/", "/alerts", "/rules/", "/silences", "/routes", "/channels", "/deliveries", "/settings", "/compare", "/runs/a%2Fb", "/runs/%ff", "/else"].map((path) => match(path).page);
+  assert.deepEqual(pages, ["fleet", "alerts", "rules", "silences", "routes", "channels", "deliveries", "settings", "compare", "run", "run", "missing"]);
+  assert.equal(match(runAddress("a/b ?", { at: 3 }).split("?at")[0]).id, "a/b ?");
+});
+
+test("a link of the API or a file is the browser's own business", () => {
+  assert.deepEqual(["/", "/alerts", "/runs/x", "/api/v1/runs", "/icon.svg", "/alertsx"].map(isPage), [true, true, true, false, false, false]);
+});

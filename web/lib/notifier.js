@@ -1,0 +1,43 @@
+/** Notifications of the browser channel as this browser shows them: only where its person allowed it, each once. */
+
+const KEY = "tocsin.notified";
+
+/** @typedef {{ permission: () => string, show: (title: string, body: string, tag: string, address: string) => void }} Shower */
+/** @typedef {{ notes: (after: string | null) => Promise<{ items: BrowserNote[], next: string | null }> }} Source */
+
+export class Notifier {
+  /** @param {Source} source @param {Shower} shower @param {Pick<Storage, "getItem" | "setItem"> | null} storage @param {(note: BrowserNote) => { body: string, address: string }} words */
+  constructor(source, shower, storage, words) {
+    this.source = source;
+    this.shower = shower;
+    this.storage = storage;
+    this.words = words;
+    this.cursor = /** @type {string | null} */ (this.#kept());
+  }
+
+  /** What came while no page was open is no news: the log and the inbox have it. What came while this page was away is. @param {boolean} again the page was here before */
+  async catchUp(again) {
+    const { items, next } = await this.source.notes(again ? this.cursor : null);
+    if (again) for (const note of items) this.hear(note);
+    else if (next !== null && (this.cursor === null || next > this.cursor)) this.#keep(next);
+  }
+
+  /** @param {BrowserNote} note */
+  hear(note) {
+    if (this.cursor !== null && note.id <= this.cursor) return;
+    this.#keep(note.id);
+    if (this.shower.permission() !== "granted") return;
+    const { body, address } = this.words(note);
+    this.shower.show(note.title, body, note.id, address);
+  }
+
+  /** @param {string} id */
+  #keep(id) {
+    this.cursor = id;
+    try { this.storage?.setItem(KEY, id); } catch { /* for this page only, then */ }
+  }
+
+  #kept() {
+    try { return this.storage?.getItem(KEY) ?? null; } catch { return null; }
+  }
+}

@@ -1,0 +1,213 @@
+/** Routes, mute times and inhibitions: one document, edited as a draft, tried on open alerts, then put in force as a whole. */
+
+import { el, refill, say } from "../lib/dom.js";
+import { added, changed, newInhibition, newMuteTime, newRoute, removed, renamedMuteTime, reordered } from "../lib/routesdoc.js";
+import { announce, complain, failed } from "../parts/form.js";
+import { icon } from "../parts/icons.js";
+import { inhibitionCard, muteCard, zoneList } from "../parts/mutecard.js";
+import { routeCard } from "../parts/routecard.js";
+import { RouteTest } from "../parts/routetest.js";
+import { subnav } from "../parts/subnav.js";
+import { told } from "../parts/undo.js";
+
+/** @typedef {import("../lib/routesdoc.js").Routing} Routing */
+
+/** What was edited and not saved outlives a look at another page. @type {{ doc: Routing, saved: string } | null} */
+let kept = null;
+
+class Routes {
+  /** @type {Routing | null} */
+  #doc = null;
+  /** What is in force, as text. */
+  #saved = "";
+  /** @type {string[]} names of channels */
+  #channels = [];
+  #open = new Set([0]);
+  /** @type {import("../parts/form.js").Field[]} */
+  #fields = [];
+  #busy = false;
+
+  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  constructor(app, main) {
+    this.app = app;
+    this.main = main;
+    this.routes = el("div.routelist");
+    this.mutes = el("div.routelist");
+    this.inhibitions = el("div.routelist");
+    this.rest = el("p.fielderror", { role: "alert", hidden: true });
+    this.state = el("span.soft", { role: "status" });
+    this.save = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "button", onclick: () => void this.#save() }, "Save ", el("kbd.desk", {}, "Ctrl S")));
+    this.discard = /** @type {HTMLButtonElement} */ (el("button.btn", { type: "button", onclick: () => this.#discard() }, "Discard"));
+    this.stale = el("div.notice.card.pad", { role: "alert", hidden: true }, el("p", {}, icon("info"), " Somebody else saved the document meanwhile. Saving puts yours in its place."), el("button.btn.then", { type: "button", onclick: () => { kept = null; void this.load(true); } }, "Take theirs"));
+    this.test = new RouteTest(app, () => this.#doc);
+    this.key = (/** @type {KeyboardEvent} */ event) => { if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") { event.preventDefault(); void this.#save(); } };
+    this.leave = (/** @type {BeforeUnloadEvent} */ event) => { if (this.#dirty()) event.preventDefault(); };
+  }
+
+  open() {
+    this.app.title("Routes");
+    const add = (/** @type {string} */ text, /** @type {() => void} */ act) => el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
+    this.editor = el("div", {}, this.stale, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert takes the first route whose matchers all hold; one that goes on lets it take the next as well. Alertmanager channels are sent everything, whatever the routes say."), this.routes,
+      el("div.sec", {}, el("h2.grow", {}, "Mute times"), add("Add a mute time", () => this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))))), this.mutes,
+      el("div.sec", {}, el("h2.grow", {}, "Inhibitions"), add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition())))), this.inhibitions, zoneList());
+    this.host = el("div.routecols", {}, this.editor, this.test.node);
+    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Routes"), el("span.muted", {}, "who is told of what, and when"), el("span.grow")), el("div.savebar.card", { role: "region", "aria-label": "Changes" }, this.state, this.rest, el("span.grow"), this.discard, this.save), this.host);
+    document.addEventListener("keydown", this.key);
+    addEventListener("beforeunload", this.leave);
+    this.stops = [this.app.live.onWord("changed", ({ what }) => void this.#hear(what)), this.app.live.onReconnect(() => void this.load(false)), this.app.alerts.onChange(() => this.test.stir())];
+    this.#status();
+    void this.load(false);
+  }
+
+  close() {
+    kept = this.#dirty() && this.#doc ? { doc: this.#doc, saved: this.#saved } : null;
+    for (const stop of this.stops ?? []) stop();
+    this.test.close();
+    document.removeEventListener("keydown", this.key);
+    removeEventListener("beforeunload", this.leave);
+  }
+
+  moved() {
+    return true;
+  }
+
+  get #now() {
+    return this.#doc ?? { routes: [], inhibitions: [], mute_times: [] };
+  }
+
+  #zone() {
+    return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  }
+
+  #dirty() {
+    return this.#doc !== null && JSON.stringify(this.#doc) !== this.#saved;
+  }
+
+  /** @param {boolean} anew what was edited is thrown away */
+  async load(anew) {
+    try {
+      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]), text = JSON.stringify(doc), mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
+      this.#channels = channels.items.filter((channel) => channel.kind !== "alertmanager").map((channel) => channel.name);
+      this.stale.hidden = !mine || mine.saved === text;
+      this.#doc = mine?.doc ?? doc;
+      this.#saved = text;
+      kept = null;
+      this.#draw();
+    } catch (error) {
+      if (!this.#doc) failed(this.routes, error, () => void this.load(anew));
+    }
+  }
+
+  /** @param {string} what */
+  async #hear(what) {
+    if (what === "channels" || (what === "routes" && !this.#busy)) await this.load(false);
+    if (what === "silences") this.test.stir();
+  }
+
+  /** @param {Routing} doc @param {string} [focus] what has the focus afterwards */
+  #edit(doc, focus) {
+    this.#doc = doc;
+    this.#draw(focus);
+  }
+
+  /** A field was left: the draft changes, the form stays as it is. @param {Routing} doc */
+  #typed(doc) {
+    this.#doc = doc;
+    this.#status();
+    this.test.stir();
+  }
+
+  #add() {
+    this.#open = new Set([this.#now.routes.length]);
+    this.#edit(added(this.#now, "routes", newRoute(this.#now)), `open-${this.#now.routes.length}`);
+  }
+
+  /** @param {import("../lib/routesdoc.js").Part} part @param {number} at @param {string} name */
+  #remove(part, at, name) {
+    const before = this.#now;
+    this.#open = new Set();
+    this.#edit(removed(before, part, at));
+    told(`${name} removed from the draft`, () => this.#edit(before));
+  }
+
+  /** @param {number} from @param {number} by */
+  #move(from, by) {
+    const to = from + by;
+    if (!(to in this.#now.routes)) return;
+    this.#open = new Set([...this.#open].map((at) => (at === from ? to : at === to ? from : at)));
+    const { name } = this.#now.routes[from];
+    this.#edit(reordered(this.#now, "routes", from, to), `open-${to}`);
+    announce(`${name} is now route ${to + 1} of ${this.#now.routes.length}`);
+  }
+
+  /** @param {string} [focus] */
+  #draw(focus) {
+    const doc = this.#now, last = doc.routes.length - 1;
+    const routes = doc.routes.map((route, at) => routeCard(route, { at, last, open: this.#open.has(at), channels: this.#channels, muteTimes: doc.mute_times.map((each) => each.name), change: (change) => this.#typed(changed(this.#now, "routes", at, change)), move: (by) => this.#move(at, by), remove: () => this.#remove("routes", at, route.name), toggle: (open) => { if (open) this.#open.add(at); else this.#open.delete(at); this.#draw(`open-${at}`); } }));
+    const mutes = doc.mute_times.map((mute, at) => muteCard(mute, at, { change: (change) => ("times" in change ? this.#edit(changed(this.#now, "mute_times", at, change), undefined) : this.#typed(changed(this.#now, "mute_times", at, change))), rename: (name) => this.#edit(renamedMuteTime(this.#now, at, name)), remove: () => this.#remove("mute_times", at, mute.name) }));
+    const rules = doc.inhibitions.map((rule, at) => inhibitionCard(rule, at, { change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)), remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`) }));
+    this.#fields = [...routes, ...mutes, ...rules].flatMap((each) => each.fields);
+    const place = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined, top = scrollY;
+    refill(this.routes, ...(routes.length ? routes.map((each) => each.node) : [el("p.soft", {}, icon("info"), " Without a route nobody is told of anything.")]));
+    refill(this.mutes, ...(mutes.length ? mutes.map((each) => each.node) : [el("p.muted", {}, "None: a mute time names nights or weekends in which a route tells nothing.")]));
+    refill(this.inhibitions, ...(rules.length ? rules.map((each) => each.node) : [el("p.muted", {}, "None: every alert is told by itself.")]));
+    scrollTo(scrollX, top);
+    const target = focus ? `[data-focus="${focus}"]` : place ? `[data-field="${CSS.escape(place)}"]` : "";
+    if (target) /** @type {HTMLElement | null} */ (this.main.querySelector(target))?.focus();
+    this.#status();
+    this.test.stir();
+  }
+
+  #status() {
+    const dirty = this.#dirty();
+    this.save.disabled = !dirty || this.#busy;
+    this.discard.disabled = !dirty;
+    say(this.state, this.#doc === null ? "–" : dirty ? "Unsaved changes: what was saved last is in force" : "In force as shown");
+    if (!dirty) { this.rest.hidden = true; }
+  }
+
+  #discard() {
+    const mine = this.#now;
+    kept = null;
+    this.#edit(JSON.parse(this.#saved));
+    this.stale.hidden = true;
+    told("Changes discarded", () => this.#edit(mine));
+  }
+
+  async #save() {
+    if (this.#busy) return;
+    const field = document.activeElement;
+    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.dispatchEvent(new Event("change"));
+    if (!this.#doc || !this.#dirty()) return;
+    this.#busy = true;
+    this.#status();
+    try {
+      const doc = await this.app.desk.putRoutes(this.#doc);
+      this.#doc = doc;
+      this.#saved = JSON.stringify(doc);
+      this.stale.hidden = true;
+      complain(this.#fields, this.rest, null);
+      this.#draw();
+      told("Routes are in force", null);
+    } catch (error) {
+      this.#blame(error);
+    } finally {
+      this.#busy = false;
+      this.#status();
+    }
+  }
+
+  /** The route that is at fault is opened, so that its field can say so. @param {unknown} error */
+  #blame(error) {
+    const subject = String(/** @type {{ problem?: { subject?: unknown } }} */ (error).problem?.subject ?? ""), at = /^routes\[(\d+)\]/.exec(subject);
+    if (at && !this.#open.has(Number(at[1]))) { this.#open.add(Number(at[1])); this.#draw(); }
+    complain(this.#fields, this.rest, error);
+  }
+}
+
+/** @type {import("../main.js").OpenPage} */
+export function routesPage(app, main) {
+  const page = new Routes(app, main);
+  page.open();
+  return page;
+}

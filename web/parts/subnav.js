@@ -1,0 +1,9 @@
+/** The pages of alerting, side by side above each of them. */
+
+import { el } from "../lib/dom.js";
+
+const PAGES = /** @type {const} */ ([["/alerts", "Inbox"], ["/silences", "Silences"], ["/routes", "Routes"], ["/channels", "Channels"], ["/deliveries", "Deliveries"]]);
+
+export function subnav() {
+  return el("nav.subnav", { "aria-label": "Alerting" }, ...PAGES.map(([href, text]) => el("a", { href, "aria-current": location.pathname === href ? "page" : null }, text)));
+}
