@@ -234,11 +234,16 @@ def _rows_of(column: Column, keep: NDArray[np.bool_], place: NDArray[np.intp]) -
     return Column(column.v[chosen], place[column.at[chosen]].astype(np.uint32))
 
 
+VITALS = frozenset({"loss", "grad_norm", "scale", "lr"})
+"""One of each a step and writer: the same step again is another attempt under an old number."""
+
+
 class StepOrder:
     """Notices steps of one writer that come again or go back. They are kept as sent; this only tells.
 
-    Several records at one step are ordinary where two optimizers take turns, so a repeat counts
-    only where the same series comes again.
+    Several records at one step are ordinary: two optimizers take turns, and what a script logs or checks
+    at each micro-step belongs to the step they are gathered for. So a step that comes again counts only
+    in a vital sign, of which a step has one; one that goes back counts in every series.
     """
 
     def __init__(self) -> None:
@@ -277,7 +282,8 @@ class StepOrder:
 
 def _out_of_order(name: str, steps: I64, before: int, seq: int) -> Refused | None:
     line = np.concatenate(([before], steps))
-    back = np.flatnonzero(line[1:] <= line[:-1])  # a difference of steps can leave int64
+    later, earlier = line[1:], line[:-1]  # compared: a difference of steps can leave int64
+    back = np.flatnonzero(later <= earlier if name in VITALS else later < earlier)
     if not back.size:
         return None
     was, came = int(line[back[0]]), int(line[back[0] + 1])

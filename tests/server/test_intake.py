@@ -181,7 +181,7 @@ def test_no_bytes_break_the_reader(step: bytes, at: bytes, v: bytes, n: int) -> 
 
 
 def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
-    """A step that comes again in the same series is noticed; two optimizers at one step are ordinary."""
+    """A series that goes back is noticed; two optimizers at one step are ordinary."""
     order = StepOrder()
     assert order.notice(taken(make_records(0, [5], loss=[1.0]))) is None
     assert order.notice(taken(make_records(1, [5], **{"loss/D": [1.0]}), after=0)) is None
@@ -190,6 +190,16 @@ def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
     assert (notice.scope, notice.code) == ("notice", "step-order")
     assert "step 4" in notice.got
     assert "after step 5" in notice.got
+
+
+def test_micro_steps_of_one_step_are_ordinary(make_records: Make) -> None:
+    """What a script says at each micro-step comes again at its step; a vital sign has one a step."""
+    order = StepOrder()
+    assert order.notice(taken(make_records(0, [5, 5, 6, 6], fft=[1.0, 2.0, 3.0, 4.0]))) is None
+    assert order.notice(taken(make_records(4, [6], fft=[5.0]), after=3)) is None
+    notice = order.notice(taken(make_records(5, [6, 6], loss=[1.0, 2.0]), after=4))
+    assert notice is not None
+    assert "step 6 of 'loss' after step 6" in notice.got
 
 
 def test_the_largest_step_is_before_no_other(make_records: Make) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, case
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.domain import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
-from tocsin_server.store import bodies
+from tocsin_server.store import bodies, told
 from tocsin_server.store.faults import Onset
 from tocsin_server.store.latest import Latest
 from tocsin_server.store.ledger import Ledger
@@ -95,6 +95,8 @@ class Gatherer:
             self._fold_refused(connection, *intake.refused_to_seq, rows)
         if intake.event is not None:
             rows.events.append(_event_row(intake.event))
+            if intake.event.kind in told.KINDS and intake.event.writer.rank == 0:
+                self._learn(connection, intake.event, rows)
         for transition in intake.transitions:
             row = _alert_row(transition.alert)
             rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
@@ -109,6 +111,14 @@ class Gatherer:
             }
         if intake.changes:
             rows.runs.setdefault(intake.run_id, {}).update(_checked(intake.changes))
+
+    def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
+        """The run's facts follow: what is gathered of them, else what is stored."""
+        row = rows.runs.setdefault(item.run_id, {})
+        facts = row.get("facts")
+        if facts is None:
+            facts = connection.execute(select(run.c.facts).where(run.c.id == item.run_id)).scalar() or {}
+        row["facts"] = told.storable(told.learned(facts, item.kind, item.data))
 
     def _fold_batch(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
         key = (batch.run_id, batch.writer.writer_no)

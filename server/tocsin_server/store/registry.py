@@ -13,6 +13,7 @@ from tocsin_server.domain import RunState, Writer
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.ledger import last_event, last_seq, series_numbers
 from tocsin_server.store.tables import attempt, project, run, writer
+from tocsin_server.store.told import storable
 
 JOIN_WITHIN_NS = 120 * 1_000_000_000
 """Ranks without a launch id join one attempt if they say hello this close together (design, section 1)."""
@@ -221,14 +222,3 @@ def _told(hello: Hello, before: Row[Any]) -> dict[str, Any]:
 def _hosts(facts: dict[str, Any], host: str) -> list[str]:
     known = list(facts.get("hosts", ()))
     return known if not host or host in known else [*known, host]
-
-
-def storable(value: Any) -> Any:
-    """Configuration as JSON can hold it: what msgpack has and JSON has not becomes its text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, dict):
-        return {str(key): storable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [storable(item) for item in value]
-    return str(value)
