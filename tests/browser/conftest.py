@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -134,3 +135,16 @@ def run_of(eventually_true: Callable[..., Any]) -> Callable[[Any, str], str]:
 def script() -> Callable[[str], str]:
     """``script("steady")``: the path of a training of this folder."""
     return lambda name: str(TRAININGS / f"{name}.py")
+
+
+@pytest.fixture(scope="session")
+def ringing(script: Callable[[str], str], eventually_true: Callable[..., Any]) -> Callable[..., Any]:
+    """``with ringing(tower, "r_1", name="...", project="...")``: a training of NaN, once it rings."""
+
+    @contextlib.contextmanager
+    def begin(tower: Any, run: str, name: str = "", project: str = "ringing") -> Iterator[str]:
+        with tower.training(script("ringing"), project, name or run, run):
+            eventually_true(lambda: tower.get("/alerts", run=run, state="firing")["items"], f"{run} to ring")
+            yield str(tower.get("/alerts", run=run, state="firing")["items"][0]["id"])
+
+    return begin

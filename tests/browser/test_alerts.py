@@ -1,0 +1,180 @@
+"""The inbox: a person on call works through it by keyboard, and two of them see the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\"'&amp;"
+CHOSEN = "[role=option][aria-selected=true]"
+
+
+@pytest.fixture(scope="module")
+def ringing_tower(
+    tower_of_the_module: Any, ringing: Callable[..., Any]
+) -> Iterator[tuple[Any, dict[str, str]]]:
+    """A server with three runs that ring, and the ids of their alerts by run."""
+    with ExitStack() as stack:
+        names = {"r_a": "first", "r_b": HOSTILE, "r_c": "third"}
+        alerts = {
+            run: stack.enter_context(ringing(tower_of_the_module, run, name, "p" if run == "r_a" else "q"))
+            for run, name in names.items()
+        }
+        yield tower_of_the_module, alerts
+
+
+@pytest.fixture
+def tab(ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]) -> Any:
+    """The inbox of somebody, once its rows are there; nothing is acknowledged or silenced."""
+    tower, alerts = ringing_tower
+    opened = visit(tower)
+    clear = """async (ids) => { for (const id of ids)
+        await fetch(`/api/v1/alerts/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
+        const { items } = await (await fetch("/api/v1/silences")).json();
+        for (const { id } of items) await fetch(`/api/v1/silences/${id}`, { method: "DELETE" }); }"""
+    opened.page.evaluate(clear, list(alerts.values()))
+    return inbox(opened, tower)
+
+
+def inbox(tab: Any, tower: Any, view: str = "") -> Any:
+    tab.page.goto(f"{tower.base}/alerts{view}")
+    tab.page.locator("[role=option]").first.wait_for()
+    return tab
+
+
+def row(tab: Any, alert: str) -> Any:
+    return tab.page.locator(f'[role=option][data-alert="{alert}"]')
+
+
+def chosen(tab: Any) -> str:
+    return str(tab.page.locator(CHOSEN).get_attribute("data-alert"))
+
+
+def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """From the fleet to the inbox, down, acknowledge with a note, silence, and to the moment: no pointer."""
+    page = tab.page
+    page.goto(ringing_tower[0].base)
+    page.locator("[data-run]").first.wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.locator(CHOSEN).wait_for()
+    first = chosen(tab)
+    page.keyboard.press("j")
+    second = chosen(tab)
+    assert second != first
+    page.keyboard.press("a")
+    page.get_by_role("dialog").get_by_label("Note").wait_for()
+    page.keyboard.type("looking at it")
+    page.keyboard.press("Enter")
+    row(tab, second).get_by_text("has it").wait_for()
+    assert (
+        page.locator('[role=group][aria-label="Taken"] [role=option]').get_attribute("data-alert") == second
+    )
+    third = chosen(tab)
+    assert third != second
+    page.keyboard.press("s")
+    page.get_by_role("dialog").get_by_text("Matches 1 open alert of").wait_for()
+    page.keyboard.type("known fault")
+    page.keyboard.press("Enter")
+    row(tab, third).get_by_text("silenced until").wait_for()
+    page.keyboard.press("Enter")
+    page.locator("#pane:focus").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("[role=listbox]:focus").wait_for()
+    page.keyboard.press("o")
+    page.wait_for_url("**/runs/**at=20**")
+
+
+def test_two_browsers_see_an_acknowledgement(
+    tab: Any, ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]
+) -> None:
+    """Who, when and the note come to the other page by themselves, and go again when it is taken back."""
+    tower, alerts = ringing_tower
+    other = inbox(visit(tower), tower, f"?alert={alerts['r_a']}")
+    row(tab, alerts["r_a"]).click()
+    tab.page.get_by_role("button", name="Acknowledge").first.click()
+    tab.page.get_by_label("Note").fill("on my way <b>home</b>")
+    tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    row(other, alerts["r_a"]).get_by_text("login link has it").wait_for()
+    other.page.locator("#pane").get_by_text("on my way <b>home</b>").first.wait_for()
+    other.page.locator(".life").get_by_text("acknowledged").wait_for()
+    other.page.get_by_role("button", name="Take it back").click()
+    row(tab, alerts["r_a"]).get_by_text("has it").wait_for(state="detached")
+
+
+def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """Undo in the note that follows takes it back."""
+    alert = ringing_tower[1]["r_c"]
+    row(tab, alert).click()
+    tab.page.keyboard.press("a")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("button", name="Undo").click()
+    row(tab, alert).get_by_text("has it").wait_for(state="detached")
+    assert ringing_tower[0].get(f"/alerts/{alert}/history")["marks"]["ack"] is None
+
+
+def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """X selects, A acknowledges all that are selected with one note."""
+    alerts = set(ringing_tower[1].values())
+    tab.page.locator("[role=listbox]").focus()
+    for _ in alerts:
+        tab.page.keyboard.press("x")
+        tab.page.keyboard.press("j")
+    tab.page.keyboard.press("a")
+    tab.page.get_by_role("heading", name="Acknowledge 3 alerts").wait_for()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator('[role=group][aria-label="Taken"] [role=option]').nth(2).wait_for()
+    taken = tab.page.locator('[role=group][aria-label="Taken"] [role=option]').all()
+    assert {each.get_attribute("data-alert") for each in taken} == alerts
+
+
+def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """Project, severity, words and the chosen alert are there again after a reload."""
+    alert = ringing_tower[1]["r_a"]
+    tab.page.get_by_label("Project", exact=True).select_option("p")
+    tab.page.get_by_label("Severity", exact=True).select_option("critical")
+    tab.page.get_by_label("Filter alerts").fill("rule:nonfinite")
+    row(tab, alert).click()
+    tab.page.reload()
+    row(tab, alert).wait_for()
+    assert tab.page.locator("[role=option]").count() == 1
+    assert (tab.page.get_by_label("Project", exact=True).input_value(), chosen(tab)) == ("p", alert)
+    tab.page.get_by_label("Filter alerts").fill("nothing like it")
+    tab.page.get_by_role("button", name="Pending").click()
+    tab.page.get_by_role("button", name="Show all that is open").click()
+    tab.page.locator("[role=option]").nth(2).wait_for()
+
+
+def test_what_is_chosen_stays_while_others_come(
+    tab: Any, ringing_tower: tuple[Any, dict[str, str]], ringing: Callable[..., Any]
+) -> None:
+    """A new alert takes its place in the list; the pane and the chosen row are those of before."""
+    tower, alerts = ringing_tower
+    row(tab, alerts["r_a"]).click()
+    tab.page.mouse.move(2, 2)
+    pane = tab.page.locator("#pane .verdict").inner_text()
+    with ringing(tower, "r_new", "newcomer") as alert:
+        row(tab, alert).wait_for()
+        assert (chosen(tab), tab.page.locator("#pane .verdict").inner_text()) == (alerts["r_a"], pane)
+
+
+def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """In the row, the pane, the dialogs and the preview the name stands letter by letter."""
+    row(tab, ringing_tower[1]["r_b"]).click()
+    tab.page.locator("#pane").get_by_text(HOSTILE).first.wait_for()
+    tab.page.keyboard.press("a")
+    tab.page.get_by_role("dialog").get_by_text(HOSTILE).wait_for()
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("s")
+    tab.page.get_by_role("dialog").locator(".matching").get_by_text(HOSTILE).wait_for()
+    assert tab.page.locator("img").count() == 0
+
+
+def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+    """The life of the alert stands below its diagnosis."""
+    row(tab, ringing_tower[1]["r_a"]).click()
+    tab.page.locator(".life").get_by_text("firing").first.wait_for()
