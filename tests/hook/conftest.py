@@ -9,7 +9,7 @@ import pytest
 
 import tocsin
 from tests.hook.ingest_server import IngestServer
-from tests.hook.trainers import rings_of
+from tests.hook.trainers import TOKEN, rings_of
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +40,13 @@ def server() -> Iterator[IngestServer]:
 def spool(tmp_path: Path) -> Path:
     """Where spools of this test lie."""
     return tmp_path / "spool"
+
+
+@pytest.fixture
+def strict_server(server: IngestServer, monkeypatch: pytest.MonkeyPatch, spool: Path) -> IngestServer:
+    """A server that takes TOKEN only, and an environment without settings but for where spools lie."""
+    for name in ("TOCSIN_URL", "TOCSIN_TOKEN", "TOCSIN_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(spool))
+    server.token = TOKEN
+    return server

@@ -9,9 +9,7 @@ import torch
 
 from tests.hook.captured import KeptOutbox, watched
 from tocsin.actions import MOST
-from tocsin.disabled import NoRun
 from tocsin.protocol import Alert, Request
-from tocsin.run import Run
 
 
 def _ask(action: str = "checkpoint", alert: str = "a1", **more: Any) -> Request:
@@ -161,15 +159,6 @@ def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
         run.on_request("explode")(print)
         assert run._actions.wanted == ()
     assert ["'reboot'" in caplog.text, "'explode'" in caplog.text] == [True, True]
-
-
-def test_a_run_that_is_switched_off_has_the_same_words() -> None:
-    """A script needs no case of its own."""
-    for name in ("on_request", "on_alert", "requested"):
-        assert hasattr(Run, name)
-        assert hasattr(NoRun, name)
-    assert NoRun().on_request("stop")(print) is print
-    assert NoRun().on_alert(severity="critical", rules=["x"])(print) is print
 
 
 def test_alerts_are_chosen_by_rule_and_severity() -> None:

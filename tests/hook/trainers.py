@@ -16,8 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.hook.ingest_server import Kept
-from tocsin import ringfile
+from tocsin import protocol, ringfile
+from tocsin.frames import frame_of
+from tocsin.outbox import Outbox
+from tocsin.spool import FORMAT, Header, Spool
 from tocsin.sync import sync
+
+TOKEN = "tk_good"
 
 HEAD = """
 import os, signal, sys, time
@@ -153,3 +158,18 @@ def small_disk(place: Path, size: str = "1m") -> Iterator[bool]:
         yield True
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def leave_behind(spool: Path, url: str, rank: int, records: int = 100) -> protocol.WriterId:
+    """What a killed process with so many records leaves."""
+    writer = protocol.WriterId("launch", rank, "boot", 1, 1)
+    hello = protocol.Hello(1, TOKEN, "deblur", "night", "r_1", writer, 2, "h", 0)
+    outbox = Outbox()
+    for step in range(records):
+        outbox.put((step, step, ("loss",), float(step)))
+    spool = Spool(spool, lambda: Header(FORMAT, url, hello))
+    message = outbox.drain()
+    assert message is not None
+    assert spool.append(frame_of(message))
+    spool.close()
+    return writer
