@@ -1,8 +1,9 @@
-"""What the hook costs a training on a CUDA device, beside TensorBoard, in one interleaved run.
+"""What the hook costs a training on a CUDA device, beside TensorBoard.
 
-``python bench_cuda.py [--rounds 10]``. Needs a CUDA device. A block is a number of steps between two
-synchronisations; blocks without and with the tracker take turns, and what a tracker adds to a step is the
-median over the rounds of the difference. "nothing" is a training without a tracker measured like the
+``python bench_cuda.py [--rounds 20]``. Needs a CUDA device. Short blocks of steps without and with the
+tracker take turns, each between two synchronisations; what a tracker adds to a step is the median over the
+rounds of the difference. Of a launch-bound training a block's figure is the median of its steps, of one
+that keeps the device busy its whole time. "nothing" is a training without a tracker measured like the
 others: what it adds is the noise. The loss of every step is compared with that of an unwatched training,
 bit by bit.
 """
@@ -31,16 +32,15 @@ from tests.benchmarks.tracked_loop import Automatic, Nothing, TensorBoard, Tocsi
 
 NAMES = ("loss", "grad_norm", "scale", "lr")
 WARM = 20
-SETTLE_S = 0.1
-LOOPS: dict[str, tuple[Callable[[], Loop], int]] = {
-    "MLP, fp32, SGD": (lambda: Mlp(device="cuda"), 300),
-    "MLP, fp32, SGD, no clip": (lambda: Mlp(clip=False, device="cuda"), 300),
-    "small transformer, fp16, AdamW": (lambda: Transformer(device="cuda"), 100),
-    "small transformer, fp16, AdamW fused": (lambda: Transformer(device="cuda", fused=True), 100),
-    "124 M parameters, fp16, AdamW": (lambda: Gpt(), 10),
-    "124 M parameters, fp16, AdamW fused": (lambda: Gpt(fused=True), 10),
+LOOPS: dict[str, tuple[Callable[[], Loop], int, bool]] = {
+    "MLP, fp32, SGD": (lambda: Mlp(device="cuda"), 60, False),
+    "MLP, fp32, SGD, no clip": (lambda: Mlp(clip=False, device="cuda"), 60, False),
+    "small transformer, fp16, AdamW": (lambda: Transformer(device="cuda"), 20, False),
+    "small transformer, fp16, AdamW fused": (lambda: Transformer(device="cuda", fused=True), 20, False),
+    "124 M parameters, fp16, AdamW": (lambda: Gpt(), 6, True),
+    "124 M parameters, fp16, AdamW fused": (lambda: Gpt(fused=True), 6, True),
 }
-"""Each training, and its steps a block: from launch-bound to a device that is always busy."""
+"""Each training, its steps a block, and whether the device is always busy."""
 
 
 class Tensors(Tocsin):
@@ -57,33 +57,34 @@ TRACKERS: dict[str, Callable[[str], Tracker]] = {
 
 @dataclass
 class Contestant:
-    """Microseconds a step, a block each, without and with the tracker."""
+    """Microseconds a step, one figure a block, without and with the tracker: wall clock and CPU time."""
 
     loop: Loop
     tracker: Tracker
-    plain: list[float] = field(default_factory=list)
-    tracked: list[float] = field(default_factory=list)
-    host_plain: list[float] = field(default_factory=list)
-    host_tracked: list[float] = field(default_factory=list)
+    busy: bool
+    plain: list[tuple[float, float]] = field(default_factory=list)
+    tracked: list[tuple[float, float]] = field(default_factory=list)
     losses: list[Any] = field(default_factory=list)
     count: int = 0
 
     def block(self, steps: int, tracked: bool) -> None:
         """Steps between two synchronisations, by the wall clock and the training thread's CPU time."""
         _attach(self.tracker, tracked)
+        walls, cpus = [], []
         torch.cuda.synchronize()
-        begun, begun_cpu = time.perf_counter(), time.thread_time()
+        begun = time.perf_counter()
         for _ in range(steps):
-            self._step(tracked)
-        cpu = time.thread_time() - begun_cpu
+            at, cpu = time.perf_counter(), time.thread_time()
+            self.step(tracked)
+            cpus.append(time.thread_time() - cpu)
+            walls.append(time.perf_counter() - at)
         torch.cuda.synchronize()
-        took = time.perf_counter() - begun
+        took = (time.perf_counter() - begun) / steps if self.busy else median(walls)
         _attach(self.tracker, False)
-        wall, host = (self.tracked, self.host_tracked) if tracked else (self.plain, self.host_plain)
-        wall.append(took / steps * 1e6)
-        host.append(cpu / steps * 1e6)
+        (self.tracked if tracked else self.plain).append((took * 1e6, median(cpus) * 1e6))
 
-    def _step(self, tracked: bool) -> None:
+    def step(self, tracked: bool) -> None:
+        """One, logged as a script would."""
         loss, norm, scale, rate = self.loop.step()
         self.losses.append(loss.detach())
         if tracked and not isinstance(self.tracker, (Automatic, Nothing)):
@@ -94,10 +95,11 @@ class Contestant:
             self.count += 1
 
     def added(self) -> tuple[float, float]:
-        """Medians of the rounds' differences: wall and host."""
-        walls = [with_it - without for with_it, without in zip(self.tracked, self.plain, strict=True)]
-        hosts = [one - other for one, other in zip(self.host_tracked, self.host_plain, strict=True)]
-        return median(walls), median(hosts)
+        """Medians of the rounds' differences: wall clock and CPU time."""
+        rounds = list(zip(self.tracked, self.plain, strict=True))
+        return median(one[0] - other[0] for one, other in rounds), median(
+            one[1] - other[1] for one, other in rounds
+        )
 
 
 def _attach(tracker: Tracker, on: bool) -> None:
@@ -105,30 +107,27 @@ def _attach(tracker: Tracker, on: bool) -> None:
         tracker.attach(on)
 
 
-def contest(make: Callable[[], Loop], steps: int, rounds: int, url: str) -> dict[str, Contestant]:
-    """All trackers on this training, a block each in turn."""
+def measured(
+    make: Callable[[], Loop], steps: int, busy: bool, rounds: int, url: str
+) -> dict[str, Contestant]:
+    """One tracker after the other: no thread of one is there while another is measured."""
     found = {}
     for name, tracker in TRACKERS.items():
-        one = found[name] = Contestant(make(), tracker(url))
+        one = found[name] = Contestant(make(), tracker(url), busy)
         _attach(one.tracker, False)
         for _ in range(WARM):
-            one._step(False)
-    for part in range(rounds + 1):
-        for one in found.values():
+            one.step(False)
+        for part in range(rounds + 1):
             for tracked in (False, True) if part % 2 else (True, False):
                 one.block(steps, tracked)
-                time.sleep(SETTLE_S)
-            if part == 0:  # memory, ring and kernels are there afterwards
-                for times in (one.plain, one.tracked, one.host_plain, one.host_tracked):
-                    times.clear()
-    for one in found.values():
+        del one.plain[0], one.tracked[0]  # memory, ring and kernels are there afterwards
         one.tracker.finish()
     return found
 
 
 def show(name: str, found: dict[str, Contestant]) -> None:
     """A Markdown table, and whether the losses are the same."""
-    plain = median(found["nothing"].plain)
+    plain = median(wall for wall, _ in found["nothing"].plain)
     print(f"\n{name} ({plain:,.0f} us a step)\n")
     print("| | added to a step | of it | CPU of the training thread |")
     print("|---|---|---|---|")
@@ -144,7 +143,7 @@ def show(name: str, found: dict[str, Contestant]) -> None:
 def main() -> None:
     """Prints a table a training."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--loops", default="", help="only those whose names hold this")
     chosen = parser.parse_args()
     if not torch.cuda.is_available():
@@ -159,9 +158,9 @@ def main() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     with sink() as url, tempfile.TemporaryDirectory() as place:
         os.chdir(place)
-        for name, (make, steps) in LOOPS.items():
+        for name, (make, steps, busy) in LOOPS.items():
             if chosen.loops in name:
-                show(name, contest(make, steps, chosen.rounds, url))
+                show(name, measured(make, steps, busy, chosen.rounds, url))
                 torch.cuda.empty_cache()
 
 

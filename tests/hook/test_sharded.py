@@ -72,7 +72,8 @@ def test_the_hook_issues_no_collective(reports: Reports) -> None:
     """The process group counts as many with the watch as without."""
     for report in reports:
         plain, watched = report["collectives"]
-        assert plain == watched > 0
+        assert plain == watched
+        assert plain > 0 or len(reports) == 1
 
 
 def test_weights_are_bit_identical(reports: Reports) -> None:
@@ -96,9 +97,9 @@ def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> N
     for style in STYLES:
         reports = [rank[style] for rank in ranks]
         source = "clip" if "clip" in style or "scaler" in style or "sync" in style else "own"
-        assert [one["sources"] for one in reports] == [["local" if style in LOCAL else source]] * len(
-            ranks
-        ), style
+        if len(ranks) > 1 or style not in LOCAL:  # the part of one rank alone is the whole
+            sources = [["local" if style in LOCAL else source]] * len(ranks)
+            assert [one["sources"] for one in reports] == sources, style
         for step, true in enumerate(reports[0]["norms"]):
             told = [one["records"][step].get("grad_norm") for one in reports]
             _agree(style, source, step, told, true)

@@ -172,7 +172,8 @@ class Road:
 
 
 @pytest.fixture
-def road() -> Road:
+def road(monkeypatch: pytest.MonkeyPatch) -> Road:
+    monkeypatch.setattr(staging, "_initialized", lambda: False)
     return Road()
 
 

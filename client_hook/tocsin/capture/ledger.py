@@ -117,8 +117,8 @@ class Ledger:
         self._wished = primary
         self._named = 0
         self._given = {id(one): name for name, one in (optimizers or {}).items()}
-        self.scalers_on_device: dict[int, Any] = {}
-        """id -> weak reference of each scaler that was updated where the host does not see its scale."""
+        self.scales_on_device: dict[str, Any] = {}
+        """Scaler -> the tensor of its scale, where that lies on a device: updates write it in place."""
         self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
         for one in (optimizers or {}).values():

@@ -351,7 +351,7 @@ def _updated(scaler: Any, before: Any) -> None:
     after = _host_scale(scaler)
     if after is None:
         for ledger in patching.attached:
-            ledger.scalers_on_device.setdefault(id(scaler), weakref.ref(scaler))
+            ledger.scales_on_device[ledger.scaler_name(scaler)] = scaler._scale
     if before is None or after is None or after == before:
         return
     for ledger in patching.attached:
@@ -363,7 +363,5 @@ def _updated(scaler: Any, before: Any) -> None:
 
 def tell_last_scales(ledger: Any) -> None:
     """At the end of a run: what the last update on a device did, which no further record would tell."""
-    for ref in ledger.scalers_on_device.values():
-        scaler = ref()
-        if scaler is not None:
-            ledger.reporter.last_scale(ledger.scaler_name(scaler), scale_of(scaler))
+    for name, scale in ledger.scales_on_device.items():
+        ledger.reporter.last_scale(name, read(scale))

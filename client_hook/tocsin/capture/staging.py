@@ -104,7 +104,9 @@ def _copied(value: Tensor) -> Tensor:
     global device_seen
     device_seen = True
     value = value.detach()
-    return (value if value.ndim == 0 else value.reshape(())).to(torch.float32, copy=True)
+    if value.ndim:
+        value = value.reshape(())
+    return value.clone() if value.dtype is torch.float32 else value.to(torch.float32)
 
 
 def capturing() -> bool:
