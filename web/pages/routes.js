@@ -110,7 +110,7 @@ class Routes {
     this.#draw(focus);
   }
 
-  /** A field was left: the draft changes, the form stays as it is. @param {Routing} doc */
+  /** Something was typed: the draft changes, the form stays as it is. @param {Routing} doc */
   #typed(doc) {
     this.#doc = doc;
     this.#status();
@@ -144,7 +144,7 @@ class Routes {
   #draw(focus) {
     const doc = this.#now, last = doc.routes.length - 1;
     const routes = doc.routes.map((route, at) => routeCard(route, { at, last, open: this.#open.has(at), channels: this.#channels, muteTimes: doc.mute_times.map((each) => each.name), change: (change) => this.#typed(changed(this.#now, "routes", at, change)), move: (by) => this.#move(at, by), remove: () => this.#remove("routes", at, route.name), toggle: (open) => { if (open) this.#open.add(at); else this.#open.delete(at); this.#draw(`open-${at}`); } }));
-    const mutes = doc.mute_times.map((mute, at) => muteCard(mute, at, { change: (change) => ("times" in change ? this.#edit(changed(this.#now, "mute_times", at, change), undefined) : this.#typed(changed(this.#now, "mute_times", at, change))), rename: (name) => this.#edit(renamedMuteTime(this.#now, at, name)), remove: () => this.#remove("mute_times", at, mute.name) }));
+    const mutes = doc.mute_times.map((mute, at) => muteCard(mute, at, { now: () => this.#now.mute_times[at], change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)), shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)), rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)), renamed: () => this.#draw(), remove: () => this.#remove("mute_times", at, mute.name) }));
     const rules = doc.inhibitions.map((rule, at) => inhibitionCard(rule, at, { change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)), remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`) }));
     this.#fields = [...routes, ...mutes, ...rules].flatMap((each) => each.fields);
     const place = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined, top = scrollY;
@@ -176,8 +176,6 @@ class Routes {
 
   async #save() {
     if (this.#busy) return;
-    const field = document.activeElement;
-    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.dispatchEvent(new Event("change"));
     if (!this.#doc || !this.#dirty()) return;
     this.#busy = true;
     this.#status();

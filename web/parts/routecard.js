@@ -12,7 +12,7 @@ import { checkbox, field, textArea, textInput } from "./form.js";
 /** A length of time in a field: what cannot be read goes to the server as it is, and comes back as an error at the field. @param {number | null} s @param {(s: number | null) => void} change @param {string} empty */
 export function durationInput(s, change, empty) {
   const input = textInput(s === null ? "" : durationText(s), { placeholder: empty });
-  input.addEventListener("change", () => {
+  input.addEventListener("input", () => {
     const text = input.value.trim(), read = text === "" ? null : secondsOf(text);
     change(text !== "" && read === null ? /** @type {any} */ (text) : read);
   });
@@ -50,9 +50,9 @@ export function routeCard(route, acts) {
 
 /** @param {Route} route @param {RouteActs} acts @param {string} where */
 function routeFields(route, { change, channels, muteTimes }, where) {
-  const text = (/** @type {string} */ value, /** @type {(text: string) => void} */ take) => { const input = textInput(value); input.addEventListener("change", () => take(input.value.trim())); return input; };
+  const text = (/** @type {string} */ value, /** @type {(text: string) => void} */ take) => { const input = textInput(value); input.addEventListener("input", () => take(input.value.trim())); return input; };
   const matchers = textArea(route.matchers.join("\n"), { rows: Math.max(2, route.matchers.length), class: "mono" });
-  matchers.addEventListener("change", () => change({ matchers: linesOf(matchers.value) }));
+  matchers.addEventListener("input", () => change({ matchers: linesOf(matchers.value) }));
   const flag = (/** @type {"continue" | "enabled" | "send_resolved"} */ name, /** @type {string} */ words) => { const box = checkbox(words, route[name]); box.input.addEventListener("change", () => change({ [name]: box.input.checked })); return box.node; };
   const fields = [
     field(`${where}.name`, "Name", text(route.name, (name) => change({ name }))),

@@ -1,0 +1,70 @@
+"""Deliveries: trouble is told on every page, the log names each attempt, Retry sends again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import tower_in
+from tests.server.receiver import Receiver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+CHANNEL = "chat <b>of the lab</b>"
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    """A receiver that refuses for good, until it is told otherwise."""
+    made = Receiver([404])
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def notifying(
+    tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, ringing: Callable[..., Any]
+) -> Iterator[Any]:
+    """A server that notifies the receiver of one run that rings."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOCSIN_NOTIFY_PRIVATE_ADDRESSES", "true")
+        with tower_in(tmp_path_factory.mktemp("tower")) as tower:
+            yield tower
+
+
+@pytest.fixture
+def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, ringing: Callable[..., Any]) -> Any:
+    """Somebody's fleet page, open since before anything was sent."""
+    opened = visit(notifying)
+    config = {"url": f"{receiver.url}/x"}
+    notifying.post("/channels", {"name": CHANNEL, "kind": "webhook", "config": config})
+    opened.page.goto(notifying.base)
+    with ringing(notifying, "r_told"):
+        yield opened
+
+
+def test_a_failure_is_told_on_every_page_and_retried(tab: Any, notifying: Any, receiver: Receiver) -> None:
+    """The lamp and the reason come by themselves; the log has the attempt; after Retry all is well again."""
+    page = tab.page
+    lamp = page.locator(".undelivered")
+    lamp.wait_for()
+    note = page.locator(".troublenote")
+    note.get_by_text(CHANNEL).wait_for()
+    note.get_by_role("button", name="Dismiss").click()
+    for address in ("/compare", "/settings", "/runs/r_told"):
+        page.goto(notifying.base + address)
+        lamp.wait_for()
+    lamp.click()
+    page.wait_for_url("**/deliveries?state=failed,waiting")
+    failed = page.locator("article[data-delivery]", has_text="given up").first
+    failed.get_by_text("1 attempt", exact=True).click()
+    failed.locator(".attempts").get_by_text("404").wait_for()
+    assert page.get_by_text(CHANNEL).count() > 0
+    receiver.answers[:] = [200]
+    failed.get_by_role("button", name="Retry").click()
+    page.get_by_role("button", name="Sent").click()
+    page.locator("article[data-delivery]", has_text="2 attempts").first.wait_for()
+    lamp.wait_for(state="hidden")
+    page.goto(f"{notifying.base}/channels")
+    page.get_by_text("told").first.wait_for()

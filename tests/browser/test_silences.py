@@ -1,0 +1,79 @@
+"""Silences: made with a preview, refused at the field, ended and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+REASON = "maintenance <img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[Any]:
+    """A server with one run that rings."""
+    with ringing(tower_of_the_module, "r_quiet"):
+        yield tower_of_the_module
+
+
+@pytest.fixture
+def tab(rings: Any, visit: Callable[..., Any]) -> Any:
+    """The page of silences."""
+    opened = visit(rings)
+    opened.page.goto(f"{rings.base}/silences")
+    opened.page.get_by_role("heading", name="Silences").wait_for()
+    return opened
+
+
+def make(page: Any, matcher: str, reason: str) -> Any:
+    """A new silence by keyboard; the article that shows it."""
+    page.get_by_label("Silences", exact=True).locator("article, .pad").first.wait_for()
+    page.keyboard.press("n")
+    page.get_by_label("Matchers").fill(matcher)
+    page.get_by_label("Reason").fill(reason)
+    page.get_by_role("dialog").get_by_role("button", name="Silence").click()
+    made = page.get_by_role("article", name=f"Silence: {reason}")
+    made.wait_for()
+    return made
+
+
+def test_a_silence_is_made_changed_ended_and_brought_back(tab: Any) -> None:
+    """The preview names what matches; a foreign reason is text; Undo brings it back."""
+    page = tab.page
+    page.get_by_role("button", name="New silence").click()
+    page.get_by_label("Matchers").fill('run_id="r_quiet"')
+    page.get_by_text("Matches 1 open alert of 1").wait_for()
+    page.keyboard.press("Escape")
+    made = make(page, 'run_id="r_quiet"', REASON)
+    made.get_by_text("1 open alert").wait_for()
+    made.get_by_role("button", name="Edit").click()
+    page.get_by_label("Reason").fill("longer")
+    page.get_by_role("button", name="7 d").click()
+    page.get_by_role("button", name="Save").click()
+    longer = page.get_by_role("article", name="Silence: longer")
+    longer.get_by_text("7 d left").wait_for()
+    longer.get_by_role("button", name="Expire").click()
+    longer.wait_for(state="detached")
+    page.get_by_role("button", name="Undo").click()
+    longer.wait_for()
+    assert page.locator("img").count() == 0
+    longer.get_by_role("button", name="Expire").click()
+    page.get_by_role("button", name="Expired").click()
+    longer.get_by_text("expired", exact=True).wait_for()
+
+
+def test_what_does_not_fit_is_said_at_its_field(tab: Any) -> None:
+    """A matcher that is none, then no reason: each error stands at its field, which has the focus."""
+    page = tab.page
+    page.get_by_role("button", name="New silence").click()
+    page.get_by_label("Matchers").fill("no matcher")
+    page.get_by_label("Reason").fill("x")
+    page.get_by_role("dialog").get_by_role("button", name="Silence").click()
+    page.locator('textarea[aria-invalid="true"]:focus').wait_for()
+    page.get_by_role("alert").get_by_text("a matcher as").wait_for()
+    page.get_by_label("Matchers").fill('rule="x"')
+    page.get_by_label("Reason").fill("")
+    page.get_by_role("dialog").get_by_role("button", name="Silence").click()
+    page.locator('input[aria-invalid="true"]:focus').wait_for()
