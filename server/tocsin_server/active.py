@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ from tocsin_server.domain import (
     Transition,
     Writer,
 )
-from tocsin_server.fleet import RunBoard
+from tocsin_server.fleet import OF_TIME, RunBoard
 from tocsin_server.intake import StepOrder
 from tocsin_server.recent import Recent
 
@@ -50,8 +50,11 @@ class Book(Protocol):
     """What a run needs of ``alerts.AlertBook``."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
+    def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]: ...
     def end(self, reason: str, step: int | None, now_ns: int) -> list[Transition]: ...
     def open(self) -> list[Alert]: ...
+    @property
+    def unsettled(self) -> bool: ...
 
 
 @dataclass(eq=False)
@@ -150,6 +153,8 @@ class ActiveRun:
         self.series: set[str] = set()
         self.writers: dict[int, WriterState] = {}
         self.pulse = Pulse(opened_ns=now_ns)
+        self.rests_until_ns = 0
+        """Until then the alerts of a failed run wait for a further attempt."""
         self.crashes = 0
         self.pending = 0
         """Intakes on their way to the database."""
@@ -217,16 +222,23 @@ class ActiveRun:
         return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
 
     def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
-        """Turns findings into alert transitions. Of a run that has ended nothing stays open."""
+        """Turns findings into alert transitions. Of a run that has ended nothing stays open, but for the
+        while in which one that failed may come back."""
         found: list[Transition] = []
         for finding in findings:
             found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
-        if self.state.ended:
+        if self.rests(now_ns):
+            found += self.book.rest(self.board.ending, self.board.last_step, now_ns, OF_TIME)
+        elif self.state.ended:
             self.board.part_with(self.book.open())
             found += self.book.end(self.board.ending, self.board.last_step, now_ns)
         if found:
             self.board.open_alerts = tuple(self.book.open())
         return tuple(found)
+
+    def rests(self, now_ns: int) -> bool:
+        """Whether the run failed so lately that a further attempt may go on with its alerts."""
+        return self.state is RunState.FAILED and now_ns < self.rests_until_ns
 
     def relive(self, items: Iterable[RecordBatch | RunEvent], *, board_upto: int) -> None:
         """Brings the rules, and the row where it is older, up to what is stored; alerts stay as they are.

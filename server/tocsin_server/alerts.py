@@ -8,16 +8,20 @@ episode has ``first`` False.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from tocsin_server.domain import Alert, AlertState, Finding, Severity, Transition
+from tocsin_server.domain import Alert, AlertState, Failure, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
 """Findings about records older than this at their arrival (a spool brought in) are late: no page."""
 
 RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
 """Label of an alert that its run's end resolved, not its rule."""
+
+BY_HAND, BY_SIGNAL = "KeyboardInterrupt", "SIGTERM"
+LONGEST_SUMMARY = 400
 
 Told = set[tuple[AlertState, Severity]]
 
@@ -26,6 +30,27 @@ def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
     """16 hex digits that stay the same for (rule, subject, labels), whatever the episode."""
     parts = [rule, subject, *(f"{name}={labels[name]}" for name in sorted(labels))]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
+
+
+def failure_of(
+    run_id: str,
+    attempt_no: int,
+    error: Mapping[str, Any],
+    *,
+    step: int | None,
+    time_ns: int,
+    now_ns: int,
+) -> Failure:
+    """What is to be told of a run that failed at ``time_ns``, heard of at ``now_ns``.
+
+    Critical, for nothing trains any more; a warning after SIGTERM, for somebody or a scheduler meant it
+    and may start it again; info after Ctrl-C, for whoever pressed it knows.
+    """
+    kind, message = (str(error.get(name) or "") for name in ("type", "message"))
+    severity = {BY_HAND: Severity.INFO, BY_SIGNAL: Severity.WARNING}.get(kind, Severity.CRITICAL)
+    summary = ": ".join(part for part in (kind, message) if part) or "without a reason"
+    late = now_ns - time_ns > LATE_NS
+    return Failure(run_id, attempt_no, severity, now_ns, step, summary[:LONGEST_SUMMARY], late)
 
 
 class AlertBook:
@@ -51,6 +76,11 @@ class AlertBook:
         """The alerts that are firing or recovering."""
         return [alert for alert in self._alerts.values() if alert.is_open]
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether any alert is not over, pending ones included."""
+        return any(alert.state is not AlertState.RESOLVED for alert in self._alerts.values())
+
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]:
         """What the finding changes: no transition where it says nothing new."""
         fingerprint = fingerprint_of(finding.rule, finding.subject, finding.labels)
@@ -66,11 +96,24 @@ class AlertBook:
             return []
         return [self._keep(alert, known.state, now_ns)]
 
-    def end(self, reason: str, step: int | None, now_ns: int) -> list[Transition]:
-        """The run ended: nothing of it fires any more. What its rules find in a later attempt is told anew,
-        as the next episode of the same fingerprint."""
+    def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]:
+        """The run failed and may come back: what fires recovers meanwhile, and a further attempt goes on
+        with the same alerts. Those of the rules ``over`` are of the process that is gone, and end with it."""
+        found = self.end(reason, step, now_ns, over)
+        for alert in [alert for alert in self._alerts.values() if alert.state is AlertState.FIRING]:
+            resting = replace(alert, state=AlertState.RECOVERING, updated_ns=now_ns)
+            found.append(replace(self._keep(resting, alert.state, now_ns), reason=reason))
+        return found
+
+    def end(
+        self, reason: str, step: int | None, now_ns: int, rules: Collection[str] | None = None
+    ) -> list[Transition]:
+        """The run ended: nothing of it fires any more, or nothing of these rules. What is found in a later
+        attempt is told anew, as the next episode of the same fingerprint."""
         ended = []
         for alert in [alert for alert in self._alerts.values() if alert.state is not AlertState.RESOLVED]:
+            if rules is not None and alert.rule not in rules:
+                continue
             over = replace(
                 alert,
                 state=AlertState.RESOLVED,

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
-from tocsin_server import __version__, acklink, ingest, live, login, plotlyjs
+from tocsin_server import __version__, acklink, ingest, live, login, metrics, plotlyjs
 from tocsin_server.access import Token
 from tocsin_server.actions import Desk
 from tocsin_server.api import (
@@ -20,6 +20,7 @@ from tocsin_server.api import (
     acks,
     alerts,
     archive,
+    audit,
     backtest,
     channels,
     configs,
@@ -94,6 +95,7 @@ RESOURCES = (
     routes,
     silences,
     deliveries,
+    audit,
     trial,
     about,
 )
@@ -138,7 +140,8 @@ def create_app(settings: Settings) -> FastAPI:
     description.describe(app)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
-    for router in (ingest.router, live.router, login.router, acklink.router, page_routes(web, plotly)):
+    pages = page_routes(web, plotly)
+    for router in (ingest.router, live.router, metrics.router, login.router, acklink.router, pages):
         app.include_router(router)
     return app
 

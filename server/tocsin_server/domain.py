@@ -224,6 +224,19 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A run ended badly. ``late``: it did so long before the word of it came (a spool brought in)."""
+
+    run_id: str
+    attempt_no: int
+    severity: Severity
+    at_ns: int
+    step: int | None
+    summary: str
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RuleSnapshot:
     """The state of a run's rules after everything up to ``arrival`` was judged."""
 
@@ -245,6 +258,7 @@ class Intake:
     refused_to_seq: tuple[Writer, int] | None = None
     """Records up to this number of this writer were refused and count as dealt with."""
     transitions: tuple[Transition, ...] = ()
+    failure: Failure | None = None
     snapshot: RuleSnapshot | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     done: Callable[[], None] | None = None

@@ -26,7 +26,7 @@ SPEED_WINDOW_NS = 30_000_000_000
 _SPEED_POINTS = 600
 _MS = 1_000_000
 _LONGEST_CAUSE = 300
-_OF_TIME = frozenset({"stalled", "trainer-lost"})
+OF_TIME = frozenset({"stalled", "trainer-lost"})
 """Rules that say nothing of a run any more once it has ended."""
 
 
@@ -137,7 +137,7 @@ class RunBoard:
 
     def part_with(self, alerts: Iterable[Alert]) -> None:
         """The run has ended and these alerts are over with it: the gravest stays the row's reason."""
-        reason = _reason(alert for alert in alerts if alert.rule not in _OF_TIME)
+        reason = _reason(alert for alert in alerts if alert.rule not in OF_TIME)
         if reason is not None and (self.parting is None or _height(reason) > _height(self.parting)):
             self.parting = reason
 

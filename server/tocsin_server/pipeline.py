@@ -19,9 +19,12 @@ from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Records, Refu
 from tocsin_server import intake
 from tocsin_server.active import ActiveRun, Done, WriterState
 from tocsin_server.admission import Admission
+from tocsin_server.alerts import failure_of
 from tocsin_server.commits import Commit, Commits, Pressure
-from tocsin_server.detect.facts import SERVER
+from tocsin_server.counts import Taken
+from tocsin_server.detect.facts import CLOSED, SERVER
 from tocsin_server.domain import (
+    Failure,
     Finding,
     Intake,
     RecordBatch,
@@ -95,6 +98,7 @@ class Pipeline:
         self._commits = Commits(self._settle)
         self._admission = Admission(writer, self.roster)
         self._oldest_ns: int | None = None
+        self.taken = Taken()
         self._refused = 0
         """Refusals told since the start."""
         self._gaps = 0
@@ -150,10 +154,18 @@ class Pipeline:
             batch = RecordBatch(
                 state.writer, arrival, sound.seq, sound.n, sound.step, sound.time_ns, sound.columns
             )
-        transitions = run.take_batch(batch, now_ns) if batch else ()
+        begun, transitions = time.perf_counter(), run.take_batch(batch, now_ns) if batch else ()
+        self._count(sound, time.perf_counter() - begun)
         whole = batch is not None and batch.seq + batch.n - 1 == sound.last_seq
         refused_to = None if whole else (state.writer, sound.last_seq)
         self._submit(run, state, batch=batch, refused_to_seq=refused_to, transitions=transitions)
+
+    def _count(self, sound: intake.Sound, judged_s: float) -> None:
+        taken = self.taken
+        taken.batches += 1
+        taken.records += sound.n
+        taken.points += sum(column.v.size for column in sound.columns.values())
+        taken.judged_s += judged_s
 
     def _notice(self, state: WriterState, sound: intake.Sound) -> list[Refused]:
         notice = state.order.notice(sound)
@@ -198,12 +210,16 @@ class Pipeline:
         step: int | None,
         data: Mapping[str, Any],
         changes: Mapping[str, Any] | None = None,
+        failure: Failure | None = None,
     ) -> None:
         state.event = no
         now_ns = self._heard(run)
         event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data)
+        begun = time.perf_counter()
         transitions = run.take_event(event, now_ns)
-        self._submit(run, state, event=event, transitions=transitions, changes=changes)
+        self.taken.events += 1
+        self.taken.judged_s += time.perf_counter() - begun
+        self._submit(run, state, event=event, transitions=transitions, changes=changes, failure=failure)
 
     def alive(self, writer: Writer, message: Alive) -> None:
         """The process lives, even if no step advances."""
@@ -236,10 +252,16 @@ class Pipeline:
         error = intake.error_of(held, self.limits)
         data = {"state": held.state, "records": held.records, "error": error}
         changes = self._ending(run, state, held.state, error)
+        time_ns, step, now_ns, failure = held.t + state.offset_ns, run.board.last_step, self.clock(), None
         if changes:
+            run.rests_until_ns = 0
+        if changes and changes["state"] is RunState.FAILED:
+            told: dict[str, Any] = {"step": step, "time_ns": time_ns, "now_ns": now_ns}
+            failure = failure_of(run.id, state.writer.attempt_no, error, **told)
+            run.rests_until_ns = min(time_ns, now_ns) + int(self.settings.restart_grace_s * 1e9)
+        if changes and not run.rests(now_ns):
             data["run_ended"] = True
-        time_ns = held.t + state.offset_ns
-        self._put_event(run, state, held.no, "finish", time_ns, run.board.last_step, data, changes)
+        self._put_event(run, state, held.no, "finish", time_ns, step, data, changes, failure)
 
     def _ending(
         self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
@@ -289,6 +311,15 @@ class Pipeline:
         if transitions or changes:
             self._submit(run, None, transitions=transitions, changes=changes)
 
+    def close(self, run_id: str) -> None:
+        """No further attempt of a run that failed came in time: its alerts end."""
+        run = self.roster.active.get(run_id)
+        if run is None:
+            return
+        run.rests_until_ns = 0
+        if run.book.unsettled:
+            self._tell(run, CLOSED, {"state": run.state}, {"state": run.state})
+
     def pace(self, run_id: str) -> float | None:
         """Steps a second of a run in memory, None where that is not known."""
         run = self.roster.active.get(run_id)
@@ -297,18 +328,22 @@ class Pipeline:
     def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
         """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
         run = self.roster.active.get(run_id)
-        if run is None:
-            return
+        if run is not None:
+            self._tell(run, kind, data)
+
+    def _tell(
+        self, run: ActiveRun, kind: str, data: Mapping[str, Any], changes: Mapping[str, Any] | None = None
+    ) -> None:
         arrival, now_ns = run.next_arrival(), self.clock()
-        event = RunEvent(Writer(run_id, SERVER, 0, 0), arrival, arrival, kind, now_ns, None, data)
+        event = RunEvent(Writer(run.id, SERVER, 0, 0), arrival, arrival, kind, now_ns, None, data)
         transitions = run.take_event(event, now_ns)
-        self._submit(run, None, event=event, transitions=transitions)
+        self._submit(run, None, event=event, transitions=transitions, changes=changes)
 
     def tidy(self, now_ns: int) -> None:
         """Lets ended runs go from memory, their rows stay in the fleet; and writers that are gone."""
         for run in list(self.roster.active.values()):
             run.prune()
-            quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS
+            quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
             if run.state.ended and quiet and not run.pending and not run.connected:
                 self.roster.retire(run.id)
 
@@ -342,6 +377,7 @@ class Pipeline:
         refused_to_seq: tuple[Writer, int] | None = None,
         transitions: tuple[Transition, ...] = (),
         changes: Mapping[str, Any] | None = None,
+        failure: Failure | None = None,
     ) -> None:
         """Hands what must become durable together to the writer; the end of a run saves its rules too."""
         now_ns, snapshot, changes = self.clock(), None, changes or {}
@@ -354,7 +390,7 @@ class Pipeline:
         run.pending += 1
         if self._oldest_ns is None:
             self._oldest_ns = now_ns
-        made = Intake(run.id, batch, event, refused_to_seq, transitions, snapshot, changes, done)
+        made = Intake(run.id, batch, event, refused_to_seq, transitions, failure, snapshot, changes, done)
         self._store.submit(made)
 
     def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:

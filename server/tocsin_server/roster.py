@@ -27,6 +27,7 @@ log = logging.getLogger("tocsin.roster")
 REJUDGED = 500_000
 """Records that a restart will judge again at most, where the saved state of the rules cannot be read."""
 MOST_ALERTS = 100_000
+BACK_NS = 30_000_000_000
 
 
 def card_of(facts: RunFacts) -> RunCard:
@@ -77,9 +78,18 @@ def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settin
     )
     if board_upto >= 0:
         run.pulse.restore(facts.board.get("pulse") or {})
+    if facts.state is RunState.FAILED:
+        run.rests_until_ns = rests_until(facts, settings, now_ns)
     run.series.update(series.name for series in facts.series)
     run.relive(recovery.replay, board_upto=board_upto)
     return run
+
+
+def rests_until(facts: RunFacts, settings: Settings, now_ns: int) -> int:
+    """How long the alerts of a failed run wait for a further attempt; one that began while the server was
+    away has :data:`BACK_NS` to say so."""
+    grace_ns = int(settings.restart_grace_s * 1e9)
+    return max((facts.ended_ns or 0) + grace_ns, now_ns + min(BACK_NS, grace_ns))
 
 
 def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
@@ -133,8 +143,9 @@ class Roster:
 
     async def restore(self, now_ns: int) -> None:
         """Revives the runs that have not ended, and seeds the rows of the newest others."""
-        for facts in await asyncio.to_thread(self._reader.active_runs):
-            if facts.state is RunState.LOST and "imported" in (facts.facts or {}):
+        waiting = await asyncio.to_thread(self._reader.unsettled_runs)
+        for facts in [*await asyncio.to_thread(self._reader.active_runs), *waiting]:
+            if facts.state in (RunState.LOST, RunState.FAILED) and "imported" in (facts.facts or {}):
                 continue  # nobody here waits for its trainer, so nobody is told that it is gone
             try:
                 await self.load(facts.id, now_ns)

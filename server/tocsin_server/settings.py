@@ -83,6 +83,8 @@ class Settings:
     ping_url: str = ""
     """Called every ``ping_s`` while all is well, with /fail behind it while it is not."""
     ping_s: float = 60.0
+    restart_grace_s: float = 600.0
+    """So long the alerts of a run that failed wait for a further attempt of it; 0: they end with the run."""
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
     retention_days: float = 0.0
@@ -143,7 +145,7 @@ def _check(name: str, value: Any) -> None:
     if name.startswith(_POSITIVE) and value <= 0:
         raise SettingError(name, "more than 0", value)
     days = [of for _, of in value] if name == "retention_projects" else [value]
-    if name.startswith("retention_") and not all(0 <= of < math.inf for of in days):
+    if name.startswith(("retention_", "restart_")) and not all(0 <= of < math.inf for of in days):
         raise SettingError(name, "0 or more", value)
 
 

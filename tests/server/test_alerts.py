@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.alerts import LATE_NS, AlertBook, fingerprint_of
-from tocsin_server.domain import Alert, AlertState, Diagnosis, Finding, Severity, Transition
+from tocsin_server.alerts import LATE_NS, AlertBook, failure_of, fingerprint_of
+from tocsin_server.domain import Alert, AlertState, Diagnosis, Failure, Finding, Severity, Transition
 
 NOW = 10**18
 
@@ -178,6 +179,35 @@ def test_the_end_of_a_run_resolves_what_is_open() -> None:
     assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in ended} == {(120, NOW + 5, True)}
     assert book.open() == []
     assert book.end("again", 121, NOW + 6) == []
+
+
+def test_a_failed_run_rests_before_its_alerts_end() -> None:
+    """What fires recovers and waits; rules of the gone process end at once; a finding goes on as before."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing", subject="a"), finding("pending", subject="b"))
+    tell(book, replace(finding("firing", subject=""), rule="trainer-lost"))
+    rested = book.rest("Run ended: failed", 120, NOW, {"trainer-lost"})
+    assert [(t.alert.subject, t.alert.state, t.first) for t in rested] == [
+        ("", "resolved", True),
+        ("a", "recovering", True),
+    ]
+    assert book.rest("Run ended: failed", 120, NOW, {"trainer-lost"}) == []
+    (again,) = tell(book, finding("firing", subject="a"))
+    assert (again.alert.episode, again.first) == (1, False)
+
+
+def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
+    """An exception is critical, SIGTERM a warning, Ctrl-C good to know; what came late is marked so."""
+
+    def failed(kind: str, age_s: int = 0) -> Failure:
+        error = {"type": kind, "message": "m"}
+        return failure_of("r_1", 2, error, step=7, time_ns=NOW - age_s * 10**9, now_ns=NOW)
+
+    kinds = ("OutOfMemoryError", "SIGTERM", "KeyboardInterrupt")
+    assert [failed(kind).severity for kind in kinds] == ["critical", "warning", "info"]
+    assert failed("E").summary == "E: m"
+    assert (failed("E", 599).late, failed("E", 601).late) == (False, True)
+    assert failure_of("r_1", 1, {}, step=None, time_ns=NOW, now_ns=NOW).summary == "without a reason"
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:

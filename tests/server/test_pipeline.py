@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from tests.server.conftest import hello_of
 from tocsin.protocol import Ack, Event, Finish, Refused, Welcome
+from tocsin_server.watchdog import look
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
@@ -159,7 +160,7 @@ def test_the_end_of_a_run_leaves_nothing_firing(
     run_server: Start, dial: Dial, tmp_path: Any, state: str
 ) -> None:
     """Its alerts are resolved in the commit of its end, and the row says what it died of, restarted too."""
-    server = run_server()
+    server = run_server(restart_grace_s=0.0)
     trainer = dial(server.base, "r1", server.token)
     trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
     error = {"type": "RuntimeError", "message": "loss is NaN"} if state == "failed" else {}
@@ -176,8 +177,9 @@ def test_the_end_of_a_run_leaves_nothing_firing(
 
 
 def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None:
-    """What its rules find again is the next episode of the same fingerprint; healthy records say nothing."""
-    server = run_server()
+    """Without a grace time, what its rules find again is the next episode of the same fingerprint; healthy
+    records say nothing."""
+    server = run_server(restart_grace_s=0.0)
     for attempt, loss in (("a1", math.nan), ("a2", 1.0), ("a3", math.nan)):
         trainer = dial(server.base, "r1", server.token, attempt=attempt)
         trainer.train([0, 1], loss=[1.0, loss])
@@ -192,9 +194,104 @@ def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None
     assert len({alert.fingerprint for alert in found}) == 1
 
 
+def fail(server: Any, dial: Dial, attempt: str = "a1", state: str = "failed") -> Any:
+    """A run whose loss became NaN and that ended so; its alert."""
+    trainer = dial(server.base, "r1", server.token, attempt=attempt)
+    trainer.train([0, 1], loss=[1.0, math.nan])
+    error = {"type": "RuntimeError", "message": "loss is NaN"}
+    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    trainer.acked(1, 0)
+    trainer.socket.close()
+    return server.services.reader.alerts("r1")[0].alert
+
+
+def after_grace(server: Any) -> Any:
+    """The alert as it is eleven minutes after the run failed."""
+    server.call(lambda: look(server.pipeline, time.time_ns() + 660 * 10**9))
+    server.services.writer.call(lambda _: None).result(30)
+    return server.services.reader.alerts("r1")[0].alert
+
+
+def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: Dial) -> None:
+    """A run that failed keeps its alerts for ten minutes: what comes back is the same episode, and its
+    history says neither resolved nor firing a second time."""
+    server = run_server()
+    first = fail(server, dial)
+    assert (first.state, first.resolved_ns) == ("recovering", None)
+    assert server.call(server.pipeline.rows)[0]["state"] == "failed"
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([1, 2], loss=[math.nan, math.nan]))
+    (stored,) = server.services.reader.alerts("r1")
+    assert (stored.alert.id, stored.alert.state) == (first.id, "firing")
+    states = [step.state for step in server.services.reader.alert_history(first.id)]
+    assert states == ["firing", "recovering"]
+    assert after_grace(server).state == "firing", "the run goes on, so its alerts do not end by time"
+
+
+def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dial: Dial) -> None:
+    """After the grace time, with the line that says how the run ended; its row keeps the reason."""
+    server = run_server()
+    fail(server, dial)
+    over = after_grace(server)
+    assert (over.state, dict(over.labels)["resolved_by"]) == ("resolved", "run ended")
+    last = server.services.reader.alert_history(over.id)[-1]
+    assert last.summary == "Run ended: failed, RuntimeError: loss is NaN"
+    (row,) = server.call(server.pipeline.rows)
+    assert (row["alerts"], row["reason"]["rule"]) == (0, "nonfinite-loss")
+
+
+def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """The server goes down while a failed run may come back: its alerts wait, then end, or go on."""
+    server = run_server()
+    first = fail(server, dial)
+    server.stop()
+    second = run_server(tmp_path)
+    second.call(lambda: look(second.pipeline, time.time_ns()))
+    assert second.services.reader.alerts("r1")[0].alert.state == "recovering"
+    trainer = dial(second.base, "r1", second.token, attempt="a2")
+    trainer.acked(trainer.train([1, 2], loss=[math.nan, math.nan]))
+    assert second.services.reader.alerts("r1")[0].alert.state == "firing"
+    trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
+    trainer.acked(1, 0)
+    second.stop()
+    third = run_server(tmp_path)
+    over = after_grace(third)
+    assert (over.id, over.state) == (first.id, "resolved")
+
+
+def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None:
+    """It is not expected to come back: its alerts end with it."""
+    assert fail(run_server(), dial, state="finished").state == "resolved"
+
+
+def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Killed without a word and started again: the same alert, and only trainer-lost comes and goes."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token, attempt="a1")
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    server.call(lambda: look(server.pipeline, time.time_ns() + 40 * 10**9))
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([1], loss=[math.nan]))
+    server.call(lambda: look(server.pipeline, time.time_ns()))
+    server.services.writer.call(lambda _: None).result(30)
+    assert sorted(alerts(server, "r1")) == [("nonfinite-loss", "firing"), ("trainer-lost", "resolved")]
+
+
+def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: Start, dial: Dial) -> None:
+    """The further attempt is healthy: the rule itself resolves what the failed one left."""
+    server = run_server()
+    fail(server, dial)
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train(range(2, 3002), loss=[1.0] * 3000))
+    found = [one.alert for one in server.services.reader.alerts("r1") if one.alert.rule == "nonfinite-loss"]
+    assert [(alert.state, dict(alert.labels)) for alert in found] == [("resolved", {})]
+
+
 def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: Dial) -> None:
     """Ranks that go on for a while after one failed leave nothing open."""
-    server = run_server()
+    server = run_server(restart_grace_s=0.0)
     first, second = (dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1))
     first.acked(first.train([0], loss=[1.0]))
     first.send(Finish(0, time.time_ns(), state="failed", records=1))

@@ -181,7 +181,11 @@ async def delete_channel(request: Request, channel_id: str, identity: Admin) -> 
     services = services_of(request)
 
     def work(connection: Connection) -> bool:
-        audit.note(connection, time.time_ns(), actor_of(identity), "channel.delete", channel_id)
+        before = choices.read_channel(connection, channel_id)
+        if before is None:
+            return False
+        details = {"name": before.name, "kind": before.kind}
+        audit.note(connection, time.time_ns(), actor_of(identity), "channel.delete", channel_id, details)
         return choices.delete_channel(connection, channel_id)
 
     if not await asyncio.wrap_future(services.writer.call(work)):
@@ -224,8 +228,10 @@ async def _read(
 
 async def _store(services: Services, row: ChannelRow, action: str, actor: str) -> None:
     def work(connection: Connection) -> None:
+        before = choices.read_channel(connection, row.id)
         choices.put_channel(connection, row)
-        audit.note(connection, row.updated_ns, actor, action, row.id, {"name": row.name, "kind": row.kind})
+        details = {"name": row.name, "kind": row.kind, "changed": _changed(before, row)}
+        audit.note(connection, row.updated_ns, actor, action, row.id, details)
 
     try:
         await asyncio.wrap_future(services.writer.call(work))
@@ -233,6 +239,19 @@ async def _store(services: Services, row: ChannelRow, action: str, actor: str) -
         raise Problem(422, subject="name", expected="one that no other channel has", got=row.name) from error
     services.delivery.wake()
     services.live.changed("channels")
+
+
+def _changed(before: ChannelRow | None, row: ChannelRow) -> list[str]:
+    """Names of what is new in a channel; a secret by its name only."""
+    if before is None:
+        return []
+    own = [
+        name for name in ("name", "enabled", "limit_per_hour") if getattr(before, name) != getattr(row, name)
+    ]
+    old, new = {**before.config, **before.secret}, {**row.config, **row.secret}
+    return own + sorted(
+        f"config.{name}" for name in old.keys() | new.keys() if old.get(name) != new.get(name)
+    )
 
 
 def _known(services: Services, channel_id: str) -> ChannelRow:

@@ -58,8 +58,9 @@ async def write_routes(request: Request, wanted: NewRouting, identity: Admin) ->
     def work(connection: Connection) -> None:
         check_channels(connection, routing)
         now_ns = time.time_ns()
+        details = {"before": plain(routing_of(connection)), "after": plain(routing)}
         choices.write_choice(connection, choices.ROUTING, plain(routing), now_ns)
-        audit.note(connection, now_ns, actor_of(identity), "routes.change", "routes")
+        audit.note(connection, now_ns, actor_of(identity), "routes.change", "routes", details)
 
     await asyncio.wrap_future(services.writer.call(work))
     services.delivery.wake()

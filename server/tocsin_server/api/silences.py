@@ -109,8 +109,10 @@ async def end_silence(request: Request, silence_id: str, identity: Editor) -> Re
     services, now_ns = services_of(request), time.time_ns()
 
     def work(connection: Connection) -> bool:
-        audit.note(connection, now_ns, actor_of(identity), "silence.expire", silence_id)
-        return expire_silence(connection, silence_id, now_ns)
+        found = expire_silence(connection, silence_id, now_ns)
+        if found:
+            audit.note(connection, now_ns, actor_of(identity), "silence.expire", silence_id)
+        return found
 
     if not await asyncio.wrap_future(services.writer.call(work)):
         raise _unknown(silence_id)
@@ -124,7 +126,8 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
 
     def work(connection: Connection) -> None:
         put_silence(connection, row)
-        audit.note(connection, time.time_ns(), actor, action, row.id, {"matchers": row.matchers})
+        details = {"matchers": row.matchers, "ends_ms": row.ends_ns / 1e6, "reason": row.reason}
+        audit.note(connection, time.time_ns(), actor, action, row.id, details)
 
     await asyncio.wrap_future(services.writer.call(partial(work)))
     services.delivery.wake()

@@ -7,14 +7,17 @@ from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, StringConstraints
+from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from tocsin_server.access import ADMIN_ID, NAME_CHARACTERS, TRAINER_ID, Scope, Token, make_token
+from tocsin_server.api.deletion import actor_of
 from tocsin_server.api.permission import PROBLEMS, Admin
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
+from tocsin_server.store import audit
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 router = APIRouter(tags=["tokens"], responses=PROBLEMS)
@@ -73,20 +76,26 @@ def list_tokens(request: Request, _identity: Admin) -> ExactJSON:
 
 
 @router.post("/tokens", response_model=MadeToken, status_code=201)
-def create_token(request: Request, wanted: NewToken, _identity: Admin) -> ExactJSON:
+def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJSON:
     """Makes a token. Its secret is in this answer and nowhere else."""
     services = services_of(request)
     try:
         made, secret = make_token(wanted.name, wanted.scope, wanted.project or "", time.time_ns())
     except ValueError as error:
         raise Problem(422, subject="token", expected="what docs/api.md says", detail=str(error)) from error
-    services.writer.call(lambda connection: add_token(connection, made)).result()
+
+    def work(connection: Connection) -> None:
+        add_token(connection, made)
+        details = {"name": made.name, "scope": made.scope.value, "project": made.project or None}
+        audit.note(connection, made.created_ns, actor_of(identity), "token.create", made.id, details)
+
+    services.writer.call(work).result()
     services.gate.refresh()
     return ExactJSON(token_row(made) | {"token": secret}, status_code=201)
 
 
 @router.delete("/tokens/{token_id}", status_code=204, response_class=Response)
-def delete_token(request: Request, token_id: str, _identity: Admin) -> Response:
+def delete_token(request: Request, token_id: str, identity: Admin) -> Response:
     """Revokes a token at once; connections by it end within seconds."""
     if token_id in (ADMIN_ID, TRAINER_ID):
         raise Problem(
@@ -94,7 +103,14 @@ def delete_token(request: Request, token_id: str, _identity: Admin) -> Response:
         )
     services = services_of(request)
     now_ns = time.time_ns()
-    if not services.writer.call(lambda connection: revoke_token(connection, token_id, now_ns)).result():
+
+    def work(connection: Connection) -> bool:
+        found = revoke_token(connection, token_id, now_ns)
+        if found:
+            audit.note(connection, now_ns, actor_of(identity), "token.revoke", token_id)
+        return found
+
+    if not services.writer.call(work).result():
         raise Problem(404, subject="token", expected="the id of a token", got=token_id)
     services.gate.refresh()
     return Response(status_code=204, headers={"cache-control": "no-store"})

@@ -12,15 +12,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from tocsin_server.delivery.round import MIRRORED, facts_of, marks_of, routing_of, silence_of
+from tocsin_server.delivery.failed import fact_of
+from tocsin_server.delivery.round import MIRRORED, facts_of, id_of, marks_of, routing_of, silence_of
 from tocsin_server.domain import AlertState
 from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
 from tocsin_server.notify.routing import channels_of
-from tocsin_server.store import choices, groups
+from tocsin_server.store import choices, failures, groups
 from tocsin_server.store.choices import ChannelRow
 
 RESOLVED_NS = 15 * 60 * 10**9
-"""Alerts that are over are pushed so long, should Alertmanager have been away."""
+"""Alerts that are over are pushed so long, should Alertmanager have been away; and runs that failed."""
 
 
 def pictures(
@@ -31,7 +32,8 @@ def pictures(
     if not rows:
         return []
     known = groups.open_alerts(connection) | groups.lately_resolved(connection, now_ns - RESOLVED_NS)
-    facts = facts_of(known, ())
+    failed = failures.lately_failed(connection, now_ns - RESOLVED_NS)
+    facts = facts_of(known, ()) | {id_of(key): fact_of(one) for key, one in failed.items()}
     routing = routing_of(connection)
     silences = [silence_of(row) for row in choices.silences(connection, ending_after_ns=now_ns)]
     marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)

@@ -13,14 +13,13 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 from sqlalchemy import Connection, text
 
-from tocsin_server import exactjson
+from tocsin_server.delivery.failed import fact_of
+from tocsin_server.delivery.wording import body_of, every, title_of
 from tocsin_server.domain import AlertState
 from tocsin_server.errors import FieldError
-from tocsin_server.fleet import alert_json
 from tocsin_server.notify import grouping, limit
 from tocsin_server.notify.facts import AlertFacts, Marks, Told
 from tocsin_server.notify.grouping import Batch, Group
@@ -28,7 +27,7 @@ from tocsin_server.notify.inhibition import inhibited_by
 from tocsin_server.notify.matching import parse_matchers
 from tocsin_server.notify.routing import Route, Routing, channels_of, read_routing
 from tocsin_server.notify.silences import Silence, silenced_by
-from tocsin_server.store import choices, groups, outbox
+from tocsin_server.store import choices, failures, groups, outbox
 from tocsin_server.store.acks import Key, acks_in_force
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.choices import ChannelRow, SilenceRow
@@ -39,8 +38,6 @@ log = logging.getLogger("tocsin.notify")
 
 LOCK = 0x746F6374
 """Key of the Postgres lock that lets one server at a time route."""
-MOST_TOLD = 50
-"""Alerts that one notification tells of in full; the others are counted."""
 MIRRORED = "alertmanager"
 """Channels of this kind are kept up to date by ``mirror``, not by notifications."""
 
@@ -130,9 +127,11 @@ class Round:
         return len(keys) == groups.AT_ONCE
 
     def _facts(self, keys: Iterable[Key]) -> dict[str, AlertFacts]:
-        known = groups.known_alerts(self._connection, keys)
+        wanted = set(keys)
+        known = groups.known_alerts(self._connection, wanted)
         acked = acks_in_force(self._connection, {key[0] for key in known})
-        return facts_of(known, acked)
+        failed = failures.known_failures(self._connection, wanted)
+        return facts_of(known, acked) | {id_of(key): fact_of(one) for key, one in failed.items()}
 
     # News
 
@@ -261,7 +260,9 @@ class Round:
             created_ns=self.now_ns,
             due_ns=self.now_ns,
         )
-        states = [(key_of(one), "resolved" if one in batch.resolved else "firing") for one in _all(batch)]
+        states = [
+            (key_of(one), "resolved" if one in batch.resolved else "firing") for one in every(batch, facts)
+        ]
         outbox.enqueue(self._connection, item, states)
         self.told.add(row.channel_id)
 
@@ -303,36 +304,6 @@ def group_id(kind: str, route: str, channel_id: str, labels: Mapping[str, str]) 
     """The same for the same route, channel and labels, on every server."""
     parts = [kind, route, channel_id, *(f"{name}={labels[name]}" for name in sorted(labels))]
     return "g_" + hashlib.sha256("\x00".join(parts).encode("utf-8", "replace")).hexdigest()[:24]
-
-
-def title_of(batch: Batch, facts: Mapping[str, AlertFacts]) -> str:
-    """One line for lists: what, and of which run."""
-    names = _all(batch)
-    first = facts[names[0]]
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{first.alert.rule}{more}: {first.run_name}"
-
-
-def body_of(row: GroupRow, batch: Batch, facts: Mapping[str, AlertFacts]) -> dict[str, Any]:
-    """What the message is built from: the alerts as they are now, bounded."""
-    names = _all(batch)
-    told = [_told(facts[name], name in batch.new, name in batch.resolved) for name in names[:MOST_TOLD]]
-    return {
-        "reason": batch.reason,
-        "route": row.route,
-        "group_labels": dict(row.labels),
-        "alerts": exactjson.plain(told),
-        "left_out": max(0, len(names) - MOST_TOLD),
-    }
-
-
-def _told(fact: AlertFacts, new: bool, over: bool) -> dict[str, Any]:
-    row = alert_json(fact.alert, run_name=fact.run_name, project=fact.project)
-    return row | {"labels": fact.labels, "new": new, "over": over, "acked": fact.acked}
-
-
-def _all(batch: Batch) -> list[str]:
-    return list(dict.fromkeys([*batch.new, *batch.firing, *batch.resolved]))
 
 
 def _group(row: GroupRow) -> Group:

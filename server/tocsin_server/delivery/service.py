@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -200,17 +200,20 @@ class Delivery:
         now_s = self._clock() / 1e9
         asked = Links(
             lambda alert: links.moment(self.base, alert),
+            lambda run: links.of_run(self.base, run),
             lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
         )
-        image = self._picture(item) if pictured and item.body["alerts"] else None
+        image = self._picture(item) if pictured else None
         return message_of(item.id, item.kind, item.body, asked, image)
 
     def _picture(self, item: Notification) -> bytes | None:
-        alert = item.body["alerts"][0]
-        name, onset = alert["subject"] or "loss", alert["onset_step"]
+        shown = _shown(item)
+        if shown is None:
+            return None
+        run, name, onset = shown
         span = (None, None) if onset is None else (onset - AROUND, onset + AROUND)
         try:
-            answer = self._reader.series(alert["run_id"], [name], start=span[0], stop=span[1], buckets=600)
+            answer = self._reader.series(run["run_id"], [name], start=span[0], stop=span[1], buckets=600)
             layer = next(iter(answer.series.get(name, ())), None)
             if layer is None:
                 return None
@@ -220,7 +223,7 @@ class Delivery:
             for counts in (layer.nan, layer.pinf, layer.ninf):
                 broken = broken if counts is None else broken | (np.asarray(counts) > 0)
             curve = picture.Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
-            return picture.draw(f"{name} · {alert['run_name']}", curve, onset)
+            return picture.draw(f"{name} · {run['run_name']}", curve, onset)
         except Exception:
             log.exception("no picture for notification %s", item.id)
             return None
@@ -228,7 +231,7 @@ class Delivery:
     async def test(self, channel: ChannelRow) -> str:
         """Sends a test at once, past the outbox. Raises DeliveryError."""
         now_ns = self._clock()
-        body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "left_out": 0}
+        body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "runs": [], "left_out": 0}
         item = Notification(
             outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
         )
@@ -273,6 +276,11 @@ class Delivery:
             if self._pushed.get(row.name) != detail:
                 log.warning("channel %s: the push failed: %s", row.name, detail)
             self._pushed[row.name] = detail
+
+    @property
+    def pushes(self) -> Mapping[str, str]:
+        """What came of the last push, by the name of the Alertmanager; empty: it went well."""
+        return dict(self._pushed)
 
     def push_error(self, name: str) -> str:
         """Why the last push to the Alertmanager of this name failed; empty where it did not."""
@@ -320,6 +328,16 @@ class Delivery:
             with suppress_and_log("old notifications stay"):
                 await self._office.write(partial(outbox.prune, now_ns=self._clock()))
                 await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+
+
+def _shown(item: Notification) -> tuple[Mapping[str, Any], str, int | None] | None:
+    """Run, series and step of a notification's picture: those of its gravest alert, else the loss where the
+    run failed."""
+    for alert in item.body["alerts"]:
+        return alert, alert["subject"] or "loss", alert["onset_step"]
+    for run in item.body.get("runs", ()):
+        return run, "loss", run["last_step"]
+    return None
 
 
 class suppress_and_log:  # noqa: N801 - used as a statement, as contextlib.suppress is

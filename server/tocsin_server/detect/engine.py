@@ -15,8 +15,8 @@ import msgspec
 from tocsin_server.detect.case import BASELINE, Case
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.diagnosis import explain, kept, with_layers
+from tocsin_server.detect.facts import CLOSED, SERVER
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
-from tocsin_server.detect.facts import SERVER
 from tocsin_server.detect.layers import VECTORS as LAYERS
 from tocsin_server.detect.plan import KIND as PLAN
 from tocsin_server.detect.plan import NO_PLAN, Plan, explained
@@ -94,7 +94,7 @@ class Engine:
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
         """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
-        if event.kind in (SIBLING_FACTS, PLAN) and event.writer.writer_no != SERVER:
+        if event.kind in (SIBLING_FACTS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
             return []
         if event.kind == PLAN:
             return self._replan(event)
@@ -109,8 +109,8 @@ class Engine:
             found += self._locate(event.time_ns)
         if event.kind == "finish":
             found += self._finish(event.writer)
-            if event.data.get("run_ended"):
-                self._close()
+        if event.kind == CLOSED or (event.kind == "finish" and event.data.get("run_ended")):
+            self._close()
         return found
 
     # The rules that judge, and what people change about them

@@ -13,6 +13,8 @@ import msgspec
 
 KIND = "sibling-facts"
 """Kind of the event; taken only from writer ``SERVER``, so that no script can say it."""
+CLOSED = "closed"
+"""Kind of the event by which the server says that no further attempt of a failed run came in time."""
 SERVER = -1
 """Writer number of events that the server itself puts into a run."""
 MOST = 8

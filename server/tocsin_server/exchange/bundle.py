@@ -2,7 +2,7 @@
 
 ``run.json`` describes the run and is written last: a folder without it is an export that did
 not end. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
-hold the rest.
+hold the rest; ``flights.jsonl`` and ``acks.jsonl`` what belongs to the alerts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ VERSION = 1
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
 FLIGHTS = "flights.jsonl"
 """Frozen flight records; a folder of an earlier version has none, they are then made anew."""
+ACKS = "acks.jsonl"
+"""Acknowledgements of its alerts; a folder of an earlier version has none."""
 
 Item = dict[str, Any]
 

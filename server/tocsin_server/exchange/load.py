@@ -19,6 +19,7 @@ from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
 from tocsin_server.domain import Column, Intake, RecordBatch, RunEvent, RunState, Writer
 from tocsin_server.exchange import shapes
+from tocsin_server.exchange.acks import read_acks, write_acks
 from tocsin_server.exchange.bundle import (
     ALERTS,
     EVENTS,
@@ -37,6 +38,7 @@ from tocsin_server.exchange.shapes import checked
 from tocsin_server.exchange.write import digest_of
 from tocsin_server.removal import Transact, take_away
 from tocsin_server.store import audit, chunks, dump, life
+from tocsin_server.store.acks import AckRow
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
 from tocsin_server.store.flights import FlightRow
@@ -159,7 +161,8 @@ class _Import:
         )
         self._compare(digest_of(self._database, stored), "what was stored")
         flights = read_flights(self._folder)
-        self._transact(partial(self._appear, alerts=alerts, flights=flights, actor=actor))
+        acks = read_acks(self._folder, {(item["fingerprint"], item["episode"]) for item in alerts})
+        self._transact(partial(self._appear, alerts=alerts, flights=flights, acks=acks, actor=actor))
 
     def _compare(self, digest: Digest, place: str) -> None:
         manifest = self._manifest
@@ -224,7 +227,12 @@ class _Import:
                 unsealed[key] -= taken
 
     def _appear(
-        self, connection: Connection, alerts: list[Item], flights: list[FlightRow], actor: str
+        self,
+        connection: Connection,
+        alerts: list[Item],
+        flights: list[FlightRow],
+        acks: list[AckRow],
+        actor: str,
     ) -> None:
         now_ns = time.time_ns()
         dump.write_ends(connection, self._run_id, self._manifest.writers)
@@ -232,6 +240,7 @@ class _Import:
         row = as_imported(self._manifest.run, now_ns)
         dump.write_run(connection, row, self._manifest.rule_state, now_ns)
         write_flights(connection, self._run_id, flights)
+        write_acks(connection, self._run_id, acks)
         life.spare(connection, self._run_id)
         audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
 

@@ -114,6 +114,16 @@ class FlightLine(_Row):
     body: str
 
 
+class AckLine(_Row):
+    fingerprint: str
+    episode: int
+    at_ns: int
+    actor: str
+    note: str
+    undone: bool
+    sha256: str
+
+
 def checked(item: Item, shape: type[_Row], place: str) -> Item:
     """``item`` as it is, where it has the shape. Raises :class:`BundleError`, which names ``place``."""
     try:

@@ -14,7 +14,9 @@ import numpy as np
 
 from tocsin_server import exactjson
 from tocsin_server.domain import RunEvent
+from tocsin_server.exchange.acks import ack_items
 from tocsin_server.exchange.bundle import (
+    ACKS,
     ALERTS,
     EVENTS,
     FLIGHTS,
@@ -48,6 +50,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     with database.reader.begin() as connection:
         dump = read_dump(connection, run_id)
         flights = list(flight_items(connection, run_id))
+        acks = list(ack_items(connection, run_id))
     if dump is None:
         raise BundleError("run", "the id of a run", repr(run_id))
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +59,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
     _write_lines(folder / FLIGHTS, flights)
+    _write_lines(folder / ACKS, acks)
     manifest = Manifest(
         form,
         dump.run,

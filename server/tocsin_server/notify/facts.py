@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tocsin_server.domain import Alert, AlertState
 
 NAMES = ("rule", "severity", "project", "run", "run_id", "subject", "host", "tags")
 """Labels that every alert has, besides those that its rule gives it."""
+FAILED = "failed"
+"""The label ``rule`` of a run that failed: a state of the run, no identifier of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertFacts:
-    """One alert with what its run says of itself. ``acked``: somebody has taken it on."""
+    """One alert with what its run says of itself. ``acked``: somebody has taken it on.
+
+    With ``failure`` (type, message, lines) it stands for a run that failed, which no rule found: it goes
+    the way of alerts, under the rule :data:`FAILED`, is told once, and is over when the run goes on.
+    """
 
     alert: Alert
     run_name: str
@@ -22,6 +29,8 @@ class AlertFacts:
     tags: tuple[str, ...] = ()
     imported: bool = False
     acked: bool = False
+    failure: Mapping[str, Any] | None = None
+    ended_ns: int | None = None
 
     @property
     def labels(self) -> dict[str, str]:

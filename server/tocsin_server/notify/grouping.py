@@ -17,6 +17,8 @@ from tocsin_server.notify.facts import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
 from tocsin_server.notify.routing import Route
 
 S = 10**9
+FOLLOWED_NS = 3600 * S
+"""A run that failed is followed so long after it was told: that it goes on is told too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Batch:
     """What one notification tells, by alert id. ``new``: those of them that nobody heard of yet."""
 
     reason: str
-    """``new``, ``resolved`` or ``repeat``."""
+    """``failed``, ``new``, ``resolved`` or ``repeat``."""
     firing: tuple[str, ...]
     resolved: tuple[str, ...]
     new: tuple[str, ...]
@@ -61,7 +63,9 @@ def arrive(group: Group, facts: AlertFacts, route: Route, now_ns: int) -> Group:
 def _wanted(group: Group, told: Told, facts: AlertFacts, route: Route, now_ns: int) -> int:
     """When this news shall be told."""
     wait = now_ns + route.wait_ns(facts.alert.severity)
-    graver = not facts.over and facts.alert.severity.height > told.height
+    heights = [told.height] if facts.failure is None else [one.height for one in group.members.values()]
+    before = max(heights, default=-1)
+    graver = not facts.over and facts.alert.severity.height > before
     if group.told_ns is None or (graver and facts.alert.severity is Severity.CRITICAL):
         return wait
     return max(now_ns, group.told_ns + int(route.group_interval_s * S))
@@ -85,8 +89,10 @@ def flush(
     """
     known = {key: told for key, told in group.members.items() if key in facts}
     if muted:
-        return _waiting(replace(group, members=_without_trifles(known, facts)), route, now_ns), None
-    verdicts = {key: _verdict(facts[key], told, marks.get(key, NO_MARKS)) for key, told in known.items()}
+        return _waiting(replace(group, members=_without_trifles(known, facts, now_ns)), route, now_ns), None
+    verdicts = {
+        key: _verdict(facts[key], told, marks.get(key, NO_MARKS), now_ns) for key, told in known.items()
+    }
     batch = _batch(group, route, facts, verdicts, now_ns)
     members = {
         key: _told_now(facts[key], told) if batch and verdicts[key] in ("new", "firing", "acked") else told
@@ -97,8 +103,10 @@ def flush(
     return _next(after, route, verdicts, now_ns), batch
 
 
-def _verdict(facts: AlertFacts, told: Told, marks: Marks) -> str:
+def _verdict(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
     """What is to be done about one alert."""
+    if facts.failure is not None:
+        return _of_failure(facts, told, marks, now_ns)
     if facts.over:
         if marks.silenced_by:
             return "gone"
@@ -114,6 +122,15 @@ def _verdict(facts: AlertFacts, told: Told, marks: Marks) -> str:
     return "acked" if facts.acked else "firing"
 
 
+def _of_failure(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
+    """A run that failed is told once and never repeated; untold and going on again it is no news."""
+    if facts.over:
+        return "resolved" if told.ever and not marks.silenced_by else "gone"
+    if not told.ever:
+        return "held" if marks.quiet else "new"
+    return "noted" if now_ns - facts.alert.updated_ns < FOLLOWED_NS else "gone"
+
+
 def _batch(
     group: Group, route: Route, facts: Mapping[str, AlertFacts], verdicts: Mapping[str, str], now_ns: int
 ) -> Batch | None:
@@ -126,6 +143,8 @@ def _batch(
     if not new and not over and not repeats:
         return None
     reason = "new" if new else "resolved" if over else "repeat"
+    if any(facts[key].failure is not None for key in new):
+        reason = "failed"
     return Batch(reason, firing, over + those("brief"), new)
 
 
@@ -144,7 +163,7 @@ def _told_now(facts: AlertFacts, told: Told) -> Told:
 def _next(group: Group, route: Route, verdicts: Mapping[str, str], now_ns: int) -> Group | None:
     if not group.members:
         return None
-    held = any(verdicts[key] == "held" for key in group.members)
+    held = any(verdicts[key] in ("held", "noted") for key in group.members)
     if held or group.told_ns is None:
         return _waiting(group, route, now_ns)
     return replace(group, due_ns=max(now_ns, group.told_ns) + int(route.repeat_interval_s * S))
@@ -157,6 +176,10 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
     return replace(group, due_ns=now_ns + int(route.group_interval_s * S))
 
 
-def _without_trifles(members: Mapping[str, Told], facts: Mapping[str, AlertFacts]) -> dict[str, Told]:
+def _without_trifles(
+    members: Mapping[str, Told], facts: Mapping[str, AlertFacts], now_ns: int
+) -> dict[str, Told]:
     """During a mute time: alerts that came and went untold, and would not be told later, are let go."""
-    return {key: told for key, told in members.items() if _verdict(facts[key], told, NO_MARKS) != "gone"}
+    return {
+        key: told for key, told in members.items() if _verdict(facts[key], told, NO_MARKS, now_ns) != "gone"
+    }

@@ -9,6 +9,8 @@ from typing import Any
 LONGEST_LINE = 400
 IN_FULL = 3
 """Alerts that are told with evidence and remedy; of the others one line each."""
+IN_LINES = 2
+"""Runs that failed that are told with their last lines."""
 WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 
 
@@ -17,6 +19,7 @@ class Links:
     """How to build the links of an alert."""
 
     moment: Callable[[Mapping[str, Any]], str]
+    run: Callable[[Mapping[str, Any]], str]
     acknowledge: Callable[[Mapping[str, Any]], str]
 
 
@@ -38,16 +41,17 @@ def message_of(
     notification_id: str, kind: str, body: Mapping[str, Any], links: Links, picture: bytes | None = None
 ) -> Message:
     """The message of a notification, from its stored body."""
-    alerts = list(body["alerts"])
+    alerts, runs = list(body["alerts"]), list(body.get("runs", ()))
+    told = [*alerts, *runs]
     linked = [_linked(alert, links) for alert in alerts]
-    full = {**body, "alerts": linked}
+    full = {**body, "alerts": linked, "runs": [{**run, "link": links.run(run)} for run in runs]}
     return Message(
         notification_id,
         title_of(kind, full),
-        _text(kind, full, plain_block),
-        _text(kind, full, markdown_block),
-        max((alert["severity"] for alert in alerts), key=_height, default="info"),
-        bool(alerts) and all(alert["over"] for alert in alerts),
+        _text(kind, full, plain_run, plain_block),
+        _text(kind, full, markdown_run, markdown_block),
+        max((one["severity"] for one in told), key=_height, default="info"),
+        bool(told) and all(one["over"] for one in told),
         full,
         picture,
     )
@@ -65,6 +69,8 @@ def _height(severity: str) -> int:
 def title_of(kind: str, body: Mapping[str, Any]) -> str:
     """One line, the gravest first: for subjects and lock screens."""
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
+    if body.get("runs"):
+        return _title_of_run(kind, body)
     if not alerts:
         return "tocsin: test"
     first = alerts[0]
@@ -75,9 +81,25 @@ def title_of(kind: str, body: Mapping[str, Any]) -> str:
     return line(f"{repeated}{state}: {first['rule']}{more} · {first['run_name']} · {first['project']}")
 
 
-def _text(kind: str, body: Mapping[str, Any], block: Callable[[Mapping[str, Any]], str]) -> str:
+def _title_of_run(kind: str, body: Mapping[str, Any]) -> str:
+    first = body["runs"][0]
+    state = WORDS.get(kind) or ("Goes on" if first["over"] else "Failed")
+    cause = "" if first["over"] else f"{first['error']['type'] or 'failed'} · "
+    count = len(body["runs"]) + len(body["alerts"]) + body["left_out"]
+    more = f" (+{count - 1} more)" if count > 1 else ""
+    return line(f"{state}: {cause}{first['run_name']} · {first['project']}{more}")
+
+
+Block = Callable[[Mapping[str, Any]], str]
+
+
+def _text(kind: str, body: Mapping[str, Any], run_block: Block, block: Block) -> str:
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
-    parts = [*_preface(kind, body), *(block(alert) for alert in alerts[:IN_FULL])]
+    runs: Sequence[Mapping[str, Any]] = body["runs"]
+    parts = [*_preface(kind, body), *(run_block(run) for run in runs[:IN_LINES])]
+    if len(runs) > IN_LINES:
+        parts.append("\n".join(f"- {_what_of_run(run)}" for run in runs[IN_LINES:]))
+    parts += [block(alert) for alert in alerts[:IN_FULL]]
     rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in alerts[IN_FULL:]]
     if body["left_out"]:
         rest.append(f"- and {body['left_out']} more")
@@ -113,6 +135,33 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
     ack = f" · [Acknowledge]({alert['ack_link']})" if alert.get("ack_link") else ""
     lines.append(f"\n[Look at the moment]({alert['link']}){ack}")
     return "\n".join(lines)
+
+
+def plain_run(run: Mapping[str, Any]) -> str:
+    """A run that failed as plain text, with its last lines."""
+    lines = [_what_of_run(run), *(f"  {line(each)}" for each in _last_lines(run))]
+    return "\n".join([*lines, f"Look: {run['link']}"])
+
+
+def markdown_run(run: Mapping[str, Any]) -> str:
+    """A run that failed as markdown; its last lines stand as they are, and mention nobody."""
+    said = [f"**{escaped(_what_of_run(run))}**"]
+    lines = [line(each).replace("`", "'").replace("@", "@\u200b") for each in _last_lines(run)]
+    if lines:
+        said.append("\n".join(["```", *lines, "```"]))
+    return "\n\n".join([*said, f"[Look at the run]({run['link']})"])
+
+
+def _last_lines(run: Mapping[str, Any]) -> list[str]:
+    return [] if run["over"] else [part for each in run["error"]["lines"] for part in str(each).splitlines()]
+
+
+def _what_of_run(run: Mapping[str, Any]) -> str:
+    if run["over"]:
+        return line(f"{run['run_name']} goes on in a further attempt, after {run['summary']}")
+    at = "before its first step" if run["last_step"] is None else f"at step {run['last_step']}"
+    attempt = f" of attempt {run['attempt']}" if run["attempt"] > 1 else ""
+    return line(f"{run['run_name']} failed {at}{attempt}: {run['summary']}")
 
 
 def _what(alert: Mapping[str, Any]) -> str:

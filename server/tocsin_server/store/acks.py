@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, func, select
 
@@ -51,6 +51,36 @@ def acks_in_force(connection: Connection, run_ids: Iterable[str]) -> dict[Key, A
             row.at_ns, row.actor, row.note, bool(row.undone)
         )
     return {key: ack for key, ack in found.items() if not ack.undone}
+
+
+@dataclass(frozen=True, slots=True)
+class AckRow:
+    """A row of the table, without its run."""
+
+    fingerprint: str
+    episode: int
+    at_ns: int
+    actor: str
+    note: str
+    undone: bool
+
+
+def ack_rows(connection: Connection, run_id: str) -> list[AckRow]:
+    """Every act on any alert of a run, oldest first."""
+    table = acknowledgement.c
+    query = select(acknowledgement).where(table.run_id == run_id)
+    found = connection.execute(query.order_by(table.at_ns, table.fingerprint, table.episode))
+    return [
+        AckRow(row.fingerprint, row.episode, row.at_ns, row.actor, row.note, bool(row.undone))
+        for row in found
+    ]
+
+
+def put_ack_rows(connection: Connection, run_id: str, rows: Iterable[AckRow]) -> None:
+    """Stores acts as they were."""
+    told = [{"run_id": run_id, **asdict(row)} for row in rows]
+    if told:
+        connection.execute(acknowledgement.insert(), told)
 
 
 def _exists(connection: Connection, key: Key) -> bool:

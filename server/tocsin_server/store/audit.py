@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, tuple_
 
 from tocsin_server.store.tables import audit
 
@@ -22,3 +23,46 @@ def note(
     """``actor`` (a token's id and name, or who runs the command) did ``action`` to ``subject``."""
     row = {"id": uuid.uuid4().hex, "at_ns": at_ns, "actor": actor, "action": action, "subject": subject}
     connection.execute(audit.insert(), row | {"details": dict(details or {})})
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One line of the log."""
+
+    id: str
+    at_ns: int
+    actor: str
+    action: str
+    subject: str
+    details: Mapping[str, Any]
+
+    @property
+    def cursor(self) -> str:
+        """Where the next page begins."""
+        return f"{self.at_ns}.{self.id}"
+
+
+def listed(
+    connection: Connection,
+    *,
+    action: str | None = None,
+    subject: str | None = None,
+    before: str | None = None,
+    limit: int = 100,
+) -> list[Act]:
+    """Acts, newest first; ``action`` is how theirs begins. ValueError: ``before`` is no cursor."""
+    table = audit.c
+    query = select(audit).order_by(table.at_ns.desc(), table.id.desc()).limit(limit)
+    if action is not None:
+        query = query.where((table.action == action) | table.action.startswith(f"{action}.", autoescape=True))
+    if subject is not None:
+        query = query.where(table.subject == subject)
+    if before is not None:
+        at, _, last = before.partition(".")
+        if not (at.isascii() and at.isdecimal() and len(at) < 20):
+            raise ValueError(f"before: expected a cursor, got {before!r}")
+        query = query.where(tuple_(table.at_ns, table.id) < (int(at), last))
+    return [
+        Act(row.id, row.at_ns, row.actor, row.action, row.subject, row.details or {})
+        for row in connection.execute(query)
+    ]

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.domain import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
 from tocsin_server.store import bodies, told
+from tocsin_server.store.failures import failure_row
 from tocsin_server.store.faults import Onset
 from tocsin_server.store.latest import Latest
 from tocsin_server.store.ledger import Ledger
@@ -102,6 +103,8 @@ class Gatherer:
             rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
             if transition.first:
                 rows.transitions.append(_transition_row(transition))
+        if intake.failure is not None:
+            rows.transitions.append(failure_row(intake.failure))
         if intake.snapshot is not None:
             state = intake.snapshot
             rows.snapshots[state.run_id] = {

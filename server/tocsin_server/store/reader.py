@@ -46,6 +46,11 @@ class StoreReader:
         with self._engine.begin() as connection:
             return run_rows.read_runs(connection, active=True)
 
+    def unsettled_runs(self) -> list[RunFacts]:
+        """Runs that failed and have alerts that are not over: they wait for a further attempt."""
+        with self._engine.begin() as connection:
+            return run_rows.read_unsettled(connection)
+
     def run(self, run_id: str) -> RunFacts | None:
         """One run with its lists, or None."""
         with self._engine.begin() as connection:

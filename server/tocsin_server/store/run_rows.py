@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, func, select
 
-from tocsin_server.domain import RunState, Writer
+from tocsin_server.domain import AlertState, RunState, Writer
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
 from tocsin_server.store.chunks import rows_of
 from tocsin_server.store.files import tail_points
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points
-from tocsin_server.store.tables import attempt, event, run, series
+from tocsin_server.store.tables import alert, attempt, event, run, series
 from tocsin_server.store.window import writer_rows
 
 ENDED = (RunState.FINISHED, RunState.FAILED)
@@ -29,6 +29,13 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]
     counted = connection.execute(select(attempt.c.run_id, func.count().label("n")).group_by(attempt.c.run_id))
     attempts = {row.run_id: row.n for row in counted}
     return [_facts(row, attempts.get(row.id, 0)) for row in connection.execute(query)]
+
+
+def read_unsettled(connection: Connection) -> list[RunFacts]:
+    """Failed runs of which an alert is not over."""
+    waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
+    query = select(run).where(run.c.state == RunState.FAILED, waits.exists())
+    return [_facts(row, 0) for row in connection.execute(query)]
 
 
 def is_there(connection: Connection, run_id: str) -> bool:

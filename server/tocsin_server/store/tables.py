@@ -289,7 +289,8 @@ alert_transition = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
 )
 """``routed_ns`` is null until the notifier has dealt with it: a transition is its own inbox row, durable
-in the transaction of its records, so there is no moment in which a kill loses or doubles it."""
+in the transaction of its records, so there is no moment in which a kill loses or doubles it. A run that
+failed has a line here too, of no alert: see ``failures``."""
 Index(
     "ix_alert_transition_unrouted",
     alert_transition.c.at_ns,

@@ -28,6 +28,7 @@ from sqlalchemy.exc import (
     TimeoutError,
 )
 
+from tocsin_server.counts import Durations
 from tocsin_server.domain import Intake
 from tocsin_server.store.database import Database
 from tocsin_server.store.intake import Gatherer
@@ -63,6 +64,7 @@ class StoreWriter:
         self.limit_bytes = limit_bytes
         self.backlog_bytes = 0
         self.last_commit_s = 0.0
+        self.commits = Durations()
         self.failing: str | None = None
         self.refused_intakes = 0
         self.ledger = Ledger()
@@ -174,6 +176,7 @@ class StoreWriter:
                 self._commit_each(group, error)
             return
         self.last_commit_s = time.monotonic() - begun
+        self.commits.take(self.last_commit_s)
         self._due = begun if self._more else begun + self.interval_s
         self._durable(group)
 

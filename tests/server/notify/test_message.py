@@ -11,7 +11,11 @@ from tocsin_server import exactjson
 from tocsin_server.fleet import alert_json
 from tocsin_server.notify.message import Links, message_of
 
-LINKS = Links(lambda alert: f"https://t/{alert['id']}", lambda alert: f"https://t/ack/{alert['id']}")
+LINKS = Links(
+    lambda alert: f"https://t/{alert['id']}",
+    lambda run: f"https://t/runs/{run['run_id']}",
+    lambda alert: f"https://t/ack/{alert['id']}",
+)
 
 
 def told(fact: Any, **about: Any) -> dict[str, Any]:

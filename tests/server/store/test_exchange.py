@@ -28,7 +28,17 @@ from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import alert, deletion, run
 
-COMPARED = ("attempt", "metric", "event", "alert", "alert_transition", "rule_state", "fault", "series")
+COMPARED = (
+    "attempt",
+    "metric",
+    "event",
+    "alert",
+    "alert_transition",
+    "rule_state",
+    "fault",
+    "series",
+    "acknowledgement",
+)
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +237,8 @@ Spoil = Callable[[str], str]
         ("events.jsonl", lambda text: text.replace('"no":0', '"no":"a"', 1), r":1: expected int, got str"),
         ("alerts.jsonl", lambda text: text.replace("critical", "grave", 1), r"alerts.jsonl:1: .*grave"),
         ("alerts.jsonl", lambda text: "", "got .*0 alerts"),
+        ("acks.jsonl", lambda text: text.replace("mine", "yours"), r"acks.jsonl:1: .*of digest"),
+        ("acks.jsonl", lambda text: text.replace('"undone"', '"done"'), r"acks.jsonl:1: .*done"),
         ("run.json", lambda text: text.replace('"version": 1', '"version": 7'), "version 1, got 7"),
         ("run.json", lambda text: text.replace('"project"', '"projekt"'), "run.json: run"),
         ("run.json", lambda text: text[:-9], "run.json: expected JSON"),

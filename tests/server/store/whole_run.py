@@ -42,7 +42,7 @@ NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324,
 """What must come through bit by bit; two NaNs have payloads."""
 SERIES = 5
 """Pairs of a writer and a series of its."""
-TOLD = (acknowledgement, group_member, notified_alert)
+TOLD = (group_member, notified_alert)
 """What belongs to the installation and not to the run: it is deleted with it, and not exported."""
 LATE = 41
 """Records after the seal."""

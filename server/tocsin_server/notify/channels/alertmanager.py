@@ -15,7 +15,7 @@ from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values
 from tocsin_server.notify.channels.webhook import check_url
 from tocsin_server.notify.facts import AlertFacts
-from tocsin_server.notify.links import moment
+from tocsin_server.notify.links import moment, of_run
 from tocsin_server.notify.message import Message, line
 
 PATH = "/api/v2/alerts"
@@ -37,12 +37,13 @@ def alert_of(fact: AlertFacts, base: str, now_s: float, *, marked_over: bool = F
     labels = {name: value for name, value in fact.labels.items() if value}
     ends_s = (alert.resolved_ns or 0) / 1e9 if fact.over else now_s if marked_over else now_s + LASTS_S
     row = {"run_id": alert.run_id, "id": alert.id, "onset_step": alert.onset_step}
+    ended = {"run_id": alert.run_id, "last_step": alert.onset_step}
     return {
         "labels": {_name(name): line(value) for name, value in labels.items()} | {"alertname": alert.rule},
         "annotations": {"summary": line(alert.summary), "cause": line(alert.diagnosis.cause)},
         "startsAt": _time((alert.fired_ns or alert.onset_ns) / 1e9),
         "endsAt": _time(ends_s),
-        "generatorURL": moment(base, row),
+        "generatorURL": moment(base, row) if fact.failure is None else of_run(base, ended),
     }
 
 

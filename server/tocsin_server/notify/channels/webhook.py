@@ -55,6 +55,7 @@ def payload(message: Message, now_s: float) -> bytes:
         "route": message.body["route"],
         "group_labels": message.body["group_labels"],
         "alerts": message.body["alerts"],
+        "runs": message.body["runs"],
         "left_out": message.body["left_out"],
     }
     return exactjson.dumps(body).encode("utf-8", "replace")

@@ -1,0 +1,64 @@
+"""``GET /audit``: who changed what and when, the newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.api.permission import PROBLEMS, Admin
+from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.services import services_of
+from tocsin_server.store.audit import Act, listed
+
+router = APIRouter(tags=["audit"], responses=PROBLEMS)
+
+
+class ActRow(TypedDict):
+    """``by`` (a token's id and name, or who ran the command) did ``action`` to ``subject``."""
+
+    id: str
+    at_ms: float
+    by: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+
+
+class ActList(TypedDict):
+    """Newest first; ``next`` is what to pass as ``before``."""
+
+    items: list[ActRow]
+    next: str | None
+
+
+@router.get("/audit", response_model=ActList)
+def audit_log(
+    request: Request,
+    _identity: Admin,
+    action: Annotated[str | None, Query(description="Begins so: token, or token.create.")] = None,
+    subject: Annotated[str | None, Query(description="The id of what was changed.")] = None,
+    before: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ExactJSON:
+    """What people changed: alerts, silences, channels, routes, tokens, runs, projects."""
+    try:
+        with services_of(request).database.reader.connect() as connection:
+            found = listed(connection, action=action, subject=subject, before=before, limit=limit)
+    except ValueError:
+        raise Problem(422, subject="before", expected="`next` of an earlier answer", got=before) from None
+    items = [_row(act) for act in found]
+    return ExactJSON({"items": items, "next": found[-1].cursor if len(found) == limit else None})
+
+
+def _row(act: Act) -> dict[str, Any]:
+    return {
+        "id": act.id,
+        "at_ms": act.at_ns / 1e6,
+        "by": act.actor,
+        "action": act.action,
+        "subject": act.subject,
+        "details": dict(act.details),
+    }

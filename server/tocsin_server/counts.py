@@ -1,0 +1,44 @@
+"""What is counted and timed since the start of this process, for ``/metrics``. Pure; no lock is needed:
+each number has one thread that writes it, and a reader may be one step behind."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the buckets of :class:`Durations`; what is longer falls into one more."""
+
+
+class Durations:
+    """Seconds as a histogram of Prometheus: counts by bucket, their number and their sum."""
+
+    def __init__(self, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self.bounds_s = bounds_s
+        self.sum_s = 0.0
+        self._counts = [0] * (len(bounds_s) + 1)
+
+    def take(self, seconds: float) -> None:
+        """One more."""
+        self._counts[bisect_left(self.bounds_s, seconds)] += 1
+        self.sum_s += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """(upper bound, how many were at most so long), the last bound being ``+Inf``."""
+        found, total = [], 0
+        bounds = [*(f"{bound:g}" for bound in self.bounds_s), "+Inf"]
+        for bound, count in zip(bounds, self._counts, strict=True):
+            total += count
+            found.append((bound, float(total)))
+        return found
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the record path took in: records, their values, batches, events, and the time it judged them."""
+
+    records: int = 0
+    points: int = 0
+    batches: int = 0
+    events: int = 0
+    judged_s: float = 0.0

@@ -1,0 +1,180 @@
+"""A run that fails is told, once, with its last lines; one that ends well, is imported or old is not."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin.protocol import Event, Finish
+
+Start = Callable[..., Any]
+QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
+pytestmark = pytest.mark.usefixtures("url")
+ONLY = {"name": "all", "matchers": ['rule=~"failed|nonfinite-loss"']}
+"""Other rules may have a word on runs that fail alike."""
+OOM = {
+    "type": "OutOfMemoryError",
+    "message": "CUDA out of memory",
+    "lines": ['  File "train.py", line 7, in step', "    loss.backward()"],
+}
+
+
+def end(trainer: Any, state: str = "failed", error: Any = OOM, age_s: float = 0.0) -> None:
+    """The trainer says that its run is over, durably."""
+    told = {"error": error} if state == "failed" else {}
+    trainer.send(Finish(0, time.time_ns() - int(age_s * 1e9), state=state, records=trainer.next_seq, **told))
+    trainer.acked(trainer.next_seq - 1, 0)
+    trainer.socket.close()
+
+
+def train(server: Any, dial: Any, run: str = "r1", loss: float = 1.0, attempt: str = "a1") -> Any:
+    """Two steps of an attempt; a later one goes on where the first was."""
+    trainer = dial(server.base, run, server.token, attempt=attempt)
+    trainer.acked(trainer.train([0, 1] if attempt == "a1" else [2, 3], loss=[1.0, loss]))
+    return trainer
+
+
+def told(receiver: Any) -> list[Any]:
+    """Reason, runs and alerts of each notification."""
+    return [
+        (heard.json["reason"], [run["run_id"] for run in heard.json["runs"]], len(heard.json["alerts"]))
+        for heard in receiver.heard
+    ]
+
+
+def test_a_run_that_fails_is_told_with_its_last_lines(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """No alert is open: the notification says run, type, message, last lines, and links to its last step."""
+    server, receiver = run_server(**QUICK), receive()
+    api = desk(server)
+    api.hook(receiver.url)
+    end(train(server, dial))
+    eventually(lambda: receiver.heard, "the webhook to be called")
+    message = receiver.heard[0].json
+    assert (message["title"], message["severity"], message["status"], message["reason"]) == (
+        "Failed: OutOfMemoryError · r1 · project",
+        "critical",
+        "firing",
+        "failed",
+    )
+    (run,) = message["runs"]
+    assert (run["error"], run["last_step"], message["alerts"]) == (OOM, 1, [])
+    for part in (
+        "failed at step 1: OutOfMemoryError: CUDA out of memory",
+        "loss.backward()",
+        "/runs/r1?at=1",
+    ):
+        assert part in message["text"]
+    eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
+    assert api.get("/alerts")["items"] == [], "a state of a run is no finding of a rule"
+
+
+def test_a_failure_goes_with_what_was_told_of_its_run(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """A critical alert was told a moment ago: the failure is its group's next news, not a page of its own."""
+    server, receiver = run_server(**QUICK), receive()
+    routing = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 3}]}
+    desk(server).hook(receiver.url, routing=routing)
+    trainer = train(server, dial, loss=math.nan)
+    eventually(lambda: receiver.heard, "the alert to be told")
+    end(trainer)
+    eventually(lambda: len(receiver.heard) == 2, "the failure")
+    assert told(receiver) == [("new", [], 1), ("failed", ["r1"], 1)]
+    assert receiver.heard[1].at - receiver.heard[0].at > 2
+    (alert,) = receiver.heard[1].json["alerts"]
+    assert (alert["rule"], alert["new"], alert["over"]) == ("nonfinite-loss", False, False)
+
+
+def test_alert_and_failure_of_one_moment_are_one_notification(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """The run dies of its alert before anybody heard of it."""
+    server, receiver = run_server(**QUICK), receive()
+    desk(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
+    end(train(server, dial, loss=math.nan))
+    eventually(lambda: receiver.heard, "the webhook to be called")
+    assert told(receiver) == [("failed", ["r1"], 1)]
+
+
+def test_only_a_failure_of_now_is_told(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """Not a run that finished, not one that somebody stopped by Ctrl-C, not an import; one from a spool is
+    no page but a digest, a minute later."""
+    server, receiver = run_server(**QUICK), receive()
+    api = desk(server)
+    routing = {"routes": [{"name": "a", "matchers": ['severity!="info"'], "group_wait_s": 0}]}
+    api.hook(receiver.url, routing=routing)
+    end(train(server, dial, "well"), state="finished")
+    end(train(server, dial, "stopped"), error={"type": "KeyboardInterrupt"})
+    end(train(server, dial, "old"), age_s=700)
+    imported = dial(server.base, "imported", server.token)
+    imported.send(Event(0, "imported", time.time_ns()))
+    imported.train([0], loss=[1.0])
+    imported.send(Finish(1, time.time_ns(), state="failed", records=1, error=OOM))
+    imported.acked(0, 1)
+    end(train(server, dial, "bad"))
+    eventually(lambda: receiver.heard, "the one that is told")
+    assert told(receiver) == [("failed", ["bad"], 0)]
+    with server.services.database.reader.connect() as connection:
+        kinds = connection.exec_driver_sql("SELECT kind FROM notify_group ORDER BY kind").scalars().all()
+    assert list(kinds) == ["alerts", "late"]
+
+
+def test_a_run_that_is_started_again_in_time_is_not_told(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """Before its failure was told a further attempt goes on: nobody is called, and then it is followed."""
+    server, receiver = run_server(**QUICK), receive()
+    api = desk(server)
+    api.hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 2, "group_interval_s": 1}]})
+    end(train(server, dial, "quick"))
+    train(server, dial, "quick", attempt="a2")
+    end(train(server, dial, "slow"))
+    eventually(lambda: receiver.heard, "the failure of the other run")
+    train(server, dial, "slow", attempt="a2")
+    eventually(lambda: len(receiver.heard) == 2, "that it goes on")
+    assert told(receiver) == [("failed", ["slow"], 0), ("resolved", ["slow"], 0)]
+    assert receiver.heard[1].json["title"] == "Goes on: slow · project"
+    assert receiver.heard[1].json["status"] == "resolved"
+
+
+def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """Told once, through failure and further attempt: neither resolved nor new again."""
+    server, receiver = run_server(**QUICK), receive()
+    desk(server).hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]})
+    end(train(server, dial, loss=math.nan))
+    eventually(lambda: any("failed" in each for each in told(receiver)), "the failure")
+    train(server, dial, loss=math.nan, attempt="a2")
+    eventually(lambda: any("resolved" in each for each in told(receiver)), "that the run goes on")
+    alerts = [alert for heard in receiver.heard for alert in heard.json["alerts"]]
+    assert {(alert["id"], alert["over"]) for alert in alerts} == {(alerts[0]["id"], False)}
+    assert [alert["new"] for alert in alerts] == [True] + [False] * (len(alerts) - 1)
+
+
+def test_silences_and_alertmanagers_know_failures(
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+) -> None:
+    """As the label rule="failed": silenced it is held back, and an Alertmanager gets it as an alert."""
+    server, receiver, manager = run_server(**QUICK), receive(), receive()
+    api = desk(server)
+    api.hook(receiver.url)
+    api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": manager.url})
+    ends = (time.time() + 3600) * 1000
+    api.ask("POST", "/silences", matchers=['rule="failed"', 'run="r1"'], ends_ms=ends, reason="known")
+    end(train(server, dial))
+    end(train(server, dial, "r2"))
+    eventually(lambda: receiver.heard, "the run that is not silenced")
+    assert told(receiver) == [("failed", ["r2"], 0)]
+    eventually(lambda: manager.heard and "r2" in str(manager.heard[-1].json), "the push")
+    pushed = [each for each in manager.heard[-1].json if each["labels"].get("run") == "r2"]
+    assert pushed[0]["labels"]["alertname"] == "failed"
+    assert pushed[0]["annotations"]["summary"] == "OutOfMemoryError: CUDA out of memory"
