@@ -20,7 +20,7 @@ from tocsin_server.domain import RunState
 from tocsin_server.errors import TocsinError
 from tocsin_server.roster import Roster
 from tocsin_server.store import tables
-from tocsin_server.store.life import is_leaving
+from tocsin_server.store.life import is_leaving, may_stay
 from tocsin_server.store.registry import Registered, register
 
 log = logging.getLogger("tocsin.admission")
@@ -58,7 +58,9 @@ def register_keeping_end(connection: Connection, hello: Hello, now_ns: int) -> t
     columns = (run.c.state, run.c.ended_ns, run.c.error)
     before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
     registered = register(connection, hello, now_ns)
-    if is_leaving(connection, registered.writer.run_id):  # rolls back what was just registered
+    run_id = registered.writer.run_id
+    spared = not registered.run_is_new and may_stay(connection, run_id, now_ns)
+    if is_leaving(connection, run_id) and not spared:  # rolls back what was just registered
         raise TryLaterError("a run of this id that is whole or gone", "one that is being deleted or imported")
     known = registered.last_seq >= 0 or registered.last_event >= 0
     if before is None or before.state not in ENDED or not known:
@@ -176,7 +178,8 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
         run.pulse.restart(now_ns)
     if hello.writer.rank != 0:
         return
-    card.tags = tuple(hello.tags) or card.tags
+    if "tags" not in card.edited:
+        card.tags = tuple(hello.tags) or card.tags
     card.host = hello.host or card.host
     card.planned_steps = card.planned_steps if hello.planned_steps is None else hello.planned_steps
     if newer and isinstance(run.judge, Engine):

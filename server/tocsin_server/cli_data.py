@@ -330,7 +330,7 @@ def _transacting(database: Database, free: bool) -> removal.Transact:
 def _finish_all(database: Database, transact: removal.Transact) -> None:
     """What a kill interrupted, however lately: no other process can be at it now."""
     with database.reader.begin() as connection:
-        left = life.leaving(connection, 2**63 - 1)
+        left = life.leaving(connection, time.time_ns(), interrupted=True)
     removal.finish(transact, left)
 
 

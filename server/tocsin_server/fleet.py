@@ -21,6 +21,7 @@ from tocsin_server.domain import Alert, Column, RecordBatch, RunState, Severity
 from tocsin_server.sparks import SHORT, Grid, Spark
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
+GPU = "gpu_util"
 SPEED_WINDOW_NS = 30_000_000_000
 """Steps a second are measured over so much time, and unknown after so much silence."""
 _SPEED_POINTS = 600
@@ -48,6 +49,10 @@ class RunCard:
     ended_ns: int | None = None
     error: Mapping[str, Any] | None = None
     planned_steps: int | None = None
+    edited: Mapping[str, int] = field(default_factory=dict)
+    """What people wrote in place of the script, and when (Unix ms): name, notes, tags."""
+    leaving_ns: int | None = None
+    """When the run goes for good; None: it stays."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,8 @@ class _Counts:
     attempt: int = 0
     last_step: int | None = None
     last: dict[str, float] = field(default_factory=dict)
+    gpu_util: float | None = None
+    """Mean use of a process's GPUs in percent, as told last."""
 
 
 class RunBoard:
@@ -124,6 +131,9 @@ class RunBoard:
             column = batch.columns.get(name)
             if column is not None and column.v.size:
                 counts.last[name] = float(column.v[-1])
+        used = batch.columns.get(GPU)
+        if used is not None and used.v.size:
+            counts.gpu_util = float(used.v[-1])
         counts.last_step = step if counts.last_step is None else max(counts.last_step, step)
         self._pace.append((now_ns, counts.last_step))
 
@@ -213,6 +223,8 @@ class RunBoard:
             "tags": list(card.tags),
             "host": card.host,
             "archived": card.archived,
+            "edited_ms": max(card.edited.values(), default=None),
+            "leaving_ms": None if card.leaving_ns is None else card.leaving_ns // _MS,
             "created_ms": card.created_ns // _MS,
             "ended_ms": None if card.ended_ns is None else card.ended_ns // _MS,
             "error": card.error,
@@ -230,6 +242,7 @@ class RunBoard:
             "last": {name: counts.last.get(name) for name in VITALS},
             "skipped": counts.skipped,
             "nonfinite": counts.nonfinite,
+            "gpu_util": counts.gpu_util,
         }
 
     def _trouble(self) -> dict[str, Any]:
@@ -258,6 +271,7 @@ class RunBoard:
             "attempt": counts.attempt,
             "last_step": counts.last_step,
             "last": dict(counts.last),
+            "gpu_util": counts.gpu_util,
             "parting": self.parting,
         }
 
@@ -269,8 +283,14 @@ class RunBoard:
             board.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
             board.parting = saved.get("parting")
             last = {name: exactjson.parse_number(value) for name, value in saved["last"].items()}
+            gpu = saved.get("gpu_util")
             board._counts = _Counts(
-                saved["skipped"], saved["nonfinite"], saved["attempt"], saved["last_step"], last
+                saved["skipped"],
+                saved["nonfinite"],
+                saved["attempt"],
+                saved["last_step"],
+                last,
+                None if gpu is None else exactjson.parse_number(gpu),
             )
         return board
 

@@ -20,6 +20,7 @@ from tocsin_server.fleet import RunBoard, RunCard
 from tocsin_server.recent import Recent
 from tocsin_server.settings import Settings
 from tocsin_server.store.answers import Recovery, RunFacts
+from tocsin_server.store.edits import edits_of
 from tocsin_server.store.reader import StoreReader
 
 log = logging.getLogger("tocsin.roster")
@@ -48,6 +49,8 @@ def card_of(facts: RunFacts) -> RunCard:
         ended_ns=facts.ended_ns,
         error=facts.error,
         planned_steps=facts.planned_steps,
+        edited=edits_of(facts.facts),
+        leaving_ns=facts.leaving_ns,
     )
 
 

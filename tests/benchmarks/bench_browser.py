@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import shutil
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,6 +156,22 @@ def first_chart(page: Page, tower: Tower, _run: str) -> None:
     print(f"first chart of a run of {LONG_RUN:,} steps: {found[0]:.0f} ms, best of 3 {min(found):.0f} ms")
 
 
+def traced(page: Page, seconds: float) -> float:
+    """CPU time in ms of the page's longest task while it is watched for ``seconds``.
+
+    Not the time on the clock: on a machine that does other things a task is also as long as it waits.
+    """
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    page.wait_for_timeout(seconds * 1000)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    ours = Counter((one["pid"], one["tid"]) for one in events if one["name"] == "FunctionCall")
+    (thread, _calls), *_ = ours.most_common(1)
+    tasks = [one for one in events if one["name"].endswith("RunTask") and (one["pid"], one["tid"]) == thread]
+    return max(float(one.get("tdur", 0)) for one in tasks) / 1000
+
+
 def updates(page: Page, tower: Tower, _run: str) -> None:
     """Eight panels of four runs, fed ten steps a second each, drawn at most four times a second."""
     reporters = [Reporter(tower, f"live{i}") for i in range(RUNS)]
@@ -171,13 +189,15 @@ def updates(page: Page, tower: Tower, _run: str) -> None:
         page.wait_for_timeout(2_000)
         page.evaluate(LONG_TASKS)
         began, busy = time.monotonic(), metric(session, "TaskDuration")
-        page.wait_for_timeout(WATCHED_S * 1000)
+        longest_cpu = traced(page, WATCHED_S)
         spent, took = metric(session, "TaskDuration") - busy, time.monotonic() - began
     tasks = page.evaluate("() => tasks")
     share, longest = 100 * spent / took, max(tasks, default=0)
     print(f"8 panels x {RUNS} runs, {RATE} steps/s each, {took:.0f} s: ", end="")
     print(f"{share:.0f} % CPU of the main thread, ", end="")
-    print(f"{len(tasks)} long tasks, longest {longest:.0f} ms (target: none above 150 ms)")
+    print(
+        f"longest task {longest_cpu:.0f} ms of CPU (target: none above 150 ms), {longest:.0f} ms by the clock"
+    )
 
 
 def memory(page: Page, tower: Tower, _run: str) -> None:

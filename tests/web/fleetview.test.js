@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { USUAL } from "../../web/lib/columns.js";
-import { listing, order, readFleet, resorted, writeFleet } from "../../web/lib/fleetview.js";
+import { listing, order, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../../web/lib/fleetview.js";
 import { rowOf } from "./layers.js";
 
 const PLAIN = readFleet("");
@@ -12,7 +12,7 @@ const rows = [
 const shape = (view, pins = []) => listing(rows, { ...PLAIN, ...view }, new Set(pins)).map((item) => ("row" in item ? item.row.id : `[${item.title}]`)).join(" ");
 
 test("the address holds filter, order, groups, columns and picks", () => {
-  const view = { q: "tag:a b&c", sort: "loss", down: true, group: "project", columns: ["name", "loss"], picked: ["r1", "r/2"], archived: true, wall: true };
+  const view = { q: "tag:a b&c", sort: "loss", down: true, group: "project", columns: ["name", "loss"], picked: ["r1", "r/2"], archived: true, deleted: true, wall: true };
   assert.deepEqual(readFleet(writeFleet(view)), view);
   assert.equal(writeFleet(PLAIN), "");
 });
@@ -43,4 +43,9 @@ test("a column sorts both ways with the unknown last, and a third click lets go"
 test("a loss that is not finite sorts above every number", () => {
   const losses = [rowOf({ id: "n", last: { loss: "NaN" } }), rowOf({ id: "1", last: { loss: 1 } }), rowOf({ id: "-", last: { loss: null } })];
   assert.deepEqual([...losses].sort(order({ ...PLAIN, sort: "loss", down: true })).map((row) => row.id), ["n", "1", "-"].slice(0, 3));
+});
+
+test("a deleted run lies on its own shelf until it goes, archived or not", () => {
+  assert.deepEqual([rowOf({}), rowOf({ archived: true }), rowOf({ archived: true, leaving_ms: 5 }), rowOf({ leaving_ms: null })].map(shelfOf), ["fleet", "archived", "deleted", "fleet"]);
+  assert.deepEqual(["", "?archived=1", "?deleted=1"].map((text) => shelfShown(readFleet(text))), ["fleet", "archived", "deleted"]);
 });

@@ -107,9 +107,24 @@ export class Api {
     return this.ask(`/alerts${query(filter)}`);
   }
 
+  /** What a person changes of a run; `seen` is what stood there before, so that nobody overwrites what they have not read. @param {string} id @param {{ archived?: boolean, name?: string, notes?: string, tags?: string[], seen?: { name?: string, notes?: string, tags?: string[] } }} change @returns {Promise<RunRow>} Raises ApiError, 409 where it does not stand there any more. */
+  change(id, change) {
+    return this.ask(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body: JSON.stringify(change), headers: { "content-type": "application/json", accept: "application/json" } });
+  }
+
   /** @param {string} id @param {boolean} archived @returns {Promise<RunRow>} */
   archive(id, archived) {
-    return this.ask(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body: JSON.stringify({ archived }), headers: { "content-type": "application/json", accept: "application/json" } });
+    return this.change(id, { archived });
+  }
+
+  /** Deletes a run in so many seconds; until then `restore` brings it back. @param {string} id @param {number} after_s @returns {Promise<null>} */
+  remove(id, after_s) {
+    return this.ask(`/runs/${encodeURIComponent(id)}${query({ after_s })}`, { method: "DELETE" });
+  }
+
+  /** @param {string} id @returns {Promise<RunRow>} */
+  restore(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/restore`, { method: "POST" });
   }
 
   /** @returns {Promise<{ items: { id: string, config: unknown }[] }>} */

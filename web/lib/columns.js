@@ -25,19 +25,20 @@ export const COLUMNS = [
   { id: "alerts", title: "Alerts", width: "6.4rem", by: gravity, down: true },
   { id: "step", title: "Step", width: "9.2rem", by: (row) => row.last_step, down: true },
   { id: "rate", title: "Steps/s", width: "4.6rem", by: (row) => row.steps_per_s, down: true },
-  { id: "eta", title: "ETA", width: "6rem", by: secondsLeft },
+  { id: "eta", title: "ETA", width: "8.6rem", by: secondsLeft },
   { id: "loss", title: "Loss", width: "minmax(7rem, 1.15fr)", by: last("loss"), vital: true },
   { id: "grad_norm", title: "Grad norm (log)", width: "minmax(7rem, 1.15fr)", by: last("grad_norm"), vital: true },
   { id: "scale", title: "Loss scale (log₂)", width: "minmax(7rem, 1.15fr)", by: last("scale"), vital: true },
   { id: "lr", title: "Learning rate", width: "minmax(7rem, 1.15fr)", by: last("lr"), vital: true },
   { id: "faults", title: "Faults", width: "6.6rem", by: (row) => row.nonfinite * 1e9 + row.skipped, down: true },
+  { id: "gpu", title: "GPU", width: "3.6rem", by: (row) => (row.state === "running" ? finiteOr(number(row.gpu_util)) : null) },
   { id: "attempt", title: "Attempt", width: "4.6rem", by: (row) => row.attempt, down: true },
   { id: "state", title: "State", width: "5.4rem", by: (row) => row.state },
   { id: "host", title: "Host", width: "7rem", by: (row) => row.host ?? "" },
   { id: "created", title: "Began", width: "6rem", by: (row) => row.created_ms, down: true },
   { id: "seen", title: "Last seen", width: "5.4rem", by: (row) => row.last_seen_ms, down: true },
 ];
-export const USUAL = ["name", "alerts", "step", "loss", "grad_norm", "scale", "lr", "faults", "seen"];
+export const USUAL = ["name", "alerts", "step", "loss", "grad_norm", "scale", "lr", "faults", "gpu", "seen"];
 
 /** @param {string[]} ids @returns {Column[]} in the page's order, with those that are always there */
 export const columnsOf = (ids) => COLUMNS.filter((column) => column.always || ids.includes(column.id));

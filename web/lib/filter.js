@@ -1,12 +1,14 @@
 /** The filter box: free text; project:, name:, tag:, state:, host:, health:, rule:; config.lr>1e-4; a minus before a term denies it, quotes hold spaces. All terms must hold. */
 
+import { number } from "./exact.js";
+
 /** @type {Record<string, (row: RunRow) => string>} */
 const FIELDS = {
   project: (row) => row.project, name: (row) => row.name, state: (row) => row.state, id: (row) => row.id,
   tag: (row) => row.tags.join("\n"), host: (row) => row.host ?? "", health: (row) => row.health, rule: (row) => row.reason?.rule ?? "",
 };
 /** @type {Record<string, (row: RunRow) => number | null>} */
-const NUMBERS = { step: (row) => row.last_step, alerts: (row) => row.alerts, attempt: (row) => row.attempt, skipped: (row) => row.skipped, nonfinite: (row) => row.nonfinite };
+const NUMBERS = { step: (row) => row.last_step, alerts: (row) => row.alerts, attempt: (row) => row.attempt, skipped: (row) => row.skipped, nonfinite: (row) => row.nonfinite, gpu: (row) => number(row.gpu_util) };
 
 /** @typedef {(id: string, key: string) => unknown} ConfigOf undefined: not set */
 

@@ -4,12 +4,12 @@ import { GROUPS } from "./attention.js";
 import { COLUMNS, USUAL } from "./columns.js";
 
 /** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
-/** @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[], archived: boolean, wall: boolean }} FleetView */
+/** @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[], archived: boolean, deleted: boolean, wall: boolean }} FleetView deleted: those that go for good soon */
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
 export const GROUPINGS = /** @type {const} */ ([["attention", "attention"], ["project", "project"], ["state", "state"], ["tag", "first tag"], ["host", "host"], ["none", "nothing"]]);
-/** Runs that one comparison holds. */
-export const MOST_PICKED = 12;
+/** Runs that can be picked, for what is done to all of them together; a comparison takes the first twelve. */
+export const MOST_PICKED = 200;
 
 /** @param {string} search @returns {FleetView} what cannot be read is left out */
 export function readFleet(search) {
@@ -18,17 +18,23 @@ export function readFleet(search) {
   return {
     q: asked.get("q") ?? "", sort: COLUMNS.some((column) => column.id === id) ? id : "", down: sort.startsWith("-"),
     group: GROUPINGS.some(([key]) => key === group) ? /** @type {Grouping} */ (group) : "attention", columns: columns?.length ? columns : USUAL,
-    picked: asked.getAll("pick").slice(0, MOST_PICKED), archived: asked.get("archived") === "1", wall: asked.get("wall") === "1",
+    picked: asked.getAll("pick").slice(0, MOST_PICKED), archived: asked.get("archived") === "1", deleted: asked.get("deleted") === "1", wall: asked.get("wall") === "1",
   };
 }
 
 /** @param {FleetView} view @returns {string} "" or "?q=…" */
 export function writeFleet(view) {
   const pairs = /** @type {[string, string][]} */ ([["q", view.q], ["sort", view.sort && `${view.down ? "-" : ""}${view.sort}`], ["group", view.group === "attention" ? "" : view.group],
-    ["columns", view.columns.join() === USUAL.join() ? "" : view.columns.join()], ["archived", view.archived ? "1" : ""], ["wall", view.wall ? "1" : ""], ...view.picked.map((id) => ["pick", id])]);
+    ["columns", view.columns.join() === USUAL.join() ? "" : view.columns.join()], ["archived", view.archived ? "1" : ""], ["deleted", view.deleted ? "1" : ""], ["wall", view.wall ? "1" : ""], ...view.picked.map((id) => ["pick", id])]);
   const given = pairs.filter(([, value]) => value);
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+/** On which shelf a run lies: those that go for good soon by themselves, whether archived or not. @param {RunRow} row @returns {"deleted" | "archived" | "fleet"} */
+export const shelfOf = (row) => (row.leaving_ms !== null && row.leaving_ms !== undefined ? "deleted" : row.archived ? "archived" : "fleet");
+
+/** @param {FleetView} view */
+export const shelfShown = (view) => (view.deleted ? "deleted" : view.archived ? "archived" : "fleet");
 
 /** A click on a column's head: first its own way, then the other, then none. @param {FleetView} view @param {string} id */
 export function resorted(view, id) {

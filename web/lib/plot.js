@@ -83,9 +83,10 @@ function layout(drawn) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink }, paper_bgcolor: CLEAR, plot_bgcolor: CLEAR,
     margin: { l: left, r: right, t: 6, b: xticks ? (drawn.ticks?.labels.some((text) => text.includes("<br>")) ? 36 : 24) : 6, pad: 0 },
     showlegend: false, hovermode: false, dragmode: touch ? false : "zoom", separators: ".\u202f",
-    xaxis: { ...axis, range, autorange: false, showticklabels: xticks, ...xTicks(drawn) },
+    // Told that it is linear, plotly need not read every value as a date first. A label that the edge would cut is left out.
+    xaxis: { ...axis, type: "linear", ticklabeloverflow: "hide past div", range, autorange: false, showticklabels: xticks, ...xTicks(drawn) },
     yaxis: { ...axis, type: plan.log ? "log" : "linear", range: plan.range, autorange: false, fixedrange: true, tickmode: "array", tickvals: plan.ticks, ticktext: plan.labels },
-    yaxis2: { overlaying: "y", range: [0, 1], autorange: false, fixedrange: true, visible: false },
+    yaxis2: { overlaying: "y", type: "linear", range: [0, 1], autorange: false, fixedrange: true, visible: false },
     shapes: [...bands.map(tint), ...edges.map(edgeLine)],
   };
 }

@@ -29,6 +29,8 @@ class ComparePage {
   /** @type {Panel[]} */
   panels = [];
   closed = false;
+  /** Of the charts, in pixels; asking the document for it at every record would cost a layout each. */
+  width = 0;
   panelKey = "";
 
   /** @param {import("../main.js").App} app @param {HTMLElement} main */
@@ -53,7 +55,7 @@ class ComparePage {
     const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.line = line;
     this.board = el("section.card.vitals.compare", { tabindex: "0", "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go." });
-    this.cross = new CrossLine(this.board, line, label, { width: () => this.board.clientWidth, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.data.label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
+    this.cross = new CrossLine(this.board, line, label, { width: () => this.width, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.data.label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
   }
 
   open() {
@@ -66,7 +68,7 @@ class ComparePage {
     addEventListener("themechange", this.ontheme);
     this.stopAlerts = this.app.alerts.onChange(() => this.#tables());
     this.ticker = setInterval(() => { if (!document.hidden) void this.data.refresh(); }, REFRESH_MS);
-    this.sizes = new ResizeObserver(() => this.cross.refresh());
+    this.sizes = new ResizeObserver(([entry]) => { this.width = entry.contentRect.width; this.cross.refresh(); });
     this.sizes.observe(this.board);
     this.cross.pin(this.view.at);
     this.#look();

@@ -4,8 +4,10 @@ import { el, refill, say } from "../lib/dom.js";
 import { COLUMNS, USUAL } from "../lib/columns.js";
 import { asksConfig, runFilter } from "../lib/filter.js";
 import { flatten } from "../lib/flatten.js";
-import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, writeFleet } from "../lib/fleetview.js";
-import { counted, int } from "../lib/format.js";
+import { MOST_RUNS } from "../lib/compareview.js";
+import { GRACE_S } from "../lib/edits.js";
+import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../lib/fleetview.js";
+import { counted, int, span } from "../lib/format.js";
 import { readPins, writePins } from "../lib/kept.js";
 import { emptyFleet } from "../parts/empty.js";
 import { FleetTable } from "../parts/fleettable.js";
@@ -36,7 +38,7 @@ class Fleet {
     this.view = readFleet(location.search);
     this.pins = readPins(localStorage);
     this.table = new FleetTable({ now: () => app.clock.now(), sort: (id) => this.set(resorted(this.view, id)), lacking: (ids) => void this.#sparks(ids), mine: (id) => ({ picked: this.view.picked.includes(id), pinned: this.pins.has(id) }),
-      pick: (id) => this.#pick(id), pin: (id) => this.#pin(id), archive: (row) => void this.#archive(row) });
+      pick: (id) => this.#pick(id), all: (on) => this.#pickAll(on), pin: (id) => this.#pin(id), archive: (row) => void this.#archive(row) });
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
@@ -46,12 +48,14 @@ class Fleet {
     this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "name, project:, tag:fp16, state:running, config.lr>1e-4", spellcheck: "false", "aria-label": "Filter runs", oninput: () => this.set({ q: this.input?.value ?? "" }) }));
     this.grouping = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": "Group by", onchange: () => this.set({ group: /** @type {FleetView["group"]} */ (this.grouping?.value) }) }, ...GROUPINGS.map(([key, text]) => el("option", { value: key }, text))));
     this.compare = el("a.btn", { href: "/compare" });
-    this.putAway = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ archived: !this.view.archived }) }, "Archived");
+    this.putAway = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ archived: !this.view.archived, deleted: false, picked: [] }) }, "Archived");
+    this.goneSoon = el("button.btn", { type: "button", "aria-pressed": "false", hidden: true, onclick: () => this.set({ deleted: !this.view.deleted, archived: false, picked: [] }) }, "Deleted");
+    this.together = el("span.pickbar", { hidden: true, role: "group", "aria-label": "With the runs that are picked" });
     const columns = menu("Columns", () => [{ head: "Columns" }, ...COLUMNS.filter((column) => !column.always).map((column) => ({ text: column.title, on: this.view.columns.includes(column.id), act: () => this.#column(column.id) })), { text: "The usual ones", act: () => this.set({ columns: USUAL }) }], { text: "Columns", shape: "fleet" });
     this.nothing = el("p.card.pad.muted", { hidden: true });
     return el("div", {}, el("div.pagehead", {}, el("h1", {}, "Fleet"), this.count, el("span.grow"), el("button.btn.leave", { type: "button", onclick: () => this.set({ wall: false }) }, "Leave wall ", el("kbd", {}, "Esc"))),
-      el("div.bar.fleetbar", { role: "search" }, el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")), el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping), columns, this.putAway,
-        el("button.btn.desk", { type: "button", title: "For a big screen: only the runs, larger", onclick: () => this.set({ wall: true }) }, "Wall"), el("span.grow"), this.compare), this.nothing, this.table.node);
+      el("div.bar.fleetbar", { role: "search" }, el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")), el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping), columns, this.putAway, this.goneSoon,
+        el("button.btn.desk", { type: "button", title: "For a big screen: only the runs, larger", onclick: () => this.set({ wall: true }) }, "Wall"), el("span.grow"), this.together, this.compare), this.nothing, this.table.node);
   }
 
   open() {
@@ -93,6 +97,8 @@ class Fleet {
     if (this.input && this.input.value !== view.q) this.input.value = view.q;
     if (this.grouping) this.grouping.value = view.group;
     this.putAway?.setAttribute("aria-pressed", String(view.archived));
+    this.goneSoon?.setAttribute("aria-pressed", String(view.deleted));
+    this.#pickBar();
     document.documentElement.classList.toggle("is-wall", view.wall);
     this.#compareLink();
     this.table.look(view);
@@ -102,9 +108,9 @@ class Fleet {
   }
 
   #compareLink() {
-    const { picked } = this.view;
+    const picked = this.view.picked.slice(0, MOST_RUNS);
     this.compare?.setAttribute("href", `/compare${picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""}`);
-    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${picked.length} picked` : "pick 2+"));
+    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, this.view.picked.length > MOST_RUNS ? `the first ${MOST_RUNS} of ${int(this.view.picked.length)}` : picked.length ? `${picked.length} picked` : "pick 2+"));
     this.compare?.classList.toggle("primary", picked.length > 1);
   }
 
@@ -157,7 +163,7 @@ class Fleet {
     const every = [...this.#runs.values()], empty = !every.length && this.#loaded;
     if (empty) return void (this.main.firstElementChild?.className === "empty" || refill(this.main, emptyFleet(this.app)));
     if (this.main.firstElementChild !== this.page) refill(this.main, this.page);
-    const all = every.filter((row) => row.archived === this.view.archived), away = every.length - every.filter((row) => !row.archived).length;
+    const shelf = shelfShown(this.view), all = every.filter((row) => shelfOf(row) === shelf), away = { archived: every.filter((row) => shelfOf(row) === "archived").length, deleted: every.filter((row) => shelfOf(row) === "deleted").length };
     const shown = all.filter(runFilter(this.view.q, (id, key) => this.#configs?.get(id)?.get(key)));
     this.#counts(all, shown, away);
     this.#arrange(shown);
@@ -173,22 +179,68 @@ class Fleet {
     this.table.arrange(listing(shown, this.view, this.pins));
   }
 
-  /** @param {RunRow[]} all @param {RunRow[]} shown @param {number} away */
+  /** @param {RunRow[]} all @param {RunRow[]} shown @param {{ archived: number, deleted: number }} away */
   #counts(all, shown, away) {
     const live = all.filter((row) => row.state === "running" || row.state === "stalled").length, projects = new Set(all.map((row) => row.project)).size;
-    if (this.count) say(this.count, `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`);
-    if (this.putAway) { this.putAway.hidden = !away && !this.view.archived; say(this.putAway, `Archived ${int(away)}`); }
+    if (this.count) say(this.count, `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`);
+    if (this.putAway) { this.putAway.hidden = !away.archived && !this.view.archived; say(this.putAway, `Archived ${int(away.archived)}`); }
+    if (this.goneSoon) { this.goneSoon.hidden = !away.deleted && !this.view.deleted; say(this.goneSoon, `Deleted ${int(away.deleted)}`); }
     this.table.node.hidden = !shown.length;
     if (!this.nothing) return;
     this.nothing.hidden = shown.length > 0 || !this.#loaded;
-    say(this.nothing, !all.length ? (this.view.archived ? "Nothing is archived." : "Every run is archived: the button above shows them.") : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`);
+    say(this.nothing, !all.length ? (this.view.deleted ? "No run is about to go." : this.view.archived ? "Nothing is archived." : "Every run is archived or deleted: the buttons above show them.") : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`);
   }
 
   /** @param {string} id */
   #pick(id) {
     const { picked } = this.view, on = picked.includes(id);
-    if (!on && picked.length >= MOST_PICKED) told(`A comparison holds ${MOST_PICKED} runs.`, null);
+    if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs are picked at once.`, null);
     this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
+  }
+
+  /** All that are listed, from the top, or none. @param {boolean} on */
+  #pickAll(on) {
+    const ids = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
+    if (on && ids.length > MOST_PICKED) told(`The first ${MOST_PICKED} of ${int(ids.length)} are picked.`, null);
+    this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
+  }
+
+  #pickBar() {
+    const { picked, deleted, archived } = this.view, may = this.app.session.scope !== "read", key = `${picked.length > 0} ${deleted} ${archived}`;
+    if (!this.together || key === this.together.dataset.key) return;
+    this.together.dataset.key = key;
+    this.together.hidden = !picked.length;
+    refill(this.together, ...(may && deleted ? [button("Bring back", () => void this.#restoreAll(this.view.picked))] : []), ...(may && !deleted ? [button(archived ? "Bring back" : "Archive", () => void this.#archiveAll(this.view.picked, !archived), "box"), button("Delete", () => void this.#removeAll(this.view.picked), "trash")] : []), button("Clear", () => this.set({ picked: [] }), "close"));
+  }
+
+  /** One run after another; how many it was done to, and why not to the others. @param {string[]} ids @param {(id: string) => Promise<unknown>} act @param {string} done */
+  async #each(ids, act, done) {
+    const good = /** @type {string[]} */ ([]);
+    let why = "";
+    for (const id of ids) {
+      try { await act(id); good.push(id); } catch (error) { why = /** @type {Error} */ (error).message; }
+    }
+    if (why) told(`${counted(ids.length - good.length, "run was", "runs were")} not ${done}: ${why}`, null);
+    this.set({ picked: [] });
+    void this.#load();
+    return good;
+  }
+
+  /** @param {string[]} ids @param {boolean} archived */
+  async #archiveAll(ids, archived) {
+    const good = await this.#each(ids, (id) => this.app.api.archive(id, archived), archived ? "archived" : "brought back");
+    if (good.length) told(archived ? `${counted(good.length, "run is", "runs are")} archived and go on as before, out of sight.` : `${counted(good.length, "run is", "runs are")} back in the fleet.`, () => void this.#archiveAll(good, !archived));
+  }
+
+  /** Deleted for everyone, and for a while brought back by a click. @param {string[]} ids */
+  async #removeAll(ids) {
+    const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
+    if (good.length) told(`${counted(good.length, "run goes", "runs go")} for good in ${span(GRACE_S)}.`, () => void this.#restoreAll(good));
+  }
+
+  /** @param {string[]} ids */
+  async #restoreAll(ids) {
+    await this.#each(ids, (id) => this.app.api.restore(id), "brought back");
   }
 
   /** @param {string} id */
@@ -227,8 +279,14 @@ class Fleet {
     else if (row && event.key === "x") this.#pick(row.id);
     else if (row && event.key === "p") this.#pin(row.id);
     else if (row && event.key === "e") void this.#archive(row);
+    else if (event.key === "Delete" && (row || this.view.picked.length)) void (this.view.deleted ? this.#restoreAll(this.#meant(row)) : this.#removeAll(this.#meant(row)));
     else return;
     event.preventDefault();
+  }
+
+  /** What a key is for: all that is picked, else the row that has the focus. @param {RunRow | undefined} row */
+  #meant(row) {
+    return this.view.picked.length ? this.view.picked : row ? [row.id] : [];
   }
 
   /** The next or the previous row's link takes the focus. @param {number} by */

@@ -16,6 +16,7 @@ import { Gauges } from "../parts/gauges.js";
 import { EndingCard } from "../parts/ending.js";
 import { icon } from "../parts/icons.js";
 import { button, notice } from "../parts/notice.js";
+import { RunHead } from "../parts/runhead.js";
 import { Others } from "../parts/others.js";
 import { panelMenu } from "../parts/panelmenu.js";
 import { Tape } from "../parts/tape.js";
@@ -60,7 +61,9 @@ class RunPage {
     this.base = new Feed(app.api, app.live, id, { changed: (delta, grew) => this.#heard(delta, grew), failed: (error) => this.#failed(error) });
     this.gauges = new Gauges();
     this.ending = new EndingCard();
-    this.details = new Details((step) => this.go(step));
+    const may = app.session.scope !== "read";
+    this.head = new RunHead(id, { api: app.api, may, changed: (row) => this.#edited(row), now: () => app.clock.now() });
+    this.details = new Details((step) => this.go(step), { may, save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })), again: async () => (await app.api.run(id)).notes ?? "" });
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) => panelMenu(this.#panelHost(), panel);
@@ -73,18 +76,16 @@ class RunPage {
 
   #frame() {
     this.project = el("span", {}, "–");
-    this.name = el("h1", {}, "–");
     this.chips = el("span.row");
-    this.tags = el("span.row.desk");
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
     this.followButton = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.follow() }, "Follow");
     this.resetButton = el("button.btn", { type: "button", disabled: true, onclick: () => this.reset() }, "Reset ", el("kbd.desk", {}, "R"));
     this.windowText = el("span.muted.desk");
     return [
-      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.name, this.chips, this.tags, el("span.grow"),
+      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.head.title, this.chips, this.head.tags, this.head.actions, el("span.grow"),
         el("a.btn.desk", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
-      this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
+      this.head.leaving, this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
       el("div.runcols", {}, el("div", {},
         el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
         this.vitals.node, legend(), this.heat.node, this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
@@ -121,6 +122,7 @@ class RunPage {
     for (const feed of [this.base, this.fine, this.others]) feed?.close();
     this.plots?.close();
     this.heat.close();
+    this.details.notes.close();
     document.documentElement.classList.remove("has-full");
   }
 
@@ -168,11 +170,16 @@ class RunPage {
   #show(row) {
     this.row = row;
     say(/** @type {Node} */ (this.project), row.project);
-    say(/** @type {Node} */ (this.name), row.name);
+    this.head.show(row);
     this.app.title(row.name);
-    if (this.tags && this.tags.children.length !== row.tags.length) refill(this.tags, ...row.tags.map((tag) => el("span.chip.tag", {}, tag)));
     this.gauges.show(row, this.app.clock.now());
     this.ending.show(row);
+  }
+
+  /** The server's answer to what a person changed here. @param {RunRow} row */
+  #edited(row) {
+    this.#show({ .../** @type {RunRow} */ (this.row), ...row });
+    void this.refresh();
   }
 
   /** @param {RunDelta | null} delta null: the whole answer came @param {boolean} grew */
@@ -180,6 +187,7 @@ class RunPage {
     if (this.failure) this.failure.hidden = true;
     this.#axis = null;
     if (!delta) this.#showControls();
+    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null)) void this.refresh();
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
     if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
     if (grew && !this.fine?.ready) this.#drawVitals();
@@ -210,7 +218,7 @@ class RunPage {
   }
 
   #tick() {
-    if (this.row) this.gauges.show(this.row, this.app.clock.now());
+    if (this.row) { this.gauges.show(this.row, this.app.clock.now()); this.head.show(this.row); }
     this.aside.draw();
     if (this.fine || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
   }

@@ -5,13 +5,14 @@ import { flatten } from "../lib/flatten.js";
 import { int, moment, num } from "../lib/format.js";
 import { number } from "../lib/exact.js";
 import { auditList } from "./auditlist.js";
-import { prose } from "./markdown.js";
 import { EventLog } from "./eventlog.js";
+import { Notes } from "./notes.js";
 
 export class Details {
-  /** @param {(step: number) => void} go moves the charts to a step */
-  constructor(go) {
+  /** @param {(step: number) => void} go moves the charts to a step @param {ConstructorParameters<typeof Notes>[0]} writing */
+  constructor(go, writing) {
     this.log = new EventLog(go);
+    this.notes = new Notes(writing);
     this.key = "";
     this.tabs = [tab("Config"), tab("Facts"), tab("Series"), tab("Attempts"), tab("Audit"), tab("Events"), tab("Notes")];
     const list = el("div", { role: "tablist", "aria-label": "Details" }, ...this.tabs.map((each) => each.button));
@@ -44,7 +45,9 @@ export class Details {
   /** @param {RunDetail} run @param {RunEvent[]} events */
   show(run, events) {
     const [config, facts, series, attempts, audit, told, notes] = this.tabs.map((each) => each.panel);
-    const key = JSON.stringify([run.config, run.facts, run.series, run.attempts_list, run.writers, run.notes, events.length]);
+    if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
+    this.notes.show(run.notes ?? "");
+    const key = JSON.stringify([run.config, run.facts, run.series, run.attempts_list, run.writers, events.length]);
     if (key === this.key) return;
     this.key = key;
     refill(config, pairs(run.config, "No config was given: tocsin.watch(..., config={...}) records it."));
@@ -54,7 +57,6 @@ export class Details {
     refill(audit, auditList(events));
     if (told.firstChild !== this.log.node) refill(told, this.log.node);
     this.log.show(events);
-    refill(notes, run.notes ? prose(run.notes) : el("p.muted", {}, "No notes: tocsin.watch(..., notes=\"…\") keeps them with the run."));
   }
 }
 

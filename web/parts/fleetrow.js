@@ -3,7 +3,7 @@
 import { el, refill, say } from "../lib/dom.js";
 import { secondsLeft } from "../lib/columns.js";
 import { number } from "../lib/exact.js";
-import { ago, int, moment, num, pow2, powers, ruleTitle, span } from "../lib/format.js";
+import { ago, clock, int, moment, num, pow2, powers, ruleTitle, span } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
 import { icon } from "./icons.js";
 import { sparkline } from "./spark.js";
@@ -52,7 +52,7 @@ export class FleetRow {
   #cell(id, cell, row) {
     const vital = VITALS.find(({ key }) => key === id), plain = PLAIN[id];
     if (vital) this.#when(cell, [row.sparks?.[vital.key], row.last?.[vital.key], row.reason?.onset_step], () => vitalCell(cell, row, vital));
-    else if (id === "name") this.#when(cell, [row.state, row.name, row.project, row.tags, row.reason, row.attempt], () => nameCell(row));
+    else if (id === "name") this.#when(cell, [row.state, row.name, row.project, row.tags, row.reason, row.attempt, row.leaving_ms], () => nameCell(row));
     else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
     else if (id === "step") this.#when(cell, [row.last_step, row.planned_steps, row.steps_per_s, row.state, row.ended_ms], () => stepCell(row));
     else if (id === "faults") this.#when(cell, [row.skipped, row.nonfinite], () => faultCell(row));
@@ -94,7 +94,8 @@ const classOf = (id) => CLASSES[id] ?? "c-more clip";
 /** Columns that are a word or a number. @type {Record<string, (row: RunRow) => string>} */
 const PLAIN = {
   rate: (row) => (row.state === "running" ? num(row.steps_per_s, 3) : "–"),
-  eta: (row) => { const left = secondsLeft(row); return left === null ? "–" : span(left); },
+  eta: (row) => { const left = secondsLeft(row); return left === null ? "–" : `${span(left)} · ${clock(row.last_seen_ms === null ? null : row.last_seen_ms + left * 1000).slice(0, 5)}`; },
+  gpu: (row) => { const used = number(row.gpu_util); return row.state !== "running" || used === null ? "–" : `${num(used, 2)} %`; },
   attempt: (row) => (row.attempts > 1 ? `${row.attempt} of ${row.attempts}` : String(row.attempt)),
   state: (row) => row.state, host: (row) => row.host || "–", created: (row) => moment(row.created_ms),
 };
@@ -103,6 +104,7 @@ const PLAIN = {
 function nameCell(row) {
   const attempt = row.attempt > 1 ? el("span.nowrap", {}, `· attempt ${row.attempt}`) : null;
   const link = el("a.clip", { href: runAddress(row.id), title: row.name }, row.name), top = el("div.row.top", {}, el("span.state", { class: row.state, title: row.state }, icon(row.state, row.state)), link);
+  if (row.leaving_ms) return [top, el("div.sub.clip", { title: moment(row.leaving_ms) }, icon("trash"), ` goes for good at ${clock(row.leaving_ms)} · `, el("span.clip", {}, row.project))];
   if (!row.reason) return [top, el("div.sub.clip", {}, el("span.clip", {}, row.project), ...row.tags.slice(0, 4).map((tag) => el("span.chip.tag", {}, tag)), attempt)];
   const why = powers(row.reason.summary);
   return [top, el("div.why.clip", { title: why }, why), el("div.sub.clip", {}, el("span.clip", {}, row.project), el("span", {}, "·"), el("span.mono.nowrap", { title: ruleTitle(row.reason.rule) }, row.reason.rule), attempt)];

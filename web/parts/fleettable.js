@@ -34,9 +34,10 @@ export class FleetTable {
   #frame = 0;
   columnKey = "";
 
-  /** @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id: string) => { picked: boolean, pinned: boolean } } & import("./fleetrow.js").RowActs} source */
+  /** @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id: string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void } & import("./fleetrow.js").RowActs} source */
   constructor(source) {
     this.source = source;
+    this.every = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", "aria-label": "Pick all that are listed", title: "Pick all that are listed", onchange: () => source.all(this.every.checked) }));
     this.header = el("div.fl.head", { role: "row" });
     this.body = el("div.rows", { role: "rowgroup" });
     this.node = el("div.card.fleet", { role: "table", "aria-label": "Runs" }, el("div.headgroup", { role: "rowgroup" }, this.header), this.body);
@@ -60,7 +61,8 @@ export class FleetTable {
   look(view) {
     const columns = columnsOf(view.columns), key = columns.map((column) => column.id).join();
     this.node.style.setProperty("--cols", tracks(columns));
-    refill(this.header, el("span", { role: "columnheader" }, el("span.vh", {}, "Pick")), ...columns.map((column) => {
+    this.every.checked = view.picked.length > 0;
+    refill(this.header, el("span.c-pick", { role: "columnheader" }, this.every), ...columns.map((column) => {
       const on = view.sort === column.id, way = on ? (view.down ? "descending" : "ascending") : null;
       return el("span", { role: "columnheader", "aria-sort": way }, el("button", { type: "button", "data-sort": column.id, title: `Sort by ${column.title.toLowerCase()}`, onclick: () => this.source.sort(column.id) }, column.title, on ? (view.down ? " ↓" : " ↑") : ""));
     }), el("span", { role: "columnheader" }, el("span.vh", {}, "Pin, archive")));

@@ -14,7 +14,7 @@ const PLACES = { f: "/", c: "/compare", a: "/alerts", r: "/rules", s: "/settings
 /** What each page listens to. */
 export const SHORTCUTS = /** @type {const} */ ([
   ["Everywhere", [["Ctrl K", "Find a page, a run, a command"], ["?", "This list"], ["G then F, C, A", "Fleet, Compare, Alerts"], ["G then R, S", "Rules, Settings"], ["G then L, O, H, D", "Silences, Routes, Channels, Deliveries"], ["T", "Theme: system, light, dark"], ["Esc", "Close what is open"]]],
-  ["Fleet", [["/", "Filter"], ["J K", "Next and previous run"], ["Enter", "Open the run"], ["X", "Pick to compare"], ["P", "Pin to the top"], ["E", "Archive, or bring back"], ["W", "Wall: only the runs, larger"]]],
+  ["Fleet", [["/", "Filter"], ["J K", "Next and previous run"], ["Enter", "Open the run"], ["X", "Pick to compare"], ["P", "Pin to the top"], ["E", "Archive, or bring back"], ["Del", "Delete the picked runs, or this one; Undo brings back"], ["W", "Wall: only the runs, larger"]]],
   ["Run", [["R", "Reset the window"], ["F", "Follow the newest steps"], ["← →", "Move the cross line (charts in focus), with Shift by one step"], ["Double click", "Reset the window"]]],
   ["Alerts", [["J K, ↓ ↑", "Next and previous alert; its diagnosis follows"], ["Enter", "Into the diagnosis; Esc: back to the list"], ["O", "Open at the moment on the chart"], ["A", "Acknowledge, with a note, or take it back"], ["S", "Silence"], ["X", "Select several, for A and S"], ["H", "History of the alert"], ["/", "Filter"]]],
   ["Routes", [["Alt ↑ ↓", "Move the route that has the focus"], ["Ctrl S", "Save"]]],

@@ -69,6 +69,8 @@ class RunRow(TypedDict):
     tags: list[str]
     host: str
     archived: bool
+    edited_ms: float | None
+    leaving_ms: float | None
     created_ms: float
     last_seen_ms: float
     ended_ms: float | None
@@ -80,6 +82,7 @@ class RunRow(TypedDict):
     sparks: NotRequired[dict[str, Spark]]
     skipped: int
     nonfinite: int
+    gpu_util: Number | None
     alerts: int
     severities: dict[str, int]
     reason: Reason | None

@@ -85,6 +85,8 @@ class RunFacts:
     attempts_list: tuple[AttemptFacts, ...] = ()
     writers: tuple[WriterFacts, ...] = ()
     series: tuple[SeriesFacts, ...] = ()
+    leaving_ns: int | None = None
+    """When the run goes for good, where somebody deleted it with time to think again; None: it stays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ a Connection.
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, literal_column, or_, select, update
 
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
@@ -43,14 +43,44 @@ def is_leaving(connection: Connection, run_id: str) -> bool:
     )
 
 
-def leaving(connection: Connection, now_ns: int) -> list[str]:
-    """Runs whose rows are to go now, those that have waited longest first."""
-    due = select(deletion.c.run_id).where(deletion.c.due_ns <= now_ns)
+def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
+    """The run goes at ``due_ns``, and stays as it is until then. False where there is no such run."""
+    found = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
+    if found is None or (is_leaving(connection, run_id) and not may_stay(connection, run_id, 0)):
+        return False
+    doom(connection, run_id, due_ns)
+    return True
+
+
+def may_stay(connection: Connection, run_id: str, now_ns: int) -> bool:
+    """Whether the run is to go later than ``now_ns`` and nobody has begun to take it away."""
+    later = select(deletion.c.run_id).where(
+        deletion.c.run_id == run_id, deletion.c.due_ns > now_ns, deletion.c.taken_ns.is_(None)
+    )
+    return connection.execute(later).first() is not None
+
+
+def bring_back(connection: Connection, run_id: str, now_ns: int) -> bool:
+    """A run that was to go later stays. False where it is gone, or was not going."""
+    there = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
+    if there is None or not may_stay(connection, run_id, now_ns):
+        return False
+    spare(connection, run_id)
+    return True
+
+
+def leaving(connection: Connection, now_ns: int, *, interrupted: bool = False) -> list[str]:
+    """Runs whose rows are to go now, those that have waited longest first; with ``interrupted`` also
+    those that an import or a deletion left half way, but never a run that may still be brought back."""
+    whole = select(run.c.id).where(run.c.id == deletion.c.run_id)
+    now = deletion.c.due_ns <= now_ns
+    due = select(deletion.c.run_id).where(or_(now, ~whole.exists()) if interrupted else now)
     return list(connection.execute(due.order_by(deletion.c.due_ns, deletion.c.run_id)).scalars())
 
 
 def take(connection: Connection, run_id: str, now_ns: int) -> None:
-    """Says that a process has begun to delete these rows."""
+    """Says that a process has begun to delete these rows. From here on there is no such run."""
+    connection.execute(delete(run).where(run.c.id == run_id))
     connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(taken_ns=now_ns))
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import RunState, Writer
+from tocsin_server.store.edits import called, edits_of
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.ledger import last_event, last_seq, series_numbers
 from tocsin_server.store.tables import attempt, project, run, writer
@@ -69,7 +70,7 @@ def _known_writer(connection: Connection, hello: Hello, key: str) -> Row[Any] | 
     query = (
         select(writer)
         .join(run, run.c.id == writer.c.run_id)
-        .where(run.c.project == hello.project, run.c.name == hello.name, writer.c.key == key)
+        .where(called(connection, hello.project, hello.name), writer.c.key == key)
     )
     return connection.execute(query).first()
 
@@ -106,8 +107,7 @@ def _fellow_attempt(
             attempt.c.rendezvous == hello.rendezvous,
             attempt.c.started_ns >= now_ns - JOIN_WITHIN_NS,
             attempt.c.world_size == hello.world_size,
-            run.c.project == hello.project,
-            run.c.name == hello.name,
+            called(connection, hello.project, hello.name),
             ~taken.exists(),
         )
         .order_by(attempt.c.started_ns.desc())
@@ -209,11 +209,13 @@ def _greet(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> No
 
 
 def _told(hello: Hello, before: Row[Any]) -> dict[str, Any]:
-    """What the script says of itself; silence keeps what an earlier attempt said."""
+    """What the script says of itself; silence keeps what an earlier attempt said, and what a person wrote
+    in its place stays."""
+    edited = edits_of(before.facts)
     return {
         "config": before.config if hello.config is None else storable(hello.config),
-        "tags": hello.tags or before.tags,
-        "notes": hello.notes or before.notes,
+        "tags": before.tags if "tags" in edited else hello.tags or before.tags,
+        "notes": before.notes if "notes" in edited else hello.notes or before.notes,
         "planned_steps": before.planned_steps if hello.planned_steps is None else hello.planned_steps,
         "host": hello.host or before.host,
     }

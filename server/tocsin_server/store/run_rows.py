@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from tocsin_server.domain import AlertState, RunState, Writer
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
@@ -15,7 +15,7 @@ from tocsin_server.store.chunks import rows_of
 from tocsin_server.store.files import tail_points
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points
-from tocsin_server.store.tables import alert, attempt, event, run, series
+from tocsin_server.store.tables import alert, attempt, deletion, event, run, series
 from tocsin_server.store.window import writer_rows
 
 ENDED = (RunState.FINISHED, RunState.FAILED)
@@ -23,7 +23,7 @@ ENDED = (RunState.FINISHED, RunState.FAILED)
 
 def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]:
     """All runs, newest first; with ``active`` only those that have not ended."""
-    query = select(run).order_by(run.c.created_ns.desc(), run.c.id)
+    query = _rows().order_by(run.c.created_ns.desc(), run.c.id)
     if active:
         query = query.where(run.c.state.not_in(ENDED))
     counted = connection.execute(select(attempt.c.run_id, func.count().label("n")).group_by(attempt.c.run_id))
@@ -34,7 +34,7 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]
 def read_unsettled(connection: Connection) -> list[RunFacts]:
     """Failed runs of which an alert is not over."""
     waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
-    query = select(run).where(run.c.state == RunState.FAILED, waits.exists())
+    query = _rows().where(run.c.state == RunState.FAILED, waits.exists())
     return [_facts(row, 0) for row in connection.execute(query)]
 
 
@@ -45,7 +45,7 @@ def is_there(connection: Connection, run_id: str) -> bool:
 
 def read_run(connection: Connection, run_id: str) -> RunFacts | None:
     """One run with its attempts, writers and series, the tail counted in."""
-    row = connection.execute(select(run).where(run.c.id == run_id)).first()
+    row = connection.execute(_rows().where(run.c.id == run_id)).first()
     if row is None:
         return None
     found = writer_rows(connection, run_id)
@@ -63,9 +63,14 @@ def read_run(connection: Connection, run_id: str) -> RunFacts | None:
     )
 
 
+def _rows() -> Select[Any]:
+    """Runs, each with the time at which it goes for good."""
+    return select(run, deletion.c.due_ns).outerjoin(deletion, deletion.c.run_id == run.c.id)
+
+
 def _facts(row: Row[Any], attempts: int) -> RunFacts:
     values = {column.name: getattr(row, column.name) for column in run.c}
-    return RunFacts(**values | {"state": RunState(row.state)}, attempts=attempts)
+    return RunFacts(**values | {"state": RunState(row.state)}, attempts=attempts, leaving_ns=row.due_ns)
 
 
 def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:

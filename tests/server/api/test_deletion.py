@@ -49,6 +49,45 @@ def test_a_project_goes_with_all_its_runs(server: Any, trainer: Callable[..., An
     assert delete(server, "/projects/doomed%2F%C3%BC").status_code == 404
 
 
+def restore(server: Any, run: str) -> httpx.Response:
+    return httpx.post(f"{server.base}/api/v1/runs/{run}/restore", headers=server.headers, timeout=30)
+
+
+def test_a_deletion_to_come_is_taken_back(server: Any, trainer: Callable[..., Any]) -> None:
+    """Until then the run is whole, says when it goes, and its trainer goes on; restored it says nothing."""
+    run = trainer()
+    run.records({"loss": [1.0]})
+    assert delete(server, f"/runs/{run.run}?after_s=600").status_code == 204
+    found = server.get(f"/runs/{run.run}")
+    assert 590e3 < found["leaving_ms"] - found["last_seen_ms"] < 660e3
+    run.records({"loss": [2.0]})
+    assert restore(server, run.run).json()["leaving_ms"] is None
+    assert len(server.get(f"/runs/{run.run}/records")["items"]) == 2
+    assert restore(server, run.run).status_code == 404
+    assert delete(server, "/runs/no-such-run?after_s=600").status_code == 404
+
+
+def test_a_deletion_to_come_survives_the_server_and_comes(
+    start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
+) -> None:
+    """After a restart the run still says when it goes, trainers are let in, and then all rows go."""
+    server = start_server()
+    trainer = dial(server.base, run="r", token=server.trainer_token)
+    trainer.acked(trainer.train([0, 1], loss=[1.0, 2.0]))
+    assert delete(server, "/runs/r?after_s=600").status_code == 204
+    server.stop()
+    server = start_server()
+    assert server.get("/runs/r")["leaving_ms"]
+    again = dial(server.base, run="r", token=server.trainer_token)
+    again.acked(again.train([2], loss=[3.0]))
+    assert delete(server, "/runs/r?after_s=1").status_code == 204
+    eventually(lambda: rows(tmp_path, "SELECT count(*) FROM writer") == [(0,)], "the rows to go")
+    assert httpx.get(f"{server.base}/api/v1/runs/r", headers=server.headers).status_code == 404
+    assert restore(server, "r").status_code == 404
+    acts = [act for (act,) in rows(tmp_path, "SELECT action FROM audit")]
+    assert acts == ["run.delete-later"] * 2
+
+
 @pytest.mark.parametrize("path", ["/runs/x", "/projects/x"])
 def test_only_who_may_write_may_delete(server: Any, path: str) -> None:
     """A reader is refused, and so is nobody."""

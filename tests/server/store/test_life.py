@@ -77,3 +77,18 @@ def test_a_run_that_is_not_there_is_not_marked(database: Database, store: StoreW
     """And a project without a row is no project."""
     assert not store.call(partial(life.mark, run_id="none", now_ns=1)).result(30)
     assert not store.call(partial(life.delete_project_row, name="none")).result(30)
+
+
+def test_a_deletion_to_come_is_not_begun_before_its_time(
+    database: Database, store: StoreWriter, admit: Any
+) -> None:
+    """Not even by who clears up after a kill; then it is taken once, and cannot be brought back."""
+    admit("r1")
+    assert store.call(partial(life.postpone, run_id="r1", due_ns=10)).result(30)
+    with database.reader.begin() as connection:
+        assert life.leaving(connection, 9, interrupted=True) == []
+        assert life.leaving(connection, 10) == ["r1"]
+    store.call(partial(life.take, run_id="r1", now_ns=10)).result(30)
+    assert not store.call(partial(life.bring_back, run_id="r1", now_ns=5)).result(30)
+    with database.reader.begin() as connection:
+        assert connection.execute(select(run.c.id)).all() == []

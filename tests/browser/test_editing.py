@@ -1,0 +1,146 @@
+"""What people write of a run, and runs they delete: live for everyone, by keyboard, nothing lost unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_edited"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def edited(shared_tower: Any, script: Callable[[str], str]) -> Any:
+    """A server with a run, and three more to delete."""
+    for run in (RUN, "r_gone1", "r_gone2", "r_gone3"):
+        with shared_tower.training(script("scripted"), run, run, "0", "20") as process:
+            assert process.wait(120) == 0
+    return shared_tower
+
+
+@pytest.fixture
+def tab(edited: Any, visit: Callable[..., Any]) -> Any:
+    """The page of that run."""
+    tab = visit(edited)
+    tab.open_run(RUN)
+    return tab
+
+
+def write_notes(tab: Any, text: str) -> None:
+    """Opens the notes and types, without saving."""
+    tab.page.get_by_role("tab", name="Notes").click()
+    tab.page.locator(".notesbar button").click()
+    tab.page.get_by_label("Notes in Markdown").fill(text)
+
+
+def stored(server: Any, run: str = RUN) -> Any:
+    return server.get(f"/runs/{run}")
+
+
+def change(server: Any, **fields: Any) -> None:
+    """Somebody else, by the API."""
+    headers = {"authorization": f"Bearer {secret(server)}"}
+    httpx.patch(f"{server.base}/api/v1/runs/{RUN}", json=fields, headers=headers).raise_for_status()
+
+
+def secret(server: Any) -> str:
+    return str(server.token)
+
+
+def test_notes_are_written_with_a_preview_and_seen_by_others(
+    tab: Any, edited: Any, visit: Callable[..., Any]
+) -> None:
+    """Ctrl Enter saves; HTML stays text; another browser on the page shows them by itself."""
+    other = visit(edited)
+    other.open_run(RUN)
+    other.page.get_by_role("tab", name="Notes").click()
+    write_notes(tab, f"# Plan\n**lower** the rate {HOSTILE}")
+    tab.page.locator(".preview strong", has_text="lower").wait_for()
+    tab.page.keyboard.press("Control+Enter")
+    tab.page.locator(".notes .markdown strong", has_text="lower").wait_for()
+    other.page.locator(".notes .markdown strong", has_text="lower").wait_for()
+    assert other.page.locator("main img").count() == 0
+    assert stored(edited)["notes"] == f"# Plan\n**lower** the rate {HOSTILE}"
+
+
+def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: Any) -> None:
+    """Their words are shown beside mine, saving rests until I chose, and then both stand there."""
+    write_notes(tab, "mine")
+    change(edited, notes="**theirs**")
+    tab.page.locator(".theirs strong", has_text="theirs").wait_for()
+    assert tab.page.get_by_role("button", name="Save").first.is_disabled()
+    tab.page.get_by_role("button", name="Both, one below the other").click()
+    tab.page.keyboard.press("Control+Enter")
+    tab.page.locator(".notes .markdown", has_text="mine").wait_for()
+    assert stored(edited)["notes"] == "**theirs**\n\n---\n\nmine"
+
+
+def test_name_and_tags_change_by_keyboard_in_every_browser(
+    tab: Any, edited: Any, visit: Callable[..., Any]
+) -> None:
+    """Renamed from the menu; the fleet in another browser says so at once, letter by letter."""
+    fleet = visit(edited)
+    fleet.page.locator(f'[data-run="{RUN}"]').wait_for()
+    for item, label, text in (
+        ("Rename", "Name of the run", HOSTILE),
+        ("Edit tags", "Tags, comma separated", f"x, {HOSTILE}, x"),
+    ):
+        tab.page.locator(".pagehead .menubutton").focus()
+        tab.page.keyboard.press("Enter")
+        tab.page.get_by_role("menuitem", name=item).focus()
+        tab.page.keyboard.press("Enter")
+        tab.page.get_by_label(label).fill(text)
+        tab.page.keyboard.press("Enter")
+        tab.page.locator(".pagehead form").wait_for(state="detached")
+    row = fleet.page.locator(f'[data-run="{RUN}"]')
+    row.get_by_text(HOSTILE).first.wait_for()
+    assert fleet.page.locator("img").count() == tab.page.locator("img").count() == 0
+    assert (stored(edited)["name"], stored(edited)["tags"]) == (HOSTILE, ["x", HOSTILE])
+    change(edited, name=RUN, tags=[])
+
+
+def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
+    """Delete from its menu: a strip says until when, Undo brings it back as it was."""
+    tab.page.locator(".pagehead .menubutton").click()
+    tab.page.get_by_role("menuitem", name="Delete").click()
+    tab.page.locator(".leaving", has_text="goes for good").wait_for()
+    assert stored(edited)["leaving_ms"]
+    tab.page.get_by_role("button", name="Undo").click()
+    tab.page.locator(".leaving").wait_for(state="hidden")
+    assert stored(edited)["leaving_ms"] is None
+
+
+def test_picked_runs_are_deleted_and_brought_back_in_every_browser(
+    edited: Any, visit: Callable[..., Any]
+) -> None:
+    """They leave the other browser's fleet too, lie among the deleted, and Undo brings all of them back."""
+    tab, other = visit(edited), visit(edited)
+    for one in (tab, other):
+        one.page.get_by_label("Filter runs").fill("r_gone")
+        one.page.locator('[data-run="r_gone3"]').wait_for()
+    tab.page.get_by_label("Pick all that are listed").check()
+    tab.page.get_by_role("group", name="With the runs that are picked").get_by_text("Delete").click()
+    for one in (tab, other):
+        one.page.locator("[data-run]").first.wait_for(state="detached")
+    other.page.get_by_role("button", name="Deleted 3").click()
+    other.page.locator('[data-run="r_gone2"]', has_text="goes for good at").wait_for()
+    tab.page.get_by_role("button", name="Undo").click()
+    tab.page.wait_for_function("() => document.querySelectorAll('[data-run]').length === 3")
+
+
+def test_who_may_only_read_is_offered_nothing_to_change(edited: Any, visit: Callable[..., Any]) -> None:
+    """A reader's page has neither menu nor editor."""
+    asked = {"name": "reader", "scope": "read", "project": None}
+    headers = {"authorization": f"Bearer {secret(edited)}"}
+    made = httpx.post(f"{edited.base}/api/v1/tokens", json=asked, headers=headers).json()
+    tab = visit(edited)
+    tab.page.context.clear_cookies()
+    tab.page.goto(f"{edited.base}/login?token={made['token']}")
+    tab.open_run(RUN)
+    tab.page.get_by_role("tab", name="Notes").click()
+    tab.page.locator(".notes").first.wait_for()
+    assert tab.page.locator(".pagehead .menubutton, .notesbar button").count() == 0
