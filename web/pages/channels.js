@@ -3,7 +3,7 @@
 import { el, refill, say } from "../lib/dom.js";
 import { ago, counted, int, moment } from "../lib/format.js";
 import { channelForm } from "../parts/channelform.js";
-import { failed } from "../parts/form.js";
+import { failed, scopeNote } from "../parts/form.js";
 import { icon } from "../parts/icons.js";
 import { subnav } from "../parts/subnav.js";
 import { told } from "../parts/undo.js";
@@ -32,7 +32,7 @@ class Channels {
 
   open() {
     this.app.title("Channels");
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Channels"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New channel ", el("kbd.desk", {}, "N"))), this.list);
+    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Channels"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New channel ", el("kbd.desk", {}, "N"))), scopeNote(this.app, "admin"), this.list);
     document.addEventListener("keydown", this.key);
     this.stops = [this.app.live.onWord("changed", ({ what }) => { if (what === "channels") void this.load(); }), this.app.live.onWord("deliveries", () => void this.load()), this.app.live.onReconnect(() => void this.load())];
     this.ticker = setInterval(() => this.#draw(), AGE_MS);

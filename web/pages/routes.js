@@ -2,7 +2,7 @@
 
 import { el, refill, say } from "../lib/dom.js";
 import { added, changed, newInhibition, newMuteTime, newRoute, removed, renamedMuteTime, reordered } from "../lib/routesdoc.js";
-import { announce, complain, failed } from "../parts/form.js";
+import { announce, complain, failed, scopeNote } from "../parts/form.js";
 import { icon } from "../parts/icons.js";
 import { inhibitionCard, muteCard, zoneList } from "../parts/mutecard.js";
 import { routeCard } from "../parts/routecard.js";
@@ -51,7 +51,7 @@ class Routes {
       el("div.sec", {}, el("h2.grow", {}, "Mute times"), add("Add a mute time", () => this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))))), this.mutes,
       el("div.sec", {}, el("h2.grow", {}, "Inhibitions"), add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition())))), this.inhibitions, zoneList());
     this.host = el("div.routecols", {}, this.editor, this.test.node);
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Routes"), el("span.muted", {}, "who is told of what, and when"), el("span.grow")), el("div.savebar.card", { role: "region", "aria-label": "Changes" }, this.state, this.rest, el("span.grow"), this.discard, this.save), this.host);
+    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Routes"), el("span.muted", {}, "who is told of what, and when"), el("span.grow")), scopeNote(this.app, "admin"), el("div.savebar.card", { role: "region", "aria-label": "Changes" }, this.state, this.rest, el("span.grow"), this.discard, this.save), this.host);
     document.addEventListener("keydown", this.key);
     addEventListener("beforeunload", this.leave);
     this.stops = [this.app.live.onWord("changed", ({ what }) => void this.#hear(what)), this.app.live.onReconnect(() => void this.load(false)), this.app.alerts.onChange(() => this.test.stir())];

@@ -3,7 +3,7 @@
 import { el, refill, say } from "../lib/dom.js";
 import { clock as clockTime, counted, int, moment, span } from "../lib/format.js";
 import { segments } from "../parts/filterbar.js";
-import { failed } from "../parts/form.js";
+import { failed, scopeNote } from "../parts/form.js";
 import { icon } from "../parts/icons.js";
 import { blankSilence, silenceForm } from "../parts/silenceform.js";
 import { subnav } from "../parts/subnav.js";
@@ -33,7 +33,7 @@ class Silences {
 
   open() {
     this.app.title("Silences");
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Silences"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New silence ", el("kbd.desk", {}, "N"))), el("div.bar", {}, this.states.node), this.list);
+    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Silences"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New silence ", el("kbd.desk", {}, "N"))), scopeNote(this.app, "write"), el("div.bar", {}, this.states.node), this.list);
     document.addEventListener("keydown", this.key);
     this.stops = [this.app.live.onWord("changed", ({ what }) => { if (what === "silences") void this.load(); }), this.app.live.onReconnect(() => void this.load()), this.app.marks.onChange(() => this.#draw())];
     this.ticker = setInterval(() => { if (!document.hidden) void this.load(); }, EVERY_MS);

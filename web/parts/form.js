@@ -95,6 +95,12 @@ export function failed(host, error, again) {
     el("button.btn", { type: "button", onclick: again }, "Try again")));
 }
 
+/** That this login may look and not change, where that is so: its buttons would be refused. @param {import("../main.js").App} app @param {"write" | "admin"} needed */
+export function scopeNote({ session }, needed) {
+  const may = session.scope === "admin" || session.scope === needed;
+  return may ? null : el("p.soft.scopenote", {}, icon("info"), ` This login (scope ${session.scope}) may look. Changing anything here needs one of scope ${needed}.`);
+}
+
 /** Says something short to who cannot see it happen. @param {string} text */
 export function announce(text) {
   let host = document.getElementById("announcer");

@@ -1,0 +1,106 @@
+"""Settings: tokens shown once, what this browser does, facts of the server; the header on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
+    """The page of settings."""
+    opened = visit(tower_of_the_module)
+    opened.page.goto(f"{tower_of_the_module.base}/settings")
+    opened.page.get_by_text("Whoever has a token").wait_for()
+    return opened
+
+
+def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_module: Any) -> None:
+    """Its secret is nowhere after a reload; revoked, it opens nothing any more."""
+    page = tab.page
+    page.get_by_role("button", name="New token").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("night <b>shift</b>")
+    dialog.get_by_label("Scope").select_option("read")
+    dialog.get_by_role("button", name="Make").click()
+    secret = page.locator(".secret").inner_text()
+    headers = {"authorization": f"Bearer {secret}"}
+    assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 200
+    page.reload()
+    row = page.locator("tr", has_text="night <b>shift</b>").filter(has_text="read")
+    row.get_by_role("button", name="Revoke").first.wait_for()
+    assert secret not in page.content()
+    row.get_by_role("button", name="Revoke").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    row.get_by_text("revoked").wait_for()
+    assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 401
+
+
+def test_a_bad_name_is_refused_at_its_field(tab: Any) -> None:
+    """A token without a name."""
+    tab.page.get_by_role("button", name="New token").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Make").click()
+    tab.page.locator('[data-field="name"][aria-invalid="true"]:focus').wait_for()
+
+
+FAKE = """window.shown = [];
+    window.Notification = class {
+        static permission = "granted";
+        constructor(title, options) { window.shown.push([title, options.body]); }
+        close() {}
+    };"""
+
+
+def test_the_browser_is_asked_and_then_notified(
+    tab: Any, tower_of_the_module: Any, ringing: Callable[..., Any]
+) -> None:
+    """The real permission is asked for; what a browser channel is sent is shown by any open page, once."""
+    page = tab.page
+    page.locator("[data-permission]").wait_for(state="attached")
+    page.context.grant_permissions(["notifications"], origin=tower_of_the_module.base)
+    page.reload()
+    page.locator('[data-permission="granted"]').wait_for()
+    tower_of_the_module.post("/channels", {"name": "pages", "kind": "browser"})
+    page.add_init_script(FAKE)
+    page.goto(f"{tower_of_the_module.base}/compare")
+    page.locator(".foot").get_by_text("live").wait_for()
+    with ringing(tower_of_the_module, "r_note"):
+        page.wait_for_function("() => window.shown.length")
+    (title, body), *more = page.evaluate("() => window.shown")
+    assert title == "nonfinite-loss: r_note"
+    assert "not finite" in body
+    assert (title, body) not in more
+
+
+def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
+    """Dark by the button, also after a reload, and the header's button knows it."""
+    tab.page.get_by_role("button", name="Dark").click()
+    tab.page.reload()
+    assert tab.page.locator("html").get_attribute("data-theme") == "dark"
+    tab.page.get_by_label("Theme: dark").wait_for()
+
+
+def test_facts_of_the_server_are_there(tab: Any) -> None:
+    """Storage, retention, ping and the state of the record path."""
+    for text in ("sqlite,", "for ever", "none: set ping_url", "ok: records become durable"):
+        tab.page.get_by_text(text).first.wait_for()
+
+
+def test_every_page_is_reached_from_the_header_of_a_phone(tab: Any, tower_of_the_module: Any) -> None:
+    """By thumb: five pages below, and those of alerting above the inbox."""
+    page = tab.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name, there in (("Fleet", "/"), ("Compare", "/compare"), ("Alerts", "/alerts")):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        page.wait_for_url(tower_of_the_module.base + there)
+    for name in ("Silences", "Routes", "Channels", "Deliveries", "Inbox"):
+        page.get_by_role("navigation", name="Alerting").get_by_role("link", name=name).click()
+        page.get_by_role("navigation", name="Alerting").locator(
+            f"a[aria-current]:text-is('{name}')"
+        ).wait_for()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
