@@ -91,10 +91,15 @@ function linkOf(event) {
   return isPage(link.pathname) && !link.hash ? link : null;
 }
 
-/** The tab says the page and how many alerts fire. @param {AlertBook} alerts */
+/** The tab says the page and how many alerts fire, in its title and by its icon. @param {AlertBook} alerts */
 function titles(alerts) {
   let page = "";
-  const write = () => { document.title = tabTitle(page, lamps(alerts.all()).firing); };
+  const icon = document.querySelector('link[rel="icon"]');
+  const write = () => {
+    const { firing } = lamps(alerts.all()), shape = firing ? "/icon-ringing.svg" : "/icon.svg";
+    document.title = tabTitle(page, firing);
+    if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
+  };
   alerts.onChange(write);
   return (/** @type {string} */ text) => { page = text; write(); };
 }
