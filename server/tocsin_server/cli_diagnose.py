@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tocsin.importers import UnreadableLogError, open_log, opened
+from tocsin.importers import BROKEN, UnreadableLogError, open_log, opened
 from tocsin_server import exactjson
 from tocsin_server.diagnose import as_data, exit_status, report, unreadable_data
 from tocsin_server.domain import Severity
@@ -17,6 +21,7 @@ from tocsin_server.flight import Flight, FlightError, is_flight, read
 from tocsin_server.offline import Judged, judge
 from tocsin_server.reread import judge_flight
 
+STDIN = Path("-")
 BEGINNING = 64
 """Bytes that tell a flight record from a log."""
 
@@ -29,7 +34,9 @@ class FailOn(enum.StrEnum):
 
 
 def diagnose(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format; - is standard input.")
+    ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Prints JSON, as docs/diagnose.md shows it.")
     ] = False,
@@ -62,13 +69,31 @@ def diagnose(
 
 
 def _judged(path: Path) -> Judged:
-    flight = _flight(path)
-    judged = judge(open_log(path)) if flight is None else judge_flight(flight, str(path))
+    with _rewindable(path) as file:
+        try:
+            flight = _flight(file)
+            judged = judge(open_log(file)) if flight is None else judge_flight(flight, str(path))
+        except UnreadableLogError as error:
+            raise UnreadableLogError(str(error).replace(str(file), str(path), 1)) from error
+    judged.path = str(path)
     if not judged.records:
         raise UnreadableLogError(
             f"{path}: {judged.format} without a record: expected at least one step with a number"
         )
     return judged
+
+
+@contextmanager
+def _rewindable(path: Path) -> Iterator[Path]:
+    """``path`` itself; standard input and pipes as a copy on disk, for they can be read but once."""
+    if path != STDIN and not path.is_fifo():
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="tocsin-") as copy:
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
+            shutil.copyfileobj(pipe, copy, 1 << 20)
+        copy.flush()
+        yield Path(copy.name)
 
 
 def _flight(path: Path) -> Flight | None:
@@ -77,7 +102,7 @@ def _flight(path: Path) -> Flight | None:
         with opened(path) as file:
             beginning = file.read(BEGINNING)
             return read(beginning + file.read()) if is_flight(beginning) else None
-    except OSError:
+    except BROKEN:
         return None  # whoever reads it as a log says why
     except FlightError as error:
         raise UnreadableLogError(f"{path}: {error}") from error

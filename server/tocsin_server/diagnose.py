@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import indent, wrap
 from typing import Any
 
-from tocsin_server.detect.wording import number
-from tocsin_server.domain import Alert, Diagnosis, Severity
+from tocsin_server.detect.wording import number, of_unit, scale
+from tocsin_server.domain import Alert, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.offline import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
-from tocsin_server.sparkline import extremes, is_logarithmic, nonfinite, sparkline
+from tocsin_server.sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
 from tocsin_server.sparks import Spark
+from tocsin_server.stories import Story, launch_of, stories
 
 WIDTH = 100
 SIGNALS = 12
 """So many series have a line in the text; the JSON has the alerts of all."""
 ALERT_LINES = 40
+ONSETS = 8
 
 
 def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | None) -> int:
@@ -57,6 +59,7 @@ def alert_data(alert: Alert) -> dict[str, Any]:
         "rule": alert.rule,
         "severity": alert.severity.value,
         "state": alert.state.value,
+        "attempt": launch_of(alert),
         "onset_step": alert.onset_step,
         "fired_step": alert.fired_step,
         "resolved_step": alert.resolved_step,
@@ -76,7 +79,9 @@ def alert_data(alert: Alert) -> dict[str, Any]:
 def notes(judged: Judged) -> list[str]:
     """What to know of the reading before trusting the verdict."""
     found = list(judged.remarks)
-    if judged.training_records < WARM_UP_RECORDS:
+    if not judged.training_records:
+        found.append("No loss and no gradient norm was found: only rules about other signals have judged.")
+    elif judged.training_records < WARM_UP_RECORDS:
         found.append(
             f"Only {judged.training_records} training records: rules that compare with the run's own level "
             f"need about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
@@ -111,12 +116,14 @@ def report(judged: Judged) -> str:
     ]
     if not judged.alerts:
         parts.append("Nothing found.")
-    parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert)]
+    several = judged.attempts > 1
+    parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert, several)]
     hidden = len(judged.alerts) - ALERT_LINES + judged.alerts_left_out
     if hidden > 0:
         parts.append(f"and {hidden} more alerts (--json has them)")
-    for said in _diagnoses(judged.alerts):
-        parts += ["", *_diagnosis(said)]
+    told = stories(judged.alerts)
+    for story in told:
+        parts += ["", *_diagnosis(story, named=len(judged.alerts) > 1)]
     return "\n".join(parts) + "\n"
 
 
@@ -129,8 +136,10 @@ def _heading(judged: Judged) -> str:
 def _signals(sparks: dict[str, Spark]) -> Iterator[str]:
     names = sorted(sparks, key=_importance)
     width = max((len(name) for name in names[:SIGNALS]), default=0)
+    frame = frame_of(sparks[name] for name in names[:SIGNALS])
     for name in names[:SIGNALS]:
-        yield f"  {name:<{width}}  {sparkline(sparks[name])}  {_range(sparks[name])}"
+        written = scale if name.partition("/")[0] == "scale" else number
+        yield f"  {name:<{width}}  {sparkline(sparks[name], frame)}  {_range(sparks[name], written)}"
     if len(names) > SIGNALS:
         yield f"  and {len(names) - SIGNALS} more series"
 
@@ -140,9 +149,11 @@ def _importance(name: str) -> tuple[int, str]:
     return VITAL.index(base) if base in VITAL else len(VITAL), name
 
 
-def _range(spark: Spark) -> str:
+def _range(spark: Spark, written: Callable[[float], str]) -> str:
     low, high = extremes(spark)
-    parts = [] if low is None or high is None else [f"{number(low)} … {number(high)}"]
+    parts = []
+    if low is not None and high is not None:
+        parts.append(f"{written(low)} throughout" if low == high else f"{written(low)} … {written(high)}")
     parts += ["log"] if is_logarithmic(spark) else []
     nan, infinite = nonfinite(spark)
     parts += [f"{nan} NaN"] if nan else []
@@ -150,26 +161,23 @@ def _range(spark: Spark) -> str:
     return ", ".join(parts)
 
 
-def _alert_line(alert: Alert) -> Iterator[str]:
-    since = "" if alert.onset_step is None else f"since step {alert.onset_step}"
+def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
+    """``several``: the file has more than one launch, so it is said of which one."""
+    launch = f"run {launch_of(alert)}, " if several else ""
+    since = "" if alert.onset_step is None else f"{launch}since step {alert.onset_step} "
     over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
-    said = f"(said at {alert.fired_step}{over})"
-    yield f"{alert.severity.value:<8}  {alert.rule}  {alert.subject}  {since} {said}"
+    said = f"{since}(said at {alert.fired_step}{over})"
+    yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, said) if part)
     yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
 
 
-def _diagnoses(alerts: Sequence[Alert]) -> list[Diagnosis]:
-    """One diagnosis a cause, that with the longest story; the gravest alert's cause first."""
-    found: dict[str, Diagnosis] = {}
-    for alert in sorted(alerts, key=lambda item: -item.severity.height):
-        said = alert.diagnosis
-        if said.cause not in found or len(said.story) > len(found[said.cause].story):
-            found[said.cause] = said
-    return list(found.values())
-
-
-def _diagnosis(said: Diagnosis) -> Iterator[str]:
-    yield from wrap(f"Most likely: {said.cause}", WIDTH)
+def _diagnosis(story: Story, named: bool) -> Iterator[str]:
+    """One story; ``named``: with the alerts that it tells of."""
+    said = story.head.diagnosis
+    yield from wrap(f"Most likely: {said.cause.removeprefix('Likely ')}", WIDTH)
+    if named:
+        about = f"Alerts: {_about(story.alerts)}"
+        yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     if said.story:
         yield "  What happened"
         for step, text, _ in said.story:
@@ -181,25 +189,66 @@ def _diagnosis(said: Diagnosis) -> Iterator[str]:
         yield "  What else it could be"
         for text in said.alternatives:
             yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
-    yield from _remedies(said)
+    if said.remedies:
+        yield "  What to do"
+    for place, remedy in enumerate(said.remedies, 1):
+        yield from _remedy(remedy, f"{place}. ")
     if said.disproof:
         yield from wrap(
             f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
+    yield from _others(story)
+
+
+def _about(alerts: Sequence[Alert]) -> str:
+    """The alerts by rule, each with its onsets."""
+    onsets: dict[str, list[str]] = {}
+    for alert in sorted(alerts, key=lambda item: (item.onset_step is None, item.onset_step or 0)):
+        known = onsets.setdefault(alert.rule, [])
+        if alert.onset_step is not None and str(alert.onset_step) not in known:
+            known.append(str(alert.onset_step))
+    parts = [f"{rule} since {_listed(steps)}" if steps else rule for rule, steps in onsets.items()]
+    return "; ".join(parts)
+
+
+def _listed(steps: list[str]) -> str:
+    if len(steps) > ONSETS:
+        return f"{', '.join(steps[:ONSETS])} and {len(steps) - ONSETS} times more"
+    return steps[0] if len(steps) == 1 else f"{', '.join(steps[:-1])} and {steps[-1]}"
+
+
+def _name(alert: Alert) -> str:
+    since = "" if alert.onset_step is None else f" since {alert.onset_step}"
+    return f"{alert.rule}{since}"
+
+
+def _others(story: Story) -> Iterator[str]:
+    """What was said of the other alerts of the story, where it is something else."""
+    told = {remedy.text for remedy in story.head.diagnosis.remedies}
+    if story.told_apart:
+        yield "  Said of the other alerts"
+    for alert in story.told_apart:
+        text = f"{_name(alert)}: {alert.diagnosis.cause}"
+        yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
+        for remedy in alert.diagnosis.remedies[:1]:
+            if remedy.text not in told:
+                yield from _remedy(remedy, "", "      ")
 
 
 def _evidence(said: Diagnosis) -> Iterator[str]:
     for item in said.evidence:
         value = number(item.value) if isinstance(item.value, float | int) else str(item.value)
-        unit = f" {item.unit}" if item.unit else ""
+        unit = f" {_unit(item)}" if item.unit else ""
         at = "" if item.step is None else f" (step {item.step})"
         yield f"{item.name}: {value}{unit}{at}"
 
 
-def _remedies(said: Diagnosis) -> Iterator[str]:
-    if said.remedies:
-        yield "  What to do"
-    for place, remedy in enumerate(said.remedies, 1):
-        yield from wrap(f"{place}. {remedy.text}", WIDTH, initial_indent="    ", subsequent_indent="       ")
-        if remedy.code:
-            yield indent(remedy.code.rstrip("\n"), " " * 11)
+def _unit(item: Evidence) -> str:
+    return of_unit(item.value, item.unit) if isinstance(item.value, float | int) else item.unit
+
+
+def _remedy(remedy: Remedy, place: str, margin: str = "    ") -> Iterator[str]:
+    behind = margin + " " * len(place)
+    yield from wrap(f"{place}{remedy.text}", WIDTH, initial_indent=margin, subsequent_indent=behind)
+    if remedy.code:
+        yield indent(remedy.code.rstrip("\n"), behind + "    ")

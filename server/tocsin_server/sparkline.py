@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from tocsin_server.sparks import Bucket, Spark
@@ -13,13 +16,36 @@ LOG_RATIO = 1000.0
 """Positive values that span more than this are drawn by their logarithm."""
 
 
-def sparkline(spark: Spark) -> str:
+@dataclass(frozen=True)
+class Frame:
+    """The columns that several series share: steps of one column, first and last column."""
+
+    width: int
+    first: int
+    last: int
+
+
+def frame_of(sparks: Iterable[Spark]) -> Frame | None:
+    """Columns for all of ``sparks``, so wide that few of those of the densest series are empty."""
+    known = [(spark.first, spark.last, spark) for spark in sparks if spark.first is not None]
+    if not known:
+        return None
+    width = max(spark.width for _, _, spark in known)
+    densest = max((spark for _, _, spark in known), key=lambda spark: len(spark.buckets))
+    keys = sorted({key * densest.width // width for key in densest.buckets})
+    gaps = sorted(after - before for before, after in pairwise(keys))
+    width *= gaps[len(gaps) * 9 // 10] if gaps else 1
+    lasts = [last for _, last, _ in known if last is not None]
+    return Frame(width, min(first for first, _, _ in known) // width, max(lasts) // width)
+
+
+def sparkline(spark: Spark, frame: Frame | None = None) -> str:
     """One character a bucket of steps: ``×`` where a NaN fell, ``∞`` where an infinity, blank where nothing.
 
     A bucket is drawn by the value in it that is farthest from the middle of the run, so that a
-    spike of one step is as high as it was.
+    spike of one step is as high as it was. ``frame``: the columns; else those of the series itself.
     """
-    buckets = _buckets(spark)
+    buckets = _buckets(spark) if frame is None else _framed(spark, frame)
     finite = [bucket for bucket in buckets if bucket is not None and bucket.count]
     if not finite:
         return "".join(_mark(bucket) or NOTHING for bucket in buckets)
@@ -60,6 +86,14 @@ def _buckets(spark: Spark) -> list[Bucket | None]:
     return [
         spark.buckets.get(key) for key in range(spark.first // spark.width, spark.last // spark.width + 1)
     ]
+
+
+def _framed(spark: Spark, frame: Frame) -> list[Bucket | None]:
+    """The buckets in the columns of ``frame``, whose width is a multiple of theirs."""
+    found: dict[int, Bucket] = {}
+    for key, bucket in spark.buckets.items():
+        found.setdefault(key * spark.width // frame.width, Bucket()).merge(bucket)
+    return [found.get(column) for column in range(frame.first, frame.last + 1)]
 
 
 def _mean(bucket: Bucket) -> float:

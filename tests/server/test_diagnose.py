@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
+import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -106,6 +110,57 @@ def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
     assert file["unread_lines"] == {"count": 1, "first": [{"line": 2, "why": "a JSON object was expected"}]}
     assert any("Only 2 training records" in note for note in file["notes"])
     assert file["alerts"][0]["rule"] == "nonfinite-loss"
+
+
+def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -> None:
+    """They can be read but once, and nothing of them is lost in finding out their format."""
+    wanted = json.loads(run(broken, "--json")[1])["files"][0]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = BROKEN.encode()
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    piped = json.loads(run(pipe, "--json")[1])["files"][0]
+    writer.join()
+    given = CliRunner().invoke(app, ["diagnose", "-", "--json"], input=text)
+    assert piped == wanted | {"path": str(pipe)}
+    assert json.loads(given.stdout)["files"][0] == wanted | {"path": "-"}
+
+
+def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> None:
+    """And the report says so."""
+    lines = "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(9000))
+    path = tmp_path / "train.log.gz"
+    path.write_bytes(gzip.compress(lines.encode())[:-1000])
+    status, out = run(path)
+    assert status == 0
+    assert "Note: The file breaks off: Compressed file ended" in out
+
+
+def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
+    """Each alert says of which one it is, in text and JSON."""
+    path = tmp_path / "twice.log"
+    path.write_text(HEALTHY + BROKEN)
+    assert "nonfinite-loss  loss  run 2, since step 100" in run(path)[1]
+    (file,) = json.loads(run(path, "--json")[1])["files"]
+    assert [alert["attempt"] for alert in file["alerts"] if alert["rule"] == "nonfinite-loss"] == [2]
+
+
+def test_one_episode_is_one_story(tmp_path: Path) -> None:
+    """A rate that runs away, a norm and a loss that follow: one cause in full, not one an alert."""
+    noise = random.Random(1)
+    loss = [1 + noise.gauss(0, 0.02) for _ in range(300)] + [2.0, 40.0, 4e6, math.inf, math.inf]
+    norm = [1 + noise.gauss(0, 0.05) for _ in range(299)] + [9.0, 60.0, 4e3, 1e8, math.inf, math.inf]
+    rows = zip(range(305), loss, norm, strict=True)
+    path = tmp_path / "runaway.log"
+    path.write_text(
+        "".join(f"step={step} loss={a} grad_norm={b} lr={1e-3 * 1.01**step}\n" for step, a, b in rows)
+    )
+    out = run(path)[1]
+    assert len(judge(open_log(path)).alerts) > 2
+    assert out.count("Most likely: ") == 1
+    assert "Most likely: Likely" not in out
+    assert "Alerts: grad-" in out
 
 
 LOGS = os.environ.get("TOCSIN_REAL_LOGS", "")

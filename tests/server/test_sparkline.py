@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.sparkline import INFINITE, NOT_A_NUMBER, nonfinite, sparkline
+from tocsin_server.sparkline import INFINITE, NOT_A_NUMBER, frame_of, nonfinite, sparkline
 from tocsin_server.sparks import Spark
 
 
@@ -50,3 +50,24 @@ def test_any_numbers_can_be_drawn(values: list[float]) -> None:
 def test_nothing_is_a_blank_line() -> None:
     """A series without a record."""
     assert sparkline(Spark()) == ""
+
+
+@given(st.integers(0, 10_000), st.integers(1, 1000), st.integers(2, 60))
+def test_regular_records_leave_no_gaps(first: int, stride: int, count: int) -> None:
+    """However far apart they are, wherever they begin."""
+    spark = Spark()
+    spark.take_few([first + stride * place for place in range(count)], [1.0] * count)
+    line = sparkline(spark, frame_of([spark]))
+    assert line.count(" ") <= len(line) // 8
+    assert len(line) >= min(count, 12) // 2
+
+
+def test_series_of_a_report_stand_below_each_other() -> None:
+    """An evaluation at the end of a run is drawn at the end."""
+    loss, late = Spark(), Spark()
+    loss.take_few(list(range(0, 1000, 10)), [1.0] * 100)
+    late.take_few([990], [2.0])
+    frame = frame_of([loss, late])
+    assert len(sparkline(loss, frame)) == len(sparkline(late, frame))
+    assert sparkline(late, frame).lstrip() == "▁"
+    assert frame_of([]) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin_server.detect.case import Case
+from tocsin_server.detect.case import LOSS_SHAPE, NUMERIC, Case
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Remedy
 
@@ -68,34 +68,64 @@ def lower_lr(case: Case, factor: float = 5.0) -> Remedy:
     """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
     by = number(factor)
     if not case.lr:
-        return Remedy(f"Lower the learning rate {by} times.", f"lr: /{by}")
+        return Remedy(
+            f"Lower the learning rate {by} times.",
+            f"for group in optimizer.param_groups:\n    group['lr'] /= {by}",
+        )
     text = f"Lower the learning rate {by} times, {number(case.lr)} → {number(case.lr / factor)}"
     if not case.context.schedulers:
         code = f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}"
         return Remedy(f"{text}.", code)
     return Remedy(
         f"{text}: the scheduler sets it anew at every step, so lower what it starts from.",
-        f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]  # or lr: /{by} in the configuration",
+        f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]",
     )
+
+
+SCALED_NORM = 1e3
+"""A usual norm above it beside a loss scale of as much was taken before unscale_ (catalogue, B7)."""
+
+
+def usual_norm(case: Case) -> float | None:
+    """The gradient norm before all trouble: an explosion that came first is none of it."""
+    for rule, _, verdict in case.episode:
+        told = [fact[1] for fact in verdict.evidence if fact[0] == "usual norm"]
+        if rule == "grad-explosion" and told:
+            return float(told[0])
+    return case.usual_norm
 
 
 def clip(case: Case) -> Remedy:
     """Clipping at one to two times the run's usual norm."""
-    usual = case.usual_norm
+    usual = usual_norm(case)
     limit = f"{1.5 * usual:.2g}" if usual else "1.0"
     reason = f" The usual norm here is {number(usual)}." if usual else ""
+    scales = [scale for _, scale in case.before("scale")]
+    if usual and usual > SCALED_NORM and scales and scales[-1] > SCALED_NORM:
+        limit = "1.0"
+        reason = f" The norm that is logged here, {number(usual)}, is likely that of scaled gradients."
     unscale = "scaler.unscale_(optimizer)\n" if case.history.has("scale") else ""
+    after = ", after unscaling them" if unscale else ""
     return Remedy(
-        f"Clip gradients, after unscaling them.{reason}",
+        f"Clip gradients{after}.{reason}",
         f"{unscale}torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit})",
     )
 
 
+SPOILING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weights-reset"}
+"""Rules about what may have spoiled the weights."""
+
+
+def spoiled_since(case: Case) -> int:
+    """Step from which on the weights may be spoiled: no later than this alert's own onset."""
+    onsets = [verdict.onset_step for rule, _, verdict in case.episode if rule in SPOILING]
+    return min([*onsets, case.onset])
+
+
 def go_back(case: Case) -> Remedy:
-    """Back to the newest checkpoint before the onset."""
-    saved = case.context.checkpoint_before(case.onset)
+    """Back to the newest checkpoint before the trouble began."""
+    since = spoiled_since(case)
+    saved = case.context.checkpoint_before(since)
     if saved is None:
-        return Remedy(
-            f"Go on from a checkpoint from before step {case.onset}: weights after it may be spoiled."
-        )
+        return Remedy(f"Go on from a checkpoint from before step {since}: weights after it may be spoiled.")
     return Remedy(f"Go on from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])

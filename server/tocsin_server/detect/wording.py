@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+_ONE = {"records": "record", "steps": "step", "updates": "update", "evaluations": "evaluation"}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -16,8 +17,10 @@ def number(value: float) -> str:
     size = abs(value)
     if value == int(value) and size < 1e5:
         text = str(int(value))
-    elif 1e-3 <= size < 1e5:
+    elif 1e-3 <= size < 9999.5:
         text = f"{value:.4g}"
+    elif 9999.5 <= size < 1e5:  # .4g would write an exponent here
+        text = f"{round(value, -1):.0f}"
     else:
         mantissa, exponent = f"{value:.1e}".split("e")
         text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
@@ -31,6 +34,11 @@ def scale(value: float) -> str:
         if mantissa == 0.5:
             return "2" + str(exponent - 1).translate(_SUPERSCRIPT)
     return number(value)
+
+
+def of_unit(value: float, unit: str) -> str:
+    """``unit`` behind ``value``: ``records`` is ``record`` behind 1."""
+    return _ONE.get(unit, unit) if value == 1 else unit
 
 
 def count(n: int, noun: str) -> str:
