@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tocsin.disabled import NoRun
 from tocsin.run import Run
 
@@ -56,4 +58,5 @@ def test_the_body_of_a_phase_and_of_the_run_itself_go_on() -> None:
     with NoRun() as run, run.phase("eval"):
         done.append(run.state_dict())
     assert done == [{"step": 0}]
-    assert run.__exit__(ValueError, ValueError(), None) is None
+    with pytest.raises(ValueError, match="the script's own"), NoRun():
+        raise ValueError("the script's own")

@@ -63,16 +63,16 @@ def test_sync_leaves_living_runs_alone(
 ) -> None:
     """A spool whose process is training is not touched."""
     hello = protocol.Hello(1, "", "deblur", "now", "r", WRITER, 1, "h", 0)
-    spool = Spool(spool, lambda: Header(FORMAT, strict_server.url, hello))
+    alive = Spool(spool, lambda: Header(FORMAT, strict_server.url, hello))
     outbox = Outbox()
     outbox.put((0, 0, ("loss",), 1.0))
     message = outbox.drain()
     assert message is not None
-    spool.append(frame_of(message))
+    alive.append(frame_of(message))
     assert main(["sync", "--token", TOKEN]) == 0
     assert "still being written" in capsys.readouterr().out
     assert strict_server.writers == {}
-    spool.delete()
+    alive.delete()
 
 
 def test_sync_reads_past_a_damaged_header(

@@ -167,9 +167,9 @@ def leave_behind(spool: Path, url: str, rank: int, records: int = 100) -> protoc
     outbox = Outbox()
     for step in range(records):
         outbox.put((step, step, ("loss",), float(step)))
-    spool = Spool(spool, lambda: Header(FORMAT, url, hello))
+    left = Spool(spool, lambda: Header(FORMAT, url, hello))
     message = outbox.drain()
     assert message is not None
-    assert spool.append(frame_of(message))
-    spool.close()
+    assert left.append(frame_of(message))
+    left.close()
     return writer
