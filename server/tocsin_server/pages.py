@@ -23,8 +23,10 @@ from tocsin_server.errors import StartError
 from tocsin_server.login import login_page, safe_next
 from tocsin_server.plotlyjs import PlotlyJS
 
-DEEP_LINKS = ("/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/settings")
-DEEP_LINKS_LATER = ("/channels", "/routes", "/silences", "/deliveries")
+DEEP_LINKS = (
+    "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/silences", "/routes",
+    "/channels", "/deliveries", "/settings",
+)  # fmt: skip
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -140,7 +142,7 @@ def page_routes(web: Path, plotly: PlotlyJS) -> APIRouter:
         path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
         return await files.get_response(path, request.scope)
 
-    for path in (*DEEP_LINKS, *DEEP_LINKS_LATER, "/index.html"):
+    for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))
     router.routes.extend(_asset_routes(plotly))
     router.routes.append(Route("/{path:path}", file, methods=["GET"]))
