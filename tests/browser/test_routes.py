@@ -1,0 +1,135 @@
+"""Routes: edited as a draft, tried on what is open, put in order by keyboard, refused at the field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[tuple[Any, str]]:
+    """A server with one run that rings, and the id of its alert."""
+    with ringing(tower_of_the_module, "r_routed") as alert:
+        yield tower_of_the_module, alert
+
+
+@pytest.fixture
+def tab(rings: tuple[Any, str], visit: Callable[..., Any]) -> Any:
+    """The page of routes, with one browser channel and the usual document."""
+    tower, _ = rings
+    opened = visit(tower)
+    usual = """async () => {
+        const send = (method, path, body) => fetch(`/api/v1${path}`, { method, body: JSON.stringify(body),
+            headers: { "content-type": "application/json" } });
+        await send("POST", "/channels", { name: "pages", kind: "browser" });
+        await send("PUT", "/routes", {}); }"""
+    opened.page.evaluate(usual)
+    opened.page.goto(f"{tower.base}/routes")
+    opened.page.locator("[data-route]").first.wait_for()
+    return opened
+
+
+def order(tab: Any) -> list[str]:
+    names: list[str] = tab.page.locator("[data-route] .routename b").all_inner_texts()
+    return names
+
+
+def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]) -> None:
+    """The open alert's way changes with the draft; what is stored changes with Save only."""
+    tower, alert = rings
+    tried = tab.page.locator(f'[data-tried="{alert}"]')
+    tried.get_by_text("default → pages").wait_for()
+    matchers = tab.page.locator('[data-field="routes[0].matchers"]')
+    matchers.fill('severity="info"')
+    tried.get_by_text("No route matches").wait_for()
+    tab.page.get_by_text("Unsaved changes").wait_for()
+    assert tower.get("/routes")["routes"][0]["matchers"] == ['severity=~"warning|critical"']
+    tab.page.keyboard.press("Control+s")
+    tab.page.get_by_text("In force as shown").wait_for()
+    assert tower.get("/routes")["routes"][0]["matchers"] == ['severity="info"']
+
+
+def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, str]) -> None:
+    """A repeated group in a regular expression, then a time that is none; each at its own field."""
+    before = rings[0].get("/routes")
+    matchers = tab.page.locator('[data-field="routes[0].matchers"]')
+    matchers.fill('rule=~"(a+)+"')
+    tab.page.get_by_role("button", name="Save").click()
+    tab.page.locator('[data-field="routes[0].matchers"][aria-invalid="true"]:focus').wait_for()
+    matchers.fill("")
+    wait = tab.page.locator('[data-field="routes[0].group_wait_s"]')
+    wait.fill("soon")
+    tab.page.get_by_role("button", name="Save").click()
+    tab.page.locator('[data-field="routes[0].group_wait_s"][aria-invalid="true"]:focus').wait_for()
+    tab.page.get_by_role("alert").get_by_text("seconds from 0").wait_for()
+    assert rings[0].get("/routes") == before
+    tab.page.get_by_role("button", name="Discard").click()
+    assert wait.input_value() == ""
+
+
+def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -> None:
+    """Alt and an arrow moves the route that has the focus, which keeps it."""
+    tab.page.get_by_role("button", name="Add a route").click()
+    assert order(tab) == ["default", "new route"]
+    tab.page.keyboard.press("Alt+ArrowUp")
+    tab.page.locator('[data-focus="open-0"]:focus').wait_for()
+    assert order(tab) == ["new route", "default"]
+    tab.page.keyboard.press("Control+s")
+    tab.page.get_by_text("In force as shown").wait_for()
+    assert [route["name"] for route in rings[0].get("/routes")["routes"]] == ["new route", "default"]
+
+
+def test_a_removed_route_comes_back(tab: Any) -> None:
+    """Undo, in the draft."""
+    tab.page.get_by_role("button", name="Remove default").click()
+    tab.page.get_by_text("Without a route nobody is told").wait_for()
+    tab.page.get_by_role("button", name="Undo").click()
+    assert order(tab) == ["default"]
+
+
+def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
+    """With its zone and hours; the route that names it follows it to a new name and says when it is muted."""
+    page = tab.page
+    page.get_by_role("button", name="Add a mute time").click()
+    page.locator('[data-field="mute_times[0].zone"]').fill("Europe/Berlin")
+    for end, clock in (("from", "00:00"), ("to", "24:00")):
+        page.locator(f'[data-field="mute_times[0].times[0].{end}"]').fill(clock)
+    page.locator('[data-field="routes[0].mute_times"]').get_by_text("nights").click()
+    page.locator('[data-field="mute_times[0].name"]').fill("always")
+    page.locator('[data-field="mute_times[0].name"]').blur()
+    page.locator(f'[data-tried="{rings[1]}"]').get_by_text("muted now").wait_for()
+    page.keyboard.press("Control+s")
+    page.get_by_text("In force as shown").wait_for()
+    stored = rings[0].get("/routes")
+    assert stored["routes"][0]["mute_times"] == ["always"]
+    assert (stored["mute_times"][0]["zone"], stored["mute_times"][0]["times"][0]["to"]) == (
+        "Europe/Berlin",
+        "24:00",
+    )
+
+
+def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
+    """By severity and labels, where nothing is open that would do."""
+    tab.page.get_by_label("What to try").select_option("made")
+    tab.page.locator('[data-tried="made"]').get_by_text("default → pages").wait_for()
+    tab.page.locator(".routetest").get_by_label("Severity").select_option("info")
+    tab.page.locator('[data-tried="made"]').get_by_text("No route matches").wait_for()
+
+
+def test_what_somebody_else_saved_is_told(
+    tab: Any, rings: tuple[Any, str], visit: Callable[..., Any]
+) -> None:
+    """Without changes of one's own the page follows; with them it asks."""
+    other = visit(rings[0])
+    put = """(body) => fetch("/api/v1/routes", { method: "PUT", body: JSON.stringify(body),
+        headers: { "content-type": "application/json" } })"""
+    other.page.evaluate(put, {"routes": [{"name": "theirs"}]})
+    tab.page.locator(".routename b", has_text="theirs").wait_for()
+    tab.page.locator('[data-field="routes[0].matchers"]').fill('severity="critical"')
+    other.page.evaluate(put, {"routes": [{"name": "again"}]})
+    tab.page.get_by_role("button", name="Take theirs").click()
+    tab.page.locator(".routename b", has_text="again").wait_for()
