@@ -18,6 +18,9 @@ from tocsin_server.detect.view import Values
 LEAST_SPREAD = 0.05
 """Of the logarithm: smoother signals are treated as if they had this spread."""
 
+FIRST, FLOOR = 40, 0.3
+"""Values whose median is the first level, and the share of it below which nothing is off: a norm that has
+fallen a millionfold may rise a thousandfold and is still next to nothing."""
 NEWEST = 50
 """Values that a value off the level must exceed as well: the first norms of a run are high."""
 
@@ -31,6 +34,8 @@ class Level(msgspec.Struct):
     left: int = 0
     """Values until the median is worked out anew, less than ``refresh``; 0: it is due with the next."""
     median: float = 0.0
+    first: float = 0.0
+    """The median of the first values; 0 until it is known."""
 
     @property
     def room(self) -> int:
@@ -46,6 +51,8 @@ class Level(msgspec.Struct):
             if len(self.values) > self.kept:
                 del self.values[: -self.kept]
             self.median = middle(sorted(self.values))
+            if not self.first and len(self.values) >= FIRST:
+                self.first = self.median
 
     def quick(self, values: Values, ratio: float, warm_up: int) -> bool:
         """Takes one value that is calm and changes no median; False where more is to be done."""
@@ -88,7 +95,7 @@ class Level(msgspec.Struct):
     def leaves(self, value: float, ratio: float, deviations: float) -> bool:
         """Whether ``value`` is beyond ``ratio`` times the median, the newest values, and the usual spread."""
         median = self.median
-        if median <= 0 or value <= ratio * median or value <= max(self.values[-NEWEST:]):
+        if median <= 0 or value <= max(ratio * median, FLOOR * self.first, *self.values[-NEWEST:]):
             return False
         off = [abs(math.log(other / median)) for other in self.values if other > 0]
         spread = max(MAD_TO_SIGMA * middle(sorted(off)), LEAST_SPREAD)

@@ -16,6 +16,7 @@ import msgspec
 from tocsin_server.detect.rolling import OrderedWindow
 from tocsin_server.detect.rule import (
     CRITICAL,
+    INFO,
     WARNING,
     Fact,
     Rule,
@@ -44,8 +45,10 @@ class Settings(RuleSettings):
     records: int = setting(50, "records", "above that, with the later half above the earlier")
     warm_up: int = setting(50, "records", "before the rule says anything")
     fallen: float = setting(0.5, "of the initial loss", "below which it must have been to have learned")
-    slow: float = setting(0.4, "of all steps", "that a climb takes which is a warning, not critical")
-    floor: float = setting(0.05, "of the initial loss", "least rise above the best, for losses near 0")
+    slow: float = setting(0.4, "of all steps", "that a climb takes which is only told")
+    floor: float = setting(0.25, "of the initial loss", "least rise above the best, for losses near 0")
+    habit: float = setting(1.2, "x", "a height from which it came back before: only told")
+    lost: float = setting(0.75, "of what was learned", "that must be lost again before it is critical")
 
 
 class State(RuleState):
@@ -61,6 +64,10 @@ class State(RuleState):
     """The upper quartile of the window with the best median."""
     best_step: int = 0
     positive: bool = True
+    highest: float = 0.0
+    """The highest smoothed loss of the present episode."""
+    known: float = 0.0
+    """The highest from which the loss has come back by itself."""
     above: list[float] = msgspec.field(default_factory=list)
     left: tuple[int, int] | None = None
     """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
@@ -139,21 +146,29 @@ class LossDivergence(Rule[Settings, State]):
     def _judge(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
         smooth, lower = ordered[limits.smooth // 2], ordered[limits.smooth // 4]
-        risen = smooth - state.best > limits.floor * initial and lower > state.best_upper
-        if not (risen and smooth > limits.ratio * state.best):
+        if lower <= state.best_upper or smooth <= limits.ratio * state.best:
             self._below(view, row)
             return
         state.above.append(smooth)
         del state.above[: -limits.records]
-        if lower > state.initial_upper and state.best < limits.fallen * initial:
+        if smooth - state.best <= limits.floor * initial:
+            self._calm(view, row)
+        elif lower > state.initial_upper and state.best < limits.fallen * initial:
             self._ring(view, row, smooth, initial, "above-start")
         elif len(state.above) >= limits.records and self._rising():
             self._ring(view, row, smooth, initial, "rising")
 
     def _below(self, view: View, row: int) -> None:
         self.state.above = []
+        self._calm(view, row)
+
+    def _calm(self, view: View, row: int) -> None:
+        """A height from which the loss came back is its own from then on."""
         if self.episode.state:
             self.settle(view, row)
+            if not self.episode.state:
+                self.state.known = max(self.state.known, self.state.highest)
+                self.state.highest = 0.0
 
     def _rising(self) -> bool:
         half = len(self.state.above) // 2
@@ -165,7 +180,10 @@ class LossDivergence(Rule[Settings, State]):
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
         slow = kind == "rising" and step - onset[0] > self.settings.slow * step
-        severity = WARNING if slow else CRITICAL
+        lost = smooth - state.best >= self.settings.lost * (initial - state.best)
+        usual = smooth <= self.settings.habit * state.known
+        severity = INFO if slow or usual else CRITICAL if lost else WARNING
+        state.highest = max(state.highest, smooth)
         level = ladder(int(ratio))
         if self.old_news(view, row, severity, level):
             return

@@ -44,8 +44,10 @@ class Settings(RuleSettings):
     short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short stretch")
     long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long stretch")
     rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
-    floor: float = setting(0.005, "of the initial loss", "least rise, for losses near 0")
+    floor: float = setting(0.25, "of the initial loss", "least rise, for losses near 0")
+    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
     own: float = setting(2.0, "x spread", "least rise of a loss that was ever 0 or negative")
+    habit: float = setting(1.2, "x", "a height from which it came back before: info only")
     rate: float = setting(1.2, "x", "rise of the learning rate that explains it: info only")
 
 
@@ -57,6 +59,10 @@ class State(RuleState):
     rate: float = 0.0
     initial: float | None = None
     lowest: float = math.inf
+    highest: float = 0.0
+    """The highest median of the present rise."""
+    known: float = 0.0
+    """The highest median from which the loss has come back by itself."""
     rests: list[float] = msgspec.field(default_factory=list)
     """How far single losses lie from the median of their bin, the newest ones: the spread."""
 
@@ -101,20 +107,30 @@ class LossDrift(Rule[Settings, State]):
         long = len(medians) >= limits.long and self._rises(medians, limits.long_z)
         short = len(medians) >= limits.short and self._rises(medians[-limits.short :], limits.short_z)
         if not long and not short:
-            if self.episode.state:
-                self.settle(view, row)
+            self._ends(view, row)
             return
         span = limits.long if long else limits.short
         rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
         # A critic's loss, which may be negative, drifts by its trade.
-        sure = long and not rose and state.lowest > 0
+        sure = long and not rose and state.lowest > 0 and not medians[-1] <= limits.habit * state.known
+        state.highest = max(state.highest, medians[-1])
         self._ring(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
+
+    def _ends(self, view: View, row: int) -> None:
+        """No rise here. A height from which the loss came back is its own from then on."""
+        if not self.episode.state:
+            return
+        self.settle(view, row)
+        if not self.episode.state:
+            self.state.known = max(self.state.known, self.state.highest)
+            self.state.highest = 0.0
 
     def _rises(self, medians: list[float], z: float) -> bool:
         limits, fifth = self.settings, len(medians) // 5
         low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
         if self.state.lowest > 0:
-            least = max(limits.rise * low, limits.floor * abs(self.state.initial or 0.0))
+            initial = abs(self.state.initial or 0.0)
+            least = max(limits.rise * low, limits.floor * initial * (low < limits.near_zero * initial))
         else:
             least = limits.own * 1.4826 * middle(sorted(self.state.rests))
         return high - low > least and kendall(medians) >= z

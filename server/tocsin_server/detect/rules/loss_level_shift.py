@@ -47,7 +47,8 @@ class Settings(RuleSettings):
     own: float = setting(2.0, "x spread", "least height, of a loss that was ever 0 or negative")
     swing: float = setting(1.5, "x", "the largest rise before, least height of such a loss")
     history: int = setting(52, "bins", "of such a loss that show what it does by itself")
-    floor: float = setting(0.02, "of the initial loss", "least height, for losses near 0")
+    floor: float = setting(0.25, "of the initial loss", "least height, for losses near 0")
+    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
     back: float = setting(0.03, "relative", "of the old level within which the loss is back")
     adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
     brief_records: int = setting(3, "records", "at the start of an excerpt that make its level")
@@ -183,7 +184,7 @@ class LossLevelShift(Rule[Settings, State]):
         state, limits = self.state, self.settings
         initial = state.initial or 0.0
         if state.lowest > 0:
-            return max(limits.rise * old, limits.floor * initial)
+            return max(limits.rise * old, limits.floor * initial * (old < limits.near_zero * initial))
         if state.seen < limits.history:
             return math.inf
         spread = 1.4826 * middle(sorted(state.rests))

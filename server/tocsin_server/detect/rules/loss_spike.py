@@ -32,6 +32,14 @@ from tocsin_server.detect.view import View
 from tocsin_server.detect.wording import count, number
 from tocsin_server.domain import Severity
 
+TAIL, RARE, LEAD_IN = 10, 10_000, 10
+"""The highest tenth of a baseline is its tail; how rare a loss must be by it; the newest records, which are
+left out, for they may be the climb to the spike."""
+PEAKS, FEWEST_PEAKS = 48, 8
+"""Peaks that are remembered, and that tell something."""
+GUMBEL = 3.15
+"""(ln 200 - 0.37) / 1.57: from a Gumbel's median to its highest in 200, in distances of its quartiles."""
+
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
@@ -45,8 +53,13 @@ class Settings(RuleSettings):
     relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
     floor: float = setting(0.02, "of the first losses", "least height, for losses near 0")
     confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
-    alone: float = setting(2.0, "x median", "height at which one record is enough")
+    alone: float = setting(
+        2.0, "x median", "height at which one record is enough, where records are far apart"
+    )
+    apart: int = setting(10, "steps", "between records that are far apart: one batch lasts one step")
+    beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
     critical_ratio: float = setting(3.0, "x median", "height that, sustained, is critical")
+    lost: float = setting(0.5, "of what was learned", "that must be lost again besides")
     sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
     back: float = setting(0.05, "relative", "of the baseline within which the loss is back")
     adopt: int = setting(200, "records", "outside after which the new level is the baseline")
@@ -68,6 +81,8 @@ class State(RuleState):
     """The median when the present trouble began: the baseline goes on while it lasts."""
     high: int = 0
     muted: int = 0
+    peaks: list[float] = msgspec.field(default_factory=list)
+    """Logarithms of loss by median where a loss was above all of the baseline, the newest ones."""
 
 
 class LossSpike(Rule[Settings, State]):
@@ -111,13 +126,14 @@ class LossSpike(Rule[Settings, State]):
         if not math.isfinite(loss):
             state.muted = limits.after_nan
             return
-        if loss <= 0.0:
+        if loss < 0.0:
             state.positive = False
         if len(state.base.arrived) < limits.window:
             self._warm_up(loss)
         elif state.recent or self.episode.state or self._leaves(loss):
             self._closely(view, row, loss)
         else:
+            self._note(loss)
             state.base.push(loss)
             state.muted -= state.muted > 0
 
@@ -136,6 +152,8 @@ class LossSpike(Rule[Settings, State]):
             return False
         median = base.median
         height = loss - median
+        if state.positive and median <= 0.0:
+            return loss > state.first  # most losses are 0: any other is infinitely high above them
         if state.positive and height <= limits.relative * median:
             return False
         if height <= limits.floor * state.first or base.within(height, limits.deviations):
@@ -144,14 +162,25 @@ class LossSpike(Rule[Settings, State]):
 
     def _leaves_in_ratio(self, loss: float, median: float) -> bool:
         """The same in logarithms: losses of small batches are skewed, and many times the median is usual."""
-        spread = [abs(math.log(value / median)) for value in self.state.base.sort() if value > 0]
-        return math.log(loss / median) > self.settings.deviations * MAD_TO_SIGMA * middle(sorted(spread))
+        height = math.log(loss / median)
+        logs = [math.log(value / median) for value in self.state.base.arrived if value > 0]
+        spread = middle(sorted([abs(log) for log in logs]))
+        if height <= self.settings.deviations * MAD_TO_SIGMA * spread:
+            return False
+        return height > max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
+
+    def _note(self, loss: float) -> None:
+        """A loss above all of the baseline tells how far this run's losses go by themselves."""
+        state = self.state
+        if state.positive and loss > state.base.highest and state.base.median > 0:
+            state.peaks = [*state.peaks, math.log(loss / state.base.median)][-PEAKS:]
 
     def _closely(self, view: View, row: int, loss: float) -> None:
         """Record by record while there is, or was just now, something to see."""
         state, limits = self.state, self.settings
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
+            self._note(loss)
             state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
             state.baseline = state.base.median
         state.recent = [*state.recent, leaves][-5:]
@@ -171,8 +200,7 @@ class LossSpike(Rule[Settings, State]):
         state, limits = self.state, self.settings
         state.outside.append(loss)
         median = state.base.median
-        alone = state.positive and loss > limits.alone * median
-        confirmed = alone or sum(state.recent) >= limits.confirm
+        confirmed = self._enough(view, row, loss, median) or sum(state.recent) >= limits.confirm
         state.high = state.high + 1 if self._far(loss, median) else 0
         if state.muted:
             return
@@ -186,10 +214,20 @@ class LossSpike(Rule[Settings, State]):
         summary, evidence = self._words(view, row)
         self.ring(view, row, severity, state.onset, summary, evidence, level=level)
 
+    def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
+        """Whether this record alone makes a warning: weights that were hurt stay so for more than a step."""
+        limits = self.settings
+        before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
+        apart = view.step[row] - before >= limits.apart
+        return self.state.positive and (
+            (apart and loss > limits.alone * median) or loss > limits.beyond * self.state.first
+        )
+
     def _far(self, loss: float, median: float) -> bool:
         """Whether the loss is so far above that, sustained, it is critical."""
         if self.state.positive:
-            return loss > self.settings.critical_ratio * median
+            lost = loss - median >= self.settings.lost * (self.state.first - median)
+            return lost and loss > self.settings.critical_ratio * median
         return loss - median > 10 * self.settings.deviations * self.state.base.sigma
 
     def _inside(self, view: View, row: int, loss: float) -> None:
@@ -234,6 +272,30 @@ class LossSpike(Rule[Settings, State]):
         ]
         where = f"at step {state.onset[0]}" if steps <= 0 else f"within {count(steps, 'step')}"
         return f"Loss spiked {number(median)} → {number(state.peak)} {where}", evidence
+
+
+def beyond(logs: list[float]) -> float:
+    """The height that an exponential tail, fitted to the highest tenth of ``logs``, passes once in 10 000.
+
+    ``logs``: logarithms of losses by their median, in order. Such a tail is that of losses of small batches,
+    where few samples make up the whole.
+    """
+    tenth = max(2, len(logs) // TAIL)
+    start = logs[-tenth - 1]
+    excess = sum([log - start for log in logs[-tenth:]]) / tenth
+    return start + excess * math.log(RARE / TAIL)
+
+
+def usual_peak(peaks: list[float]) -> float:
+    """The height that peaks of this run, one in some 50 records, pass once in 10 000 records.
+
+    Of a Gumbel distribution, which maxima of exponential tails follow: its median and quartiles tell.
+    """
+    if len(peaks) < FEWEST_PEAKS:
+        return 0.0
+    ordered = sorted(peaks)
+    quarter = len(ordered) // 4
+    return middle(ordered) + GUMBEL * (ordered[-1 - quarter] - ordered[quarter])
 
 
 RULE = LossSpike

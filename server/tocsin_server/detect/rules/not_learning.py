@@ -125,6 +125,8 @@ class NotLearning(Rule[Settings, State]):
         early, late = state.bins.medians[:10], state.bins.medians[-10:]
         if first < now or middle(sorted(early)) > first:
             first, now = middle(sorted(early)), middle(sorted(late))
+        if min(state.bins.medians) < 0 < max(state.bins.medians):
+            return  # Neither height nor fall of a loss that changes its sign tells what was learned.
         size = max(abs(first), abs(now))
         fall = (first - now) / size if size > 0 else 0.0
         if fall >= limits.fall:

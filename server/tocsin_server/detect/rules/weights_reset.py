@@ -37,10 +37,10 @@ class Settings(RuleSettings):
     recover_updates: int = setting(20, "updates", "well below the initial loss before it is recovering")
     resolve_updates: int = setting(100, "updates", "well below the initial loss before it is resolved")
     first: int = setting(5, "records", "whose median is the initial loss")
-    before: int = setting(20, "records", "whose median is the level before")
+    before: int = setting(40, "records", "whose median is the level before")
     learned: float = setting(0.7, "of the initial loss", "below which the loss must have been")
     near: float = setting(0.1, "of the way down", "around the initial loss in which it is back")
-    confirm: int = setting(4, "records", "after the jump that must still be in the upper half of the way")
+    confirm: int = setting(6, "records", "after the jump that must still be in the upper half of the way")
 
 
 class State(RuleState):
@@ -153,7 +153,7 @@ class WeightsReset(Rule[Settings, State]):
         state = self.state
         evidence: list[Fact] = [
             ("initial loss", initial, "median of 5 records", None),
-            ("level before", state.level, "median of 20 records", onset[0]),
+            ("level before", state.level, "median of 40 records", onset[0]),
             ("loss", state.after[0], "", onset[0]),
         ]
         summary = (

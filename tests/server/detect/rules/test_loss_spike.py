@@ -39,6 +39,43 @@ def test_one_lonely_outlier_is_pending_only(watch: Any) -> None:
     assert run.states(SPIKE) == ["pending", "resolved"]
 
 
+def test_one_batch_at_every_step_is_pending_only(watch: Any) -> None:
+    """Weights that were hurt stay so for more than a step: five times the loss in one step is the batch's."""
+    run = watch()
+    run.records(loss=[*noisy(200), 5.5, *noisy(200, seed=2)])
+    assert run.states(SPIKE) == ["pending", "resolved"]
+
+
+def test_three_times_the_first_losses_needs_no_second_record(watch: Any) -> None:
+    """Whatever the spacing."""
+    run = watch()
+    run.records(loss=[*noisy(200), 9.0])
+    assert run.states(SPIKE) == ["firing"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_of_two_samples_raise_nothing(watch: Any, seed: int) -> None:
+    """Some samples are not learned: a hundred times the median, now and then two of them at once."""
+    draw = random.Random(seed)
+    run = watch()
+    run.records(loss=noisy(60) + [0.01 * draw.expovariate(1) ** 3 for _ in range(10_000)])
+    assert run.alarms == []
+
+
+def test_a_high_level_that_keeps_most_of_what_was_learned_is_a_warning(watch: Any) -> None:
+    """0.1 after a start at 2, then 0.4 for long: three times its level, but critical is for what is lost."""
+    run = watch()
+    run.records(loss=noisy(60) + noisy(200, level=0.1) + [0.4] * 30)
+    assert run.severities(SPIKE) == ["warning"]
+
+
+def test_a_loss_of_0_is_not_a_negative_one(watch: Any) -> None:
+    """A loss that was 0 once, as of a sample that is certain, is judged by ratios all the same."""
+    run = watch()
+    run.records(loss=[*noisy(100), 0.0, *noisy(100, seed=3), 2.35, 2.36, *noisy(20, seed=4)])
+    assert run.alarms == []
+
+
 def test_far_above_for_ten_records_is_critical(watch: Any) -> None:
     """More than three times the median, sustained."""
     run = watch()
