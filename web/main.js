@@ -35,6 +35,7 @@ const PAGES = {
   routes: async () => (await import("./pages/routes.js")).routesPage,
   channels: async () => (await import("./pages/channels.js")).channelsPage,
   deliveries: async () => (await import("./pages/deliveries.js")).deliveriesPage,
+  rules: async () => (await import("./pages/rules.js")).rulesPage,
   settings: async () => (await import("./pages/settings.js")).settingsPage,
   missing: async () => (await import("./pages/missing.js")).missingPage,
 };

@@ -14,6 +14,7 @@ from tocsin.importers import open_log
 from tocsin_server.detect.backtest import Tally, Tested
 from tocsin_server.detect.changes import SettingError
 from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.plan import KIND as RULES
 from tocsin_server.detect.rule import RuleSettings
 from tocsin_server.domain import RecordBatch, RunEvent
 from tocsin_server.offline import Judge, Replay
@@ -28,6 +29,11 @@ class Bounds:
 
     records: int = 10_000_000
     seconds: float = 1e9
+
+
+def built_in_only(heard: Iterable[RecordBatch | RunEvent]) -> Iterator[RecordBatch | RunEvent]:
+    """What a run was made of, but for what people decided about its rules: all others have their defaults."""
+    return (item for item in heard if isinstance(item, RecordBatch) or item.kind != RULES)
 
 
 @dataclass
@@ -45,7 +51,7 @@ class Backtest:
     def of_run(self, reader: StoreReader, facts: RunFacts) -> Tested:
         """Over a stored run: the way the server itself judges it, restarts included."""
         judge = Judge(context_of(facts), self._changed, anew=False)
-        return self._over(facts.id, judge, reader.recovery(facts.id, anew=True).replay)
+        return self._over(facts.id, judge, built_in_only(reader.recovery(facts.id, anew=True).replay))
 
     def of_file(self, path: Path) -> Tested:
         """Over a log file; each launch in it is a run of its own. Raises UnreadableLogError."""
@@ -84,13 +90,20 @@ class Backtest:
     def _bounded(
         self, tested: Tested, heard: Iterable[RecordBatch | RunEvent]
     ) -> Iterator[RecordBatch | RunEvent]:
-        records = 0
-        for item in heard:
-            records += item.n if isinstance(item, RecordBatch) else 0
-            if records > self.bounds.records:
-                tested.cut = f"only the first {self.bounds.records} records were judged"
-                return
-            if self.clock() > self._ends:
-                tested.cut = f"the {self.bounds.seconds:g} s of a backtest were over"
-                return
-            yield item
+        return bounded(tested, heard, self.bounds, lambda: self.clock() > self._ends)
+
+
+def bounded(
+    tested: Tested, heard: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
+) -> Iterator[RecordBatch | RunEvent]:
+    """``heard`` as far as the bounds allow; where it was cut, ``tested`` says so."""
+    records = 0
+    for item in heard:
+        records += item.n if isinstance(item, RecordBatch) else 0
+        if records > bounds.records:
+            tested.cut = f"only the first {bounds.records} records were judged"
+            return
+        if over():
+            tested.cut = f"the {bounds.seconds:g} s of a backtest were over"
+            return
+        yield item

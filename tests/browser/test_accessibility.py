@@ -27,6 +27,10 @@ PAGES = {
     "compare": (f"/compare?run={RUN}", '[data-series="loss"] .plot .xy'),
     "compare nothing": ("/compare", ".notice"),
     "alerts": ("/alerts", ".al, .pad"),
+    "rules": ("/rules", "[data-rule]"),
+    "new rule": ("/rules?new=1", ".ruleform"),
+    "built-in rule": ("/rules?rule=loss-spike", ".ruleform"),
+    "no such rule": ("/rules?rule=none", ".notice"),
     "missing": ("/alerts/no/such/page", ".notice"),
     "no such run": ("/runs/none", ".notice"),
 }

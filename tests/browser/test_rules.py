@@ -1,0 +1,145 @@
+"""The rules page in a real Chromium: a rule is written, tried on a stored run, kept, switched, deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_rules"
+
+
+@pytest.fixture(scope="module")
+def stored(shared_tower: Any, script: Callable[[str], str]) -> Any:
+    """A server with one stored run of 60 steps."""
+    with shared_tower.training(script("scripted"), "ruled", RUN, "0", "60") as process:
+        assert process.wait(120) == 0
+    return shared_tower
+
+
+def rules(tower: Any) -> dict[str, Any]:
+    return {rule["id"]: rule for rule in tower.get("/rules")["own"]}
+
+
+def remove(tower: Any, *ids: str) -> None:
+    for rule in ids:
+        headers = {"authorization": f"Bearer {tower.token}"}
+        httpx.delete(f"{tower.base}/api/v1/rules/{rule}", headers=headers, timeout=60)
+
+
+def until(true: Callable[[], Any], what: str) -> Any:
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends:
+        if found := true():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited for {what}")
+
+
+def test_a_rule_is_written_by_keyboard_and_tried_on_a_stored_run(stored: Any, visit: Any) -> None:
+    """While one types, the strip of the run shows where it would have fired; then it is saved, and listed."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Title").wait_for()
+    page.keyboard.type("Loss is there")
+    page.get_by_label("Runs").fill(RUN)
+    page.get_by_label("Limit", exact=True).fill("-1e9")
+    row = page.locator(f'[data-trial="{RUN}"]')
+    row.locator("svg .mark").first.wait_for(state="attached")
+    assert "alarm" in row.locator(".strip svg").get_attribute("aria-label")
+    assert 'id = "loss-is-there"' in page.locator(".ruleform pre").inner_text()
+    page.keyboard.press("Enter")
+    page.locator('[data-rule="loss-is-there"]').wait_for()
+    assert page.url.endswith("/rules")
+    assert rules(stored)["loss-is-there"]["limit"] == -1e9
+    remove(stored, "loss-is-there")
+
+
+def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
+    """In the server's own words; the rule is not kept."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Title").fill("Bad")
+    page.get_by_label("Limit", exact=True).fill("five")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Expected a finite number, got five.").wait_for()
+    assert page.get_by_label("Limit", exact=True).get_attribute("aria-invalid") == "true"
+    assert "bad" not in rules(stored)
+
+
+def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, visit: Any) -> None:
+    """Each at once, and undone by a button."""
+    stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?q=mine")
+    page.get_by_role("switch", name="Mine switched on").click()
+    until(lambda: rules(stored)["mine"]["enabled"] is False, "the rule to be off")
+    page.get_by_role("button", name="Delete Mine").click()
+    page.get_by_role("button", name="Undo").wait_for()
+    until(lambda: "mine" not in rules(stored), "the rule to be gone")
+    page.get_by_role("button", name="Undo").click()
+    until(lambda: "mine" in rules(stored), "the rule to be back")
+    page.get_by_role("button", name="Copy Mine").click()
+    page.get_by_role("button", name="Save").click()
+    page.locator('[data-rule="mine-copy"]').wait_for()
+    assert rules(stored)["mine-copy"]["enabled"] is False
+    remove(stored, "mine", "mine-copy")
+
+
+def test_a_pack_and_a_built_in_rule_are_switched(stored: Any, visit: Any) -> None:
+    """The pack's rules come and go as one; a built-in rule is off in all projects, and on again."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules")
+    page.get_by_role("switch", name="Pack Adversarial training switched on").click()
+    page.locator('[data-rule="gan-critic-large"]').wait_for()
+    page.get_by_role("switch", name="Pack Adversarial training switched on").click()
+    page.locator('[data-rule="gan-critic-large"]').wait_for(state="detached")
+    for on in (False, True):
+        page.get_by_role("switch", name="Plateau switched on").click()
+        until(lambda on=on: built_in(stored, "plateau")["enabled"] is on, "the rule to be switched")  # type: ignore[misc]
+    assert built_in(stored, "plateau")["tunings"] == []
+
+
+def built_in(tower: Any, rule: str) -> Any:
+    return next(item for item in tower.get("/rules")["items"] if item["id"] == rule)
+
+
+def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
+    """Severity and a number; what is no number stands at its field."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?rule=loss-spike&project=elsewhere")
+    page.get_by_label("Severity", exact=True).select_option("info")
+    page.get_by_label("relative", exact=True).fill("-3")
+    page.get_by_role("button", name="Save").click()
+    page.locator("[data-field='settings.relative'][aria-invalid]").wait_for()
+    page.get_by_label("relative", exact=True).fill("0.7")
+    page.get_by_role("button", name="Save").click()
+    page.locator('[data-rule="loss-spike"]').wait_for()
+    (tuning,) = built_in(stored, "loss-spike")["tunings"]
+    assert (tuning["project"], tuning["severity"], tuning["settings"]) == (
+        "elsewhere",
+        "info",
+        {"relative": 0.7},
+    )
+    headers = {"authorization": f"Bearer {stored.token}"}
+    httpx.delete(f"{stored.base}/api/v1/rules/loss-spike/settings?project=elsewhere", headers=headers)
+
+
+def test_the_address_holds_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
+    """Search and filters are read from it and written to it."""
+    page = visit(stored).page
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{stored.base}/rules?q=scaler&severity=critical")
+    page.locator('[data-rule="scaler-collapse"]').wait_for()
+    assert page.locator('[data-rule="loss-spike"]').count() == 0
+    page.get_by_label("Search rules").fill("no such rule")
+    page.get_by_text("No built-in rule matches.").wait_for()
+    assert "q=no+such+rule" in page.url
+    for address in ("/rules", "/rules?new=1", "/rules?rule=loss-spike", "/rules?rule=none"):
+        page.goto(f"{stored.base}{address}")
+        page.locator("h1").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rulestrip.js";
+
+const layer = (values, first = 0) => ({ x: values.map((_, i) => first + i), x1: values.map((_, i) => first + i), min: values, max: values, mean: values });
+const firing = (step, resolved_step, healthy = true) => ({ severity: "warning", subject: "loss", onset_step: step, step, resolved_step, summary: "", healthy });
+
+test("alarms lie where they rang, and one that is not over goes to the end", () => {
+  const found = stretchesOf([firing(50, null), firing(10, 20)], [0, 100]);
+  assert.deepEqual(found.map(({ from, to, open }) => [from, to, open]), [[0.1, 0.2, false], [0.5, 1, true]]);
+  assert.deepEqual(stretchesOf([firing(5, 5)], [5, 5]).map(({ from, to }) => [from, to]), [[0, 0]]);
+});
+
+test("the line breaks where values are not finite, and stays in its box", () => {
+  const { line, low, high } = shapeOf([layer([1, 2, NaN, 3])], [0, 3], null);
+  assert.equal(line.match(/M/g).length, 2);
+  assert.deepEqual([low, high], [1, 3]);
+  for (const [, y] of line.matchAll(/ ([\d.]+)/g)) assert.ok(Number(y) >= 0 && Number(y) <= H);
+  assert.equal(shapeOf([layer([NaN])], [0, 1], 5).line, "");
+});
+
+test("a limit is drawn where it is in sight", () => {
+  assert.notEqual(shapeOf([layer([1, 2])], [0, 1], 3).limit, null);
+  assert.equal(shapeOf([layer([1, 2])], [0, 1], 1e9).limit, null);
+});
+
+test("steps of all layers, none where there are none", () => {
+  assert.deepEqual(stepsOf([layer([1, 2], 5), layer([1], 2)]), [2, 6]);
+  assert.equal(stepsOf([]), null);
+});
+
+test("a run under the rule in words", () => {
+  const run = (firings, series = ["loss"]) => verdictOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
+  assert.equal(run([]).word, "Quiet");
+  assert.equal(run([], []).text, "no such series");
+  assert.equal(run([firing(1, 2), firing(3, 4, false)]).word, "1 of 2 on healthy steps");
+  assert.equal(run([firing(3, 4, false)]).word, "Where others rang too");
+});
