@@ -107,6 +107,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     from .capture.describing import Describer
     from .capture.layers import Layers
     from .capture.meter import Meter
+    from .capture.restored import restore
     from .capture.scaler import tell_last_scales
     from .capture.weights import Weights
 
@@ -121,6 +122,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     Preflight(watch, ledger, model)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)
     described = Describer(watch, ledger, facts, versions).described
+    restore(ledger)
     data = {
         "optimizers": described["optimizers"],
         "scalers": described["scalers"],

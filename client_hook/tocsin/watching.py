@@ -289,17 +289,17 @@ class Watch:
         self._riding = {}
         self.put = _nothing
 
+    def _drain(self) -> None:
+        if self._staging is not None:
+            self._staging.drain()
+
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Brings what waits for a device, then the rest and the finish on their way."""
-        try:
-            for one in self.on_end:
+        for one in (*self.on_end, self._drain, *self.on_close):
+            try:
                 one()
-            if self._staging is not None:
-                self._staging.drain()
-            for one in self.on_close:
-                one()
-        except Exception as problem:
-            self.trouble("drain", problem)
+            except Exception as problem:
+                self.trouble("end", problem)
         self.silence()
         self.sender.close(state=state, error=error)
 

@@ -413,6 +413,18 @@ def test_a_weight_that_is_not_finite_is_found() -> None:
     assert [value for _, value in outbox.series("nonfinite/weights")] == [1.0]
 
 
+def test_a_fused_optimizer_continues_its_count() -> None:
+    """It counts on the device: the count is read when the state is loaded, never in a step."""
+    first, resumed = Loop(fused=True, scaled=False), Loop(fused=True, scaled=False)
+    for step in range(3):
+        first.step(_batch(step))
+    with watched() as (_, outbox):
+        resumed.optimizer.load_state_dict(first.optimizer.state_dict())
+        resumed.step(_batch(3))
+        torch.cuda.synchronize()
+    assert [step for step, _ in outbox.series("loss")] == [3]
+
+
 # --- what comes back, and how it ends
 
 

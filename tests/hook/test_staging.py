@@ -15,8 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.hook.captured import watched
-from tocsin.capture import gradients, loss, optimizer, scaler, staging, weights
+from tests.hook.captured import watch, watched
+from tocsin.capture import data, gradients, loss, optimizer, scaler, staging, weights
+from tocsin.capture.ledger import Ledger
 from tocsin.capture.staging import BATCH, GATHERED_S, SLOTS, WIDTH, Staging, new_ring, read
 
 WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero")
@@ -129,6 +130,47 @@ def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> N
         assert events
         assert not outbox.items
         run._watch._staging = None  # nothing will ever arrive from a device that is not there
+
+
+@pytest.mark.usefixtures("device")
+def test_waiting_for_data_does_not_wait_for_the_device() -> None:
+    """Batches that lie on a device pass the DataLoader's watch unread, the named ones too."""
+    each, params = _on_device()
+    with watched() as (run, _):
+        next_batch = data._watch_next(lambda self: torch.empty(3, device="cuda"))
+        for _ in range(3):
+            run.batch(next_batch(None))
+            _backward(_scalar(), params)
+            optimizer._before_step(each, (each,), {})
+            optimizer._after_step(each, (each,), {})
+        assert run._ledger.loads
+        assert run._watch.errors == 0
+        run._watch._staging = None
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("where", ["record", "after_backward", "after_one", "clipped", "stepper"])
+def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that holds tensors of a device is counted and told without reading any of them."""
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("injected", _scalar())
+
+    each, params = _on_device()
+    run = watch()
+    monkeypatch.setattr(Ledger, where, fail)
+    for _ in range(2):
+        with contextlib.suppress(RuntimeError):  # the guards stand around these, in the wrappers
+            _backward(_scalar(), params)
+        with contextlib.suppress(RuntimeError):
+            gradients._clipped(params, 1.0, _scalar())
+        optimizer._before_step(each, (each,), {})
+        optimizer._after_step(each, (each,), {})
+    run._watch.trouble("a value", ValueError(_scalar()))
+    assert run._watch.errors > 0
+    run._watch._staging = None
+    monkeypatch.undo()
+    run.finish()
 
 
 @pytest.mark.usefixtures("device")

@@ -22,6 +22,7 @@ from . import staging
 from .appointments import Appointments, norm_every
 from .compiling import traced
 from .inside import Gathered, close, depth
+from .restored import steps_of
 from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_DATA,
@@ -34,7 +35,6 @@ from .stepper import (
     Marks,
     Stepper,
     fold,
-    restored_steps,
     total_of,
 )
 
@@ -213,7 +213,7 @@ class Ledger:
         if stepper is not self.primary or self.start_known:
             return
         self.start_known = True
-        done = restored_steps(optimizer)
+        done = steps_of(optimizer) or stepper.restored
         if done > 0:
             self.step, self.coming = done - 1, done
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)

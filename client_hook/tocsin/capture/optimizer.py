@@ -22,6 +22,7 @@ from .compiling import is_compiling as _is_compiling
 from .compiling import leave_out, switch
 from .gradients import install_sharded, own_norm
 from .inside import depth
+from .restored import watch_load
 from .staging import read
 from .stepper import Stepper
 
@@ -36,6 +37,7 @@ def install() -> None:
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
+    patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", watch_load)
 
 
 def _sweep_unless_within() -> Any:

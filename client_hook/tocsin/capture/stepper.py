@@ -80,6 +80,7 @@ class Stepper:
         "probes",
         "reached",
         "ref",
+        "restored",
         "scale",
         "scaler",
         "suffix",
@@ -106,6 +107,8 @@ class Stepper:
         self.told: tuple[str, bool, Any] | None = None
         self.layers: Any = None
         """What ``Layers`` remembers of it."""
+        self.restored = 0
+        """Steps that it had made when its state was loaded, or when the watch began."""
         self.clips_told = 0
         self.began = 0
         """When its step under way began: ns of the monotonic clock, without pauses; 0 before the first."""
@@ -227,14 +230,3 @@ def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
         names.append("data_time")
     names = [name + suffix for name in names]
     return names + [f"lr{suffix}" + (f"/g{k}" if k else "") for k in groups]
-
-
-def restored_steps(optimizer: Any) -> int:
-    """Steps that a loaded state says were made; 0 where it says none or the count lies on a device."""
-    for group in optimizer.param_groups:
-        for param in group["params"]:
-            if param not in optimizer.state:
-                continue
-            count = optimizer.state[param].get("step", 0)
-            return int(count) if isinstance(count, (int, float)) or count.is_cpu else 0
-    return 0
