@@ -17,6 +17,17 @@ PATIENCE_MS = 600_000
 SETTLE_MS = 4_000
 SIZE = {"width": 1440, "height": 1180}
 PHONE = {"width": 390, "height": 1400}
+ALERTING = {
+    "alerts": "/alerts",
+    "routes": "/routes",
+    "channels": "/channels",
+    "deliveries": "/deliveries",
+    "settings": "/settings",
+}
+CHANNEL = """async () => { const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ name: "this browser", kind: "browser" });
+    await fetch("/api/v1/channels", { method: "POST", headers, body }); }"""
+"""As its user does: where nobody is to be told, nothing is sent."""
 IDS = "async () => (await (await fetch('/api/v1/runs')).json()).items.map(({ id }) => encodeURIComponent(id))"
 
 
@@ -45,6 +56,7 @@ def picture(browser: Browser, login: str, theme: str) -> None:
     close_toasts(page)
     page.screenshot(path=IMAGES / f"fleet-{theme}.png")
     compare(page, theme)
+    alerting(page, login.split("/login")[0], theme)
     context.close()
 
 
@@ -58,6 +70,16 @@ def compare(page: Page, theme: str) -> None:
     page.screenshot(path=IMAGES / f"compare-{theme}.png")
 
 
+def alerting(page: Page, base: str, suffix: str) -> None:
+    """The inbox with an alert chosen, and the pages around it."""
+    for name, address in ALERTING.items():
+        page.goto(base + address)
+        page.locator("[role=option], article, .settings table").first.wait_for()
+        page.wait_for_timeout(SETTLE_MS)
+        close_toasts(page)
+        page.screenshot(path=IMAGES / f"{name}-{suffix}.png")
+
+
 def phone(browser: Browser, login: str) -> None:
     """The page of the collapsed run on a phone."""
     context = browser.new_context(viewport=PHONE, color_scheme="light", locale="en-GB")  # type: ignore[arg-type]
@@ -69,6 +91,7 @@ def phone(browser: Browser, login: str) -> None:
     page.wait_for_timeout(SETTLE_MS)
     close_toasts(page)
     page.screenshot(path=IMAGES / "run-phone.png")
+    alerting(page, login.split("/login")[0], "phone")
     context.close()
 
 
@@ -81,11 +104,20 @@ def login_link(demo: subprocess.Popen[str]) -> str:
     raise SystemExit("the demo did not start")
 
 
+def tell_this_browser(browser: Browser, login: str) -> None:
+    """A channel, before anything rings."""
+    page = browser.new_page()
+    page.goto(login)
+    page.evaluate(CHANNEL)
+    page.close()
+
+
 def take(login: str) -> None:
     """Both themes, from the demo behind ``login``."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tell_this_browser(browser, login)
         for theme in ("light", "dark"):
             picture(browser, login, theme)
         phone(browser, login)

@@ -37,6 +37,8 @@ class Inbox {
   #hovered = false;
   #frame = 0;
   #shape = "";
+  /** Asked for once: before that, what is on top may not be what needs somebody. */
+  #ready = false;
   /** @type {unknown} */
   #error = null;
 
@@ -108,6 +110,7 @@ class Inbox {
     } catch (error) {
       this.#error = error;
     }
+    this.#ready = true;
     this.#draw();
   }
 
@@ -145,7 +148,7 @@ class Inbox {
     const all = this.app.alerts.all(), { view } = this, me = this.app.session.name, narrow = all.filter(narrows(view));
     if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert)) void this.#ask(view.alert);
     const groups = grouped(narrow, view, this.#marks, me), ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
-    if (!ids.includes(view.alert ?? "") && ids.length) {
+    if (this.#ready && !ids.includes(view.alert ?? "") && ids.length) {
       const alert = view.alert && this.#order.includes(view.alert) ? successor(this.#order, ids, view.alert) : ids[0];
       this.view = { ...view, alert };
     }
