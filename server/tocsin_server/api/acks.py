@@ -16,11 +16,13 @@ from typing_extensions import TypedDict
 from tocsin_server.api.deletion import actor_of
 from tocsin_server.api.permission import PROBLEMS, Editor, Reader
 from tocsin_server.delivery.round import facts_of, marks_of, routing_of, silence_of
+from tocsin_server.domain import AlertState
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import Services, services_of
 from tocsin_server.store import audit, choices, groups, outbox
 from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
 from tocsin_server.store.alert_rows import alert_key, read_history
+from tocsin_server.store.failures import turns
 
 router = APIRouter(tags=["alerts"], responses=PROBLEMS)
 
@@ -51,7 +53,7 @@ class AlertMarks(TypedDict):
 
 
 class LifeLine(TypedDict):
-    """One line of an alert's life: ``kind`` is transition, ack, unack or notification."""
+    """One line of an alert's life: ``kind`` is transition, run, ack, unack or notification."""
 
     kind: str
     at_ms: float
@@ -152,10 +154,11 @@ def ack_row(ack: Ack | None) -> dict[str, Any] | None:
 
 def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, Any]]:
     """The lines of an alert's life, oldest first."""
-    lines = [
-        _line("transition", step.at_ns, step.summary, step.state)
-        for step in read_history(connection, alert_id)
-    ]
+    steps = read_history(connection, alert_id)
+    lines = [_line("transition", step.at_ns, step.summary, step.state) for step in steps]
+    if steps:
+        over_ns = next((step.at_ns for step in steps if step.state == AlertState.RESOLVED), None)
+        lines += [_line("run", *turn, "") for turn in turns(connection, key[0], steps[0].at_ns, over_ns)]
     for ack in acks_of(connection, key):
         lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))
     names = {row.id: row.name for row in choices.channels(connection)}

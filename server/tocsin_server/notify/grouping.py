@@ -100,7 +100,10 @@ def flush(
         if verdicts[key] not in ("gone", "resolved", "brief")
     }
     after = replace(group, members=members, told_ns=now_ns if batch else group.told_ns)
-    return _next(after, route, verdicts, now_ns), batch
+    looked_after = any(
+        verdicts[key] in ("held", "noted") or facts[key].failure is not None for key in after.members
+    )
+    return _next(after, route, looked_after, now_ns), batch
 
 
 def _verdict(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
@@ -160,11 +163,11 @@ def _told_now(facts: AlertFacts, told: Told) -> Told:
     return Told(max(told.height, facts.alert.severity.height))
 
 
-def _next(group: Group, route: Route, verdicts: Mapping[str, str], now_ns: int) -> Group | None:
+def _next(group: Group, route: Route, looked_after: bool, now_ns: int) -> Group | None:
+    """When the group is looked at next; ``looked_after``: something in it may change without a word."""
     if not group.members:
         return None
-    held = any(verdicts[key] in ("held", "noted") for key in group.members)
-    if held or group.told_ns is None:
+    if looked_after or group.told_ns is None:
         return _waiting(group, route, now_ns)
     return replace(group, due_ns=max(now_ns, group.told_ns) + int(route.repeat_interval_s * S))
 

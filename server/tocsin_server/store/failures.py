@@ -68,6 +68,23 @@ def lately_failed(connection: Connection, since_ns: int) -> dict[Key, KnownFailu
     return _known(connection, (line.fingerprint == FINGERPRINT) & (line.at_ns > since_ns))
 
 
+def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | None) -> list[tuple[int, str]]:
+    """What happened to a run while an alert of it was open: when it failed, when an attempt began."""
+    line, last = alert_transition.c, until_ns or (1 << 62)
+    failed = select(line.at_ns, line.summary).where(line.run_id == run_id, line.fingerprint == FINGERPRINT)
+    begun = select(attempt.c.started_ns, attempt.c.attempt_no).where(attempt.c.run_id == run_id)
+    found = [
+        (row.at_ns, f"The run failed: {row.summary}")
+        for row in connection.execute(failed.where(line.at_ns.between(since_ns, last)))
+    ]
+    found += [
+        (row.started_ns, f"Attempt {row.attempt_no} began")
+        for row in connection.execute(begun.where(attempt.c.started_ns.between(since_ns + 1, last)))
+        if row.attempt_no > 1
+    ]
+    return sorted(found)
+
+
 def _known(connection: Connection, condition: Any) -> dict[Key, KnownFailure]:
     imported = select(event.c.run_id).where(event.c.run_id == run.c.id, event.c.kind == "imported").exists()
     newest = (

@@ -127,21 +127,19 @@ def test_only_a_failure_of_now_is_told(
     assert list(kinds) == ["alerts", "late"]
 
 
-def test_a_run_that_is_started_again_in_time_is_not_told(
+def test_that_a_run_goes_on_is_told_where_its_failure_was(
     run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
 ) -> None:
-    """Before its failure was told a further attempt goes on: nobody is called, and then it is followed."""
+    """A further attempt begins: one more notification says so."""
     server, receiver = run_server(**QUICK), receive()
     api = desk(server)
-    api.hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 2, "group_interval_s": 1}]})
-    end(train(server, dial, "quick"))
-    train(server, dial, "quick", attempt="a2")
-    end(train(server, dial, "slow"))
-    eventually(lambda: receiver.heard, "the failure of the other run")
-    train(server, dial, "slow", attempt="a2")
+    api.hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]})
+    end(train(server, dial))
+    eventually(lambda: receiver.heard, "the failure")
+    train(server, dial, attempt="a2")
     eventually(lambda: len(receiver.heard) == 2, "that it goes on")
-    assert told(receiver) == [("failed", ["slow"], 0), ("resolved", ["slow"], 0)]
-    assert receiver.heard[1].json["title"] == "Goes on: slow · project"
+    assert told(receiver) == [("failed", ["r1"], 0), ("resolved", ["r1"], 0)]
+    assert receiver.heard[1].json["title"] == "Goes on: r1 · project"
     assert receiver.heard[1].json["status"] == "resolved"
 
 
@@ -158,6 +156,11 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
     alerts = [alert for heard in receiver.heard for alert in heard.json["alerts"]]
     assert {(alert["id"], alert["over"]) for alert in alerts} == {(alerts[0]["id"], False)}
     assert [alert["new"] for alert in alerts] == [True] + [False] * (len(alerts) - 1)
+    life = desk(server).get(f"/alerts/{alerts[0]['id']}/history")["items"]
+    assert [line["text"] for line in life if line["kind"] == "run"] == [
+        "The run failed: OutOfMemoryError: CUDA out of memory",
+        "Attempt 2 began",
+    ]
 
 
 def test_silences_and_alertmanagers_know_failures(

@@ -222,3 +222,67 @@ def test_nothing_is_told_twice_and_nothing_critical_is_forgotten(steps: list[tup
 
 def _id(rule: str, episode: int) -> str:
     return f"r1.f-{rule}.{episode}"
+
+
+def failure(make_facts: Make, severity: str = "critical", run_id: str = "r1") -> AlertFacts:
+    """A run that failed now."""
+    fact: AlertFacts = make_facts("failed", severity, run_id=run_id, updated_ns=NOW)
+    return replace(fact, failure={"type": "OutOfMemoryError"})
+
+
+def test_a_failure_is_told_once_and_never_repeated(make_facts: Make) -> None:
+    """After five seconds; a day later nobody was called again, and the group is over."""
+    teller = Teller()
+    teller.hear(failure(make_facts))
+    teller.wait(86_400)
+    assert teller.reasons == [(5.0, "failed")]
+    assert teller.group is None
+
+
+def test_a_failure_after_its_alert_is_the_groups_next_news(make_facts: Make) -> None:
+    """A critical alert was told a moment ago: no second page, and both are in what comes."""
+    teller = Teller()
+    teller.hear(make_facts("nonfinite-loss", "critical"))
+    teller.wait(10)
+    teller.hear(failure(make_facts))
+    teller.wait(120)
+    assert teller.reasons == [(5.0, "new"), (65.0, "failed")]
+    assert len(teller.told[1][1].firing) == 2
+
+
+def test_a_failure_graver_than_what_was_told_does_not_wait(make_facts: Make) -> None:
+    """A warning was told a moment ago: the failure is told after five seconds."""
+    teller = Teller()
+    teller.hear(make_facts("plateau", "warning"))
+    teller.wait(31)
+    teller.hear(failure(make_facts))
+    teller.wait(120)
+    assert teller.reasons == [(30.0, "new"), (36.0, "failed")]
+
+
+def test_a_run_that_goes_on_before_its_failure_was_told_is_told_nobody(make_facts: Make) -> None:
+    """One that goes on after it is told so once, whenever within the hour."""
+    quick, slow = Teller(), Teller()
+    quick.hear(failure(make_facts, "warning"))
+    quick.wait(20)
+    quick.facts = {key: over(fact) for key, fact in quick.facts.items()}
+    quick.wait(3600)
+    assert quick.reasons == []
+    slow.hear(failure(make_facts))
+    slow.wait(1800)
+    slow.facts = {key: over(fact) for key, fact in slow.facts.items()}
+    slow.wait(3600)
+    assert [reason for _, reason in slow.reasons] == ["failed", "resolved"]
+
+
+def test_a_silenced_failure_is_held_back_while_the_silence_lasts(make_facts: Make) -> None:
+    """And told when it ends."""
+    teller = Teller()
+    fact = failure(make_facts)
+    teller.marks = {fact.alert.id: MUTED}
+    teller.hear(fact)
+    teller.wait(600)
+    assert teller.reasons == []
+    teller.marks = {}
+    teller.wait(120)
+    assert [reason for _, reason in teller.reasons] == ["failed"]
