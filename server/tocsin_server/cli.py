@@ -16,11 +16,12 @@ from tocsin_server.auth import FILE_TOKENS
 from tocsin_server.cli_backtest import backtest
 from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli_diagnose import diagnose
-from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, writing
+from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, who, writing
 from tocsin_server.cli_report import report
 from tocsin_server.cli_rules import rules_app
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.settings import load
+from tocsin_server.store import audit
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 EXIT_UNUSABLE = 2
@@ -171,6 +172,8 @@ def token_create(
         raise TocsinError(str(error)) from error
     with writing(settings_of(database_url, data_dir, config)) as connection:
         add_token(connection, made)
+        details = {"name": made.name, "scope": made.scope.value, "project": made.project or None}
+        audit.note(connection, made.created_ns, who(), "token.create", made.id, details)
     typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
     typer.echo(secret)
 
@@ -204,8 +207,10 @@ def token_revoke(
             typer.echo(f"The old {token.name} is void; `tocsin-server serve` prints the new one.")
             return
     with writing(settings) as connection:
-        if not revoke_token(connection, token_id, time.time_ns()):
+        now_ns = time.time_ns()
+        if not revoke_token(connection, token_id, now_ns):
             raise StartError(f"token: expected an id from `tocsin-server token list`, got {token_id!r}")
+        audit.note(connection, now_ns, who(), "token.revoke", token_id)
     typer.echo(f"Token {token_id} is revoked.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from tocsin_server.cli_options import (
     let_the_server_checkpoint,
     opened,
     settings_of,
+    who,
 )
 from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.exchange.bundle import BundleError, bundles_in
@@ -102,7 +102,7 @@ def import_(
         if free:
             _finish_all(database, transact)
         for folder in folders:
-            done = import_run(database, transact, folder, actor=_actor())
+            done = import_run(database, transact, folder, actor=who())
             what = "is there already, nothing to do" if done.was_there else _told(done.counts)
             typer.echo(f"{done.run_id}: {what}")
 
@@ -147,7 +147,7 @@ def delete(
         if project is not None:
             _delete(settings, database, partial(_mark_project, name=project, now_ns=now_ns))
         else:
-            mark = partial(removal.mark_runs, run_ids=found, now_ns=now_ns, actor=_actor())
+            mark = partial(removal.mark_runs, run_ids=found, now_ns=now_ns, actor=who())
             _delete(settings, database, mark)
 
 
@@ -171,9 +171,7 @@ def prune(
         typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.")
         if old and not dry_run:
             ids = [run.id for run in old]
-            _delete(
-                settings, database, partial(removal.mark_runs, run_ids=ids, now_ns=now_ns, actor=_actor())
-            )
+            _delete(settings, database, partial(removal.mark_runs, run_ids=ids, now_ns=now_ns, actor=who()))
 
 
 def backup(
@@ -260,13 +258,6 @@ def _told(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _actor() -> str:
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):  # a container's user without a name
-        return "command line"
-
-
 def _chosen(database: Database, run: str | None, project: str | None) -> list[str]:
     """The run of that id or name, or those of a project. Raises TocsinError where there is none."""
     reader = StoreReader(database)
@@ -288,7 +279,7 @@ def _confirm(question: str, yes: bool) -> None:
 
 
 def _mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
-    return removal.mark_project(connection, name, now_ns, _actor()) or []
+    return removal.mark_project(connection, name, now_ns, who()) or []
 
 
 def _delete(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:

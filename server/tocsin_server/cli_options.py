@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,14 @@ DataDir = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file. By default ./tocsin.toml, if there is one.")
 ]
+
+
+def who() -> str:
+    """Who runs the command, as the audit log names them."""
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):  # a container's user without a name
+        return "command line"
 
 
 def settings_of(database_url: str | None, data_dir: Path | None, config: Path | None) -> Settings:

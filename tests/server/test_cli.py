@@ -31,6 +31,8 @@ from tocsin.protocol import (
     little_endian,
 )
 from tocsin_server.cli import app
+from tocsin_server.store.audit import listed
+from tocsin_server.store.database import open_database
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -75,6 +77,23 @@ def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
     assert done.stdout.startswith("tcn_")
     assert len(done.stdout.splitlines()) == 1
     assert "not shown again" in done.stderr
+
+
+def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Path) -> None:
+    """The user of the command line, and which token; never its secret."""
+    secret = tocsin("token", "create", "ci", "--scope", "read").stdout.strip()
+    token_id = tocsin("token", "list").stdout.splitlines()[-1].split()[0]
+    tocsin("token", "revoke", token_id)
+    database = open_database(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    with database.reader.connect() as connection:
+        acts = listed(connection)
+    database.close()
+    assert [(act.action, act.subject) for act in acts] == [
+        ("token.revoke", token_id),
+        ("token.create", token_id),
+    ]
+    assert all(act.actor.endswith("(command line)") for act in acts)
+    assert secret not in str(acts)
 
 
 def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:

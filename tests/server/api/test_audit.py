@@ -75,7 +75,8 @@ def test_the_log_is_paged_and_filtered(run_server: Start) -> None:
     ask = Admin(server.base, server.token)
     made = [ask("POST", "/tokens", 201, name=f"t{at}", scope="read", project=None)["id"] for at in range(5)]
     ask("DELETE", f"/tokens/{made[0]}", 204)
-    found, before = [], ""
+    before: str | None = ""
+    found: list[str] = []
     while before is not None:
         page = ask("GET", f"/audit?limit=2&action=token{before and f'&before={before}'}")
         found += [act["subject"] for act in page["items"]]

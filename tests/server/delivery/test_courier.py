@@ -10,18 +10,24 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.engine import URL
 
 from tocsin_server.store import outbox
 from tocsin_server.store.database import migrate, open_database
 from tocsin_server.store.outbox import Attempt, Notification
+from tocsin_server.store.tables import notification
 
 Start = Callable[..., Any]
 QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
-QUICK_ENV = {"TOCSIN_NOTIFY_PRIVATE_ADDRESSES": "true", "TOCSIN_NOTIFY_POLL_S": "0.05"}
-
-
-ANSWERS: dict[str, list[Any]] = {"waiting": [503, 200], "sending": ["hang", 200]}
+QUICK_ENV = {
+    "TOCSIN_NOTIFY_PRIVATE_ADDRESSES": "true",
+    "TOCSIN_NOTIFY_POLL_S": "0.05",
+    "TOCSIN_NOTIFY_TIMEOUT_S": "10",
+}
+ANSWERS: dict[str, list[Any]] = {"waiting": [503, 200], "claimed": [503, 200], "sending": ["hang", 200]}
+AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]}
+ROUTINGS: dict[str, Any] = {"not routed": {"routes": [{"name": "all", "group_wait_s": 3}]}}
 
 
 def ring(trainer: Any) -> None:
@@ -99,37 +105,67 @@ def test_what_cannot_work_ends_at_once_and_can_be_retried(
     assert api.get("/health")["notifications"] == {"waiting": 0, "failed": 0, "failing": [], "trouble": ""}
 
 
-@pytest.mark.parametrize("stage", ["not routed", "waiting", "sending", "sent and not marked"])
+STAGES = ("not committed", "not routed", "waiting", "claimed", "sending", "sent and not marked")
+
+
+@pytest.mark.usefixtures("url")
+@pytest.mark.parametrize("stage", STAGES)
 def test_killed_at_any_stage_each_notification_arrives(
-    start_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, stage: str
+    start_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, url: URL, stage: str
 ) -> None:
-    """kill -9 before routing, in the outbox, while the receiver has the request, and before the mark."""
-    slow = {"routes": [{"name": "all", "group_wait_s": 3}]}
+    """kill -9 before the records' commit, before routing, in the outbox, between claim and sending, while
+    the receiver has the request, and before the mark: it arrives, and the alert is as it was."""
     receiver = receive(*ANSWERS.get(stage, [200]))
-    server = start_server(**QUICK_ENV)
-    api = desk(server)
-    api.hook(receiver.url, **({"routing": slow} if stage == "not routed" else {}))
+    slow = {"TOCSIN_COMMIT_MS": "60000"} if stage == "not committed" else {}
+    server = start_server(**QUICK_ENV, **slow)
+    desk(server).hook(receiver.url, routing=ROUTINGS.get(stage, AT_ONCE))
     if stage == "sent and not marked":
         receiver.answer = partial(_kill_then_answer, receiver.answer, server)
     trainer = dial(server.base, "r1", server.token)
-    ring(trainer)
-    if stage == "waiting":
-        eventually(
-            lambda: any(item["error"] for item in api.get("/deliveries")["items"]),
-            "the first attempt to fail",
-        )
-    elif stage != "not routed":
-        eventually(lambda: receiver.heard, "the request")
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.train([1], loss=[math.nan])
+    if stage != "not committed":
+        trainer.acked(1)
+    _reach(stage, desk(server), receiver, eventually)
     if server.process.poll() is None:
         server.stop(signal.SIGKILL)
     server.process.wait(60)
     heard = len(receiver.heard)
+    if stage == "claimed":
+        _claim(url)
     again = start_server(**QUICK_ENV)
+    if stage == "not committed":
+        assert desk(again).get("/alerts")["items"] == []
+        back = dial(again.base, "r1", again.token)
+        back.acked(back.train([1], loss=[math.nan]))
     eventually(lambda: desk(again).states() == ["sent"], "the notification to be delivered")
     assert len(receiver.heard) == heard + 1
     assert {each.json["alerts"][0]["rule"] for each in receiver.heard} == {"nonfinite-loss"}
     assert len({each.headers["Tocsin-Delivery"] for each in receiver.heard}) == 1
     assert [alert["state"] for alert in desk(again).get("/alerts")["items"]] == ["firing"]
+
+
+def _reach(stage: str, api: Any, receiver: Any, eventually: Any) -> None:
+    """Waits until the pipeline is where it shall be killed."""
+    if stage in ("waiting", "claimed"):
+        eventually(
+            lambda: any(item["error"] for item in api.get("/deliveries")["items"]),
+            "the first attempt to fail",
+        )
+    elif stage.startswith("sen"):
+        eventually(lambda: receiver.heard, "the request")
+
+
+def _claim(url: URL) -> None:
+    """What a server leaves that was killed between its claim and the request."""
+    database = open_database(url)
+    with database.engine.begin() as connection:
+        now_ns = time.time_ns()
+        (item,) = outbox.listed(connection)
+        connection.execute(update(notification).values(due_ns=now_ns))
+        taken = outbox.claim(connection, item.channel_id, "a server that is gone", now_ns, 3 * 10**9)
+        assert taken is not None
+    database.close()
 
 
 def _kill_then_answer(answer: Callable[[Any], None], server: Any, request: Any) -> None:
