@@ -112,7 +112,9 @@ def gather(reader: StoreReader, facts: RunFacts, window: Window) -> Gathered:
 
 
 def _newest(facts: RunFacts) -> int:
-    return max((who.last_step for who in facts.writers if who.last_step is not None), default=-1)
+    """Up to where the newest attempt has come: an earlier one may have gone further."""
+    ends = [(who.writer.attempt_no, who.last_step) for who in facts.writers if who.last_step is not None]
+    return max(ends, default=(0, -1))[1]
 
 
 def _batches(reader: StoreReader, facts: RunFacts, window: Window) -> Iterator[RecordBatch]:

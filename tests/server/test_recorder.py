@@ -50,10 +50,16 @@ class Story:
     def __init__(self, store: StoreWriter, run_id: str = "r1") -> None:
         self.store, self.run_id, self.arrival = store, run_id, 0
         self.writers = [self._admit(rank) for rank in (0, 1)]
-        self.seq = 0
+        self.seq = self.first = 0
 
-    def _admit(self, rank: int) -> Writer:
-        greeting = hello(self.run_id, rank=rank, config={"lr": 1.0})
+    def again(self, step: int) -> None:
+        """Another attempt begins at ``step``."""
+        self.writers = [self._admit(rank, "a2") for rank in (0, 1)]
+        self.seq = step
+        self.first = step
+
+    def _admit(self, rank: int, attempt: str = "a1") -> Writer:
+        greeting = hello(self.run_id, rank=rank, attempt=attempt, config={"lr": 1.0})
         return self.store.call(lambda connection: register(connection, greeting, 2_000)).result(60).writer
 
     def train(self, upto: int) -> None:
@@ -62,7 +68,7 @@ class Story:
         losses = [math.nan if step >= ONSET else 1.0 + step / 7 for step in steps]
         for who in self.writers:
             self.arrival += 1
-            one = batch(who, self.seq, steps, self.arrival, loss=losses, lr=[0.1] * len(steps))
+            one = batch(who, self.seq - self.first, steps, self.arrival, loss=losses, lr=[0.1] * len(steps))
             self.store.submit(Intake(self.run_id, batch=one))
         self.seq = upto
 
@@ -144,6 +150,23 @@ def test_a_record_is_completed_when_the_run_has_passed(
     assert [whole for whole, _ in frozen_of(database)] == [True]
     assert looked(database, store) == 0
     assert steps_of(flight_of(database, alert_id))[1][-1] == ONSET + 200
+
+
+def test_an_attempt_that_went_further_completes_no_record_of_a_later_one(
+    database: Database, store: StoreWriter, story: Story
+) -> None:
+    """A run that came to 2000, and goes on from 900: the window is whole when it has passed it again."""
+    story.train(2000)
+    story.again(900)
+    story.train(1005)
+    alert_id = story.ring()
+    assert looked(database, store) == 1
+    assert [whole for whole, _ in frozen_of(database)] == [False]
+    story.train(1300)
+    assert looked(database, store) == 1
+    found = flight_of(database, alert_id)
+    again = [item for item in found.heard if not isinstance(item, RunEvent) and item.writer.attempt_no == 2]
+    assert (found.whole, again[-1].step.tolist()[-1]) == (True, 1200)
 
 
 def test_a_record_of_a_run_that_ended_is_whole(database: Database, store: StoreWriter, story: Story) -> None:

@@ -10,7 +10,7 @@ from tocsin_server.domain import AlertState, RunState
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.run_rows import ENDED, is_there
-from tocsin_server.store.tables import alert, flight, latest, run
+from tocsin_server.store.tables import alert, flight, latest, run, writer
 
 FIRED = (AlertState.FIRING, AlertState.RECOVERING, AlertState.RESOLVED)
 
@@ -34,7 +34,7 @@ class Lacking:
     run_id: str
     onset_step: int | None
     newest_step: int | None
-    """The newest step of its run."""
+    """The step at which its run is now."""
     run_over: bool
     is_begun: bool
 
@@ -79,7 +79,11 @@ def lacking(connection: Connection, since_ns: int, limit: int) -> list[Lacking]:
 
 
 def _newest_step(connection: Connection, run_id: str) -> int | None:
-    return connection.execute(select(func.max(latest.c.step)).where(latest.c.run_id == run_id)).scalar()
+    """Where the newest attempt of a run is now: earlier ones, and steps before a rewind, may be further."""
+    same = and_(writer.c.run_id == latest.c.run_id, writer.c.writer_no == latest.c.writer_no)
+    order = (writer.c.attempt_no.desc(), writer.c.rank, latest.c.seq.desc())
+    query = select(latest.c.step).join_from(latest, writer, same).where(latest.c.run_id == run_id)
+    return connection.execute(query.order_by(*order).limit(1)).scalar()
 
 
 def read_flight(connection: Connection, alert_id: str) -> FlightRow | None:
