@@ -67,14 +67,24 @@ MEDIA_TYPES = {
 }
 
 LOGIN_STYLE = b"""
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { margin: 0; background: light-dark(#f6f7f9, #14171c); color: light-dark(#1b1f26, #e6e9ee) }
-main { max-width: 34rem; margin: 12vh auto 0; padding: 0 1.5rem }
+:root { color-scheme: light dark; font: 15px/1.5 ui-sans-serif, -apple-system, "Segoe UI", sans-serif }
+body { margin: 0; background: light-dark(#f3f4f1, #0b1012); color: light-dark(#13201c, #e3ebe8) }
+main { max-width: 32rem; margin: 12vh auto 0; padding: 2rem; background: light-dark(#ffffff, #11181b);
+  border: 1px solid light-dark(#dde1db, #223036); border-radius: 6px }
+h1 { margin: 0 0 1rem; font-size: 1.5rem; border-bottom: 2px solid light-dark(#8d5b12, #d9a856);
+  display: inline-block }
 label { display: block; margin-top: 1.5rem; font-weight: 600 }
-input { box-sizing: border-box; width: 100%; padding: .5rem; font: inherit }
-button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600 }
-.wrong { padding: .5rem .75rem; border-left: 4px solid #c62828; background: light-dark(#fdecea, #3a1d1d) }
-code { font-size: .92em }
+input { box-sizing: border-box; width: 100%; padding: .5rem; font: inherit; color: inherit;
+  background: light-dark(#ffffff, #0b1012); border: 1px solid light-dark(#848e88, #647580);
+  border-radius: 4px }
+button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600; border: 0;
+  cursor: pointer; border-radius: 4px; background: light-dark(#0a6b60, #5fcdba);
+  color: light-dark(#ffffff, #0b1012) }
+:focus-visible { outline: 2px solid light-dark(#0a6b60, #7fe3d1); outline-offset: 2px }
+.wrong { padding: .5rem .75rem; border-left: 4px solid light-dark(#c21a27, #e5484d);
+  background: light-dark(#fcebea, #2b1416) }
+code { font-size: .92em; overflow-wrap: anywhere }
+@media (max-width: 40rem) { main { margin: 1rem; padding: 1.25rem } }
 """
 
 

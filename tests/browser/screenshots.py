@@ -81,7 +81,7 @@ def alerting(page: Page, base: str, suffix: str) -> None:
 
 
 def phone(browser: Browser, login: str) -> None:
-    """The page of the collapsed run on a phone."""
+    """The same pages on a phone."""
     context = browser.new_context(viewport=PHONE, color_scheme="light", locale="en-GB")  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -91,6 +91,12 @@ def phone(browser: Browser, login: str) -> None:
     page.wait_for_timeout(SETTLE_MS)
     close_toasts(page)
     page.screenshot(path=IMAGES / "run-phone.png")
+    page.goto(login.split("/login")[0])
+    page.get_by_text("restorer-fp16").first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
+    page.screenshot(path=IMAGES / "fleet-phone.png")
+    compare(page, "phone")
     alerting(page, login.split("/login")[0], "phone")
     context.close()
 

@@ -77,6 +77,24 @@ def test_runs_are_aligned(align: str, tab: Any) -> None:
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
 
 
+@pytest.mark.parametrize("align", ["step", "relative", "tokens"])
+def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
+    """However runs are aligned: the window in sight is asked for by its steps, of each run."""
+    tab.page.locator(f'[data-x="{align}"]').click()
+    tab.page.wait_for_function(f"() => ({INKS})().length === 2")
+    box = tab.page.locator('[data-series="loss"] .nsewdrag').first.bounding_box()
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url) if "from=" in request.url else None)
+    tab.page.mouse.move(box["x"] + 200, box["y"] + 40)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 500, box["y"] + 40, steps=5)
+    with tab.page.expect_response(lambda answer: "/series" in answer.url and "from=" in answer.url):
+        tab.page.mouse.up()
+    tab.page.wait_for_url("**from=*")
+    tab.page.wait_for_function(f"() => ({INKS})().length === 2")
+    assert {name for name in RUNS if any(f"/runs/{name}/series" in url for url in asked)} == set(RUNS)
+
+
 def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     """From an empty comparison, by keyboard."""
     tab.page.goto(f"{shared_tower.base}/compare")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
+import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
 import { alertOf } from "./layers.js";
 
 test("lamps count what is open, by severity and by silence", () => {
@@ -35,4 +35,10 @@ test("bands run from the onset to the resolution, or to the newest step", () => 
 test("overlapping bands join, and a warning's ends where a critical one begins", () => {
   const alerts = [alertOf({ onset_step: 50 }), alertOf({ onset_step: 60 }), alertOf({ severity: "warning", onset_step: 20 })];
   assert.deepEqual(bands(alerts, 100), [{ severity: "warning", from: 20, to: 50 }, { severity: "critical", from: 50, to: 100 }]);
+});
+
+test("a step within a tint leads to its alert: the one that is read, else the gravest; outside to none", () => {
+  const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" }), past = alertOf({ id: "past", severity: "warning", state: "resolved", onset_step: 5, fired_step: 6, resolved_step: 20 });
+  const at = (step, chosen = null) => alertAt([past, grave], step, chosen, 100)?.id ?? null;
+  assert.deepEqual([at(4), at(6), at(15), at(15, "past"), at(99), at(101)], [null, "past", "grave", "past", "grave", null]);
 });

@@ -48,6 +48,12 @@ export function bands(alerts, end) {
   return [...critical.reduce(without, spans(alerts, "warning", end)), ...critical];
 }
 
+/** The alert whose stretch holds a step: the one that is read where it does, else the gravest. @param {Alert[]} alerts @param {number} step @param {string | null} chosen @param {number} end where an open alert's stretch ends @returns {Alert | null} */
+export function alertAt(alerts, step, chosen, end) {
+  const there = alerts.filter((alert) => ["critical", "warning"].includes(alert.severity) && spans([alert], alert.severity, end).some((span) => span.from <= step && step <= span.to));
+  return there.find((alert) => alert.id === chosen) ?? there.sort(byGravity)[0] ?? null;
+}
+
 /** @param {Alert[]} alerts @param {Severity} severity @param {number} end @returns {Band[]} ascending, none over another */
 function spans(alerts, severity, end) {
   /** @type {Band[]} */

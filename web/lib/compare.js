@@ -11,8 +11,8 @@ import { moments, STEPS, timeline } from "./timeline.js";
 /** @typedef {import("./timeline.js").Timeline} Timeline */
 /** @typedef {{ layers: Layer[], ink: string, dash: string, line: Timeline }} Overlaid one run in one panel */
 
-/** Up to so many runs a bucket is a pixel wide, above it two: they overlap anyway, and each costs its share of every update. */
-const FEW = 2;
+/** Up to so many runs a bucket is a pixel wide, above it two, above eight four: they overlap anyway, and each costs its share of every update. */
+const FEW = 2, SOME = 8;
 
 /** Names under which scripts count what a model has seen. */
 const TOKENS = /(^|[/_])(tokens|tokens_seen|num_tokens|n_tokens|consumed_tokens|total_tokens|samples|consumed_samples|examples)$/i;
@@ -74,7 +74,7 @@ export function valueAt(layers, x) {
 
 /** One picture of many runs: the newest attempt of each, before it the older ones; its range faint behind it; every fault marked. @param {import("./picture.js").Drawing} drawing @param {Overlaid[]} runs @param {Overlaid | null} base the difference to it, in place of values @param {[number, number]} range @param {number} width @param {boolean} wasLog @param {number} weight @returns {import("./picture.js").Picture} */
 export function overlay(drawing, runs, base, range, width, wasLog, weight) {
-  const under = base ? partsOf(base).map((part) => part.layer).reverse() : null, count = Math.max(50, Math.round(width / (runs.length > FEW ? 2 : 1)));
+  const under = base ? partsOf(base).map((part) => part.layer).reverse() : null, count = Math.max(50, Math.round(width / (runs.length > SOME ? 4 : runs.length > FEW ? 2 : 1)));
   const parts = runs.filter((run) => run !== base).flatMap(partsOf).map((part) => ({ ...part, layer: thin(under ? difference(part.layer, under, Boolean(drawing.steps)) : part.layer, range[0], range[1], count) }));
   const how = base ? { axis: /** @type {const} */ ("linear"), steps: drawing.steps } : drawing;
   let plan = axisPlan(how, extent(parts.map((part) => part.layer), range), wasLog);

@@ -5,9 +5,9 @@ import { SMOOTHEST } from "./view.js";
 /** @typedef {"step" | "relative" | "tokens"} AlignKind @typedef {{ id: string, slot: number, hidden: boolean }} Entry */
 /** @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series: string[], axes: Record<string, import("./view.js").AxisKind>, from: number | null, to: number | null, at: number | null, full: string | null, same: boolean }} CompareView same: also settings that do not differ */
 
-/** Colours of the design; beyond them they come again, dashed. */
+/** Colours of the design; beyond them they come again, dashed in two ways: thirty runs can be told apart. */
 export const COLOURS = 10;
-export const MOST_RUNS = 12;
+export const MOST_RUNS = 30;
 const DASHES = ["", "6px,3px", "2px,2px"];
 const AXES = ["auto", "linear", "log", "log2"], ALIGN = ["step", "relative", "tokens"];
 const MOST_SERIES = 40;

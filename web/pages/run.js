@@ -1,6 +1,7 @@
 /** One run: vital signs, alerts with their diagnosis, everything else that was logged. */
 
 import { ApiError } from "../lib/api.js";
+import { alertAt } from "../lib/attention.js";
 import { el, refill, say } from "../lib/dom.js";
 import { Feed } from "../lib/feed.js";
 import { int } from "../lib/format.js";
@@ -82,7 +83,7 @@ class RunPage {
     this.resetButton = el("button.btn", { type: "button", disabled: true, onclick: () => this.reset() }, "Reset ", el("kbd.desk", {}, "R"));
     this.windowText = el("span.muted.desk");
     return [
-      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.head.title, this.chips, this.head.tags, this.head.actions, el("span.grow"),
+      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.head.title, this.head.actions, this.chips, this.head.tags, el("span.grow"),
         el("a.btn.desk", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
       this.head.leaving, this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
@@ -382,8 +383,12 @@ class RunPage {
 
   /** @param {number | null} step */
   #pinned(step) {
-    this.view = { ...this.view, at: step };
+    const before = this.aside.current()?.id ?? null, under = step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
+    this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
+    if (!under || under.id === before) return;
+    this.aside.draw();
+    this.draw();
   }
 
   #changed() {

@@ -12,7 +12,7 @@ import { NAMES } from "./vitals.js";
 
 const BUCKETS = 800;
 
-/** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string }} Member */
+/** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string }} Member */
 /** @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone: boolean, note: string, last: number | null, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow */
 
 export class Comparison {
@@ -32,15 +32,15 @@ export class Comparison {
   /** Asks for what the view shows now. */
   look() {
     const { runs } = this.source.view();
-    for (const [id, member] of this.members) if (!runs.some((run) => run.id === id)) { member.feed.close(); this.members.delete(id); }
+    for (const [id, member] of this.members) if (!runs.some((run) => run.id === id)) { member.feed.close(); member.fine?.close(); this.members.delete(id); }
     for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
     for (const id of this.members.keys()) this.#ask(id);
   }
 
   /** @param {string} id */
   #join(id) {
-    const feed = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { this.#lines.delete(id); if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
-    this.members.set(id, { feed, detail: null, alerts: [], gone: false, asked: "" });
+    const feed = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { this.#lines.delete(id); this.#finer(id); if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
+    this.members.set(id, { feed, fine: null, finest: "", detail: null, alerts: [], gone: false, asked: "" });
     void this.#detail(id);
   }
 
@@ -69,16 +69,37 @@ export class Comparison {
   #ask(id) {
     const member = this.members.get(id), view = this.source.view();
     if (!member || member.gone) return;
-    const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], window = this.#window(id), asked = JSON.stringify([names, window]);
+    const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], asked = JSON.stringify(names);
+    this.#finer(id);
     if (asked === member.asked) return;
     member.asked = asked;
-    void member.feed.load(names, { ...window, buckets: BUCKETS });
+    void member.feed.load(names, { from: null, to: null, buckets: BUCKETS });
   }
 
-  /** Steps of this run that the window shows; by time and tokens the whole run is asked for, for only that knows which steps those are. @param {string} _id @returns {StepWindow} */
-  #window(_id) {
-    const { x, from, to } = this.source.view();
-    return x === "step" ? { from, to } : { from: null, to: null };
+  /** The window's own buckets of a run, finer than those of the whole, which say which steps the window is, whatever runs are aligned by. @param {string} id */
+  #finer(id) {
+    const member = this.members.get(id), { x, from, to, series } = this.source.view();
+    if (!member || member.gone) return;
+    const line = from === null || to === null ? null : this.line(id), key = JSON.stringify([x, from, to, series]);
+    if (!line) { if (from === null) this.#coarse(member); return; }
+    if (key === member.finest) return;
+    this.#coarse(member);
+    member.finest = key;
+    member.fine = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
+    void member.fine.load([...NAMES, ...series], { from: Math.floor(line.toStep(Number(from))), to: Math.ceil(line.toStep(Number(to))), buckets: BUCKETS });
+  }
+
+  /** @param {Member} member */
+  #coarse(member) {
+    member.fine?.close();
+    member.fine = null;
+    member.finest = "";
+  }
+
+  /** What is known of a series in sight, as fine as it came. @param {string} id @param {string} name */
+  #layers(id, name) {
+    const member = this.members.get(id);
+    return (member?.fine?.ready ? member.fine : member?.feed)?.set.get(name) ?? [];
   }
 
   /** @param {string} id */
@@ -91,11 +112,11 @@ export class Comparison {
   }
 
   reload() {
-    for (const member of this.members.values()) void member.feed.reload();
+    for (const member of this.members.values()) { void member.feed.reload(); void member.fine?.reload(); }
   }
 
   close() {
-    for (const member of this.members.values()) member.feed.close();
+    for (const member of this.members.values()) { member.feed.close(); member.fine?.close(); }
   }
 
   /** The axis of a run; null: it has nothing to be aligned by. @param {string} id */
@@ -116,7 +137,7 @@ export class Comparison {
   #overlaid(name) {
     return this.source.view().runs.filter((run) => !run.hidden).flatMap((run) => {
       const feed = this.members.get(run.id)?.feed, line = this.line(run.id);
-      return feed?.ready && line ? [{ id: run.id, layers: feed.set.get(name), ink: inkOf(run.slot), dash: dashOf(run.slot), line }] : [];
+      return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line }] : [];
     });
   }
 
@@ -135,7 +156,7 @@ export class Comparison {
   /** The baseline's own layers, shown or not. @param {string} name */
   #baseOf(name) {
     const id = this.base(), feed = id ? this.members.get(id)?.feed : null, line = id ? this.line(id) : null;
-    return id && feed?.ready && line ? { id, layers: feed.set.get(name), ink: "--run-1", dash: "", line } : null;
+    return id && feed?.ready && line ? { id, layers: this.#layers(id, name), ink: "--run-1", dash: "", line } : null;
   }
 
   /** The window, in units of the axis. @returns {[number, number]} */
@@ -196,7 +217,7 @@ export class Comparison {
   #value(id, kind, x) {
     const member = this.members.get(id), line = this.line(id);
     if (!member?.feed.ready || !line) return "–";
-    const layers = member.feed.set.get(kind.name), step = x === null ? null : Math.round(line.toStep(x)), base = this.#baseOf(kind.name);
+    const layers = this.#layers(id, kind.name), step = x === null ? null : Math.round(line.toStep(x)), base = this.#baseOf(kind.name);
     if (step !== null && step > (member.feed.set.last ?? 0)) return "–";
     const found = reading(layers, step);
     if (!found) return "–";

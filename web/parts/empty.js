@@ -35,7 +35,7 @@ function flatLine() {
 }
 
 function ways() {
-  const way = (/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ code) => el("div.card.pad", {}, el("h3", {}, title), el("p", {}, text), el("code", {}, code));
+  const way = (/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ code) => el("div.card.pad", {}, el("h2", {}, title), el("p", {}, text), el("code", {}, code));
   return el("div.ways", {}, way("It is running, but nothing comes", "Set the address and the token by environment instead, and look at the trainer's first lines.", "TOCSIN_URL= TOCSIN_TOKEN="),
     way("A loop of your own", "Report each step by hand, where nothing can be watched.", "run.step(loss=loss)"), way("Only looking", "Small fp16 trainings, one of which goes wrong.", "tocsin-server demo"));
 }

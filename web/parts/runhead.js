@@ -73,6 +73,7 @@ export class RunHead {
     const input = /** @type {HTMLInputElement} */ (el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })), failure = el("span.is-critical.micro", { role: "alert" });
     const back = () => {
       this.keys.tags = "";
+      shown?.classList.remove("vh");
       refill(place, ...(shown ? [shown] : []));
       this.tags.classList.add("desk");
       if (this.row) this.show(this.row);
@@ -90,7 +91,9 @@ export class RunHead {
     };
     const form = el("form.row.inline", { onsubmit: (/** @type {SubmitEvent} */ event) => { event.preventDefault(); void send(); }, onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") { event.stopPropagation(); back(); } } },
       el("label.field", {}, input), el("button.btn.primary", { type: "submit" }, "Save"), button("Cancel", back), failure);
-    refill(place, form);
+    // The page keeps its heading for whoever hears it.
+    shown?.classList.add("vh");
+    refill(place, ...(shown ? [shown] : []), form);
     input.focus();
     input.select();
   }

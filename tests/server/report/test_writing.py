@@ -42,7 +42,7 @@ def test_a_comparison_holds_every_run(reader: StoreReader) -> None:
     assert text.count('<section class="each">') == 2
 
 
-@pytest.mark.parametrize("ids", [[], ["no-such-run"], [f"r{n}" for n in range(13)]])
+@pytest.mark.parametrize("ids", [[], ["no-such-run"], [f"r{n}" for n in range(31)]])
 def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str]) -> None:
     """Nothing, an unknown run, too many."""
     with pytest.raises(ReportError, match="expected"):

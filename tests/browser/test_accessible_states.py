@@ -1,0 +1,90 @@
+"""axe-core on what is seldom seen: the login, the empty fleet, toasts, a run that is deleted, an editor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.test_accessibility import faults_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_states"
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    """Both themes."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def quiet(tower_of_the_module: Any) -> Any:
+    """A server that nobody has reported to."""
+    return tower_of_the_module
+
+
+class Stranger:
+    """A tab of somebody who is not logged in."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+
+def test_axe_finds_nothing_before_the_login(theme: str, quiet: Any, chromium: Browser) -> None:
+    """The login page, and the one that says that the link is void."""
+    context = chromium.new_context(color_scheme=theme)  # type: ignore[arg-type]
+    tab = Stranger(context.new_page())
+    found = {}
+    for address in ("/", "/login?token=tcn_void"):
+        tab.page.goto(quiet.base + address)
+        tab.page.locator("form").wait_for()
+        found[address] = faults_of(tab)
+    context.close()
+    assert not {name: faults for name, faults in found.items() if faults}
+
+
+def test_axe_finds_nothing_on_an_empty_fleet(theme: str, quiet: Any, visit: Callable[..., Any]) -> None:
+    """The two lines to paste, before and after their token is made."""
+    tab = visit(quiet)
+    tab.page.emulate_media(color_scheme=theme)
+    tab.page.locator(".empty").wait_for()
+    before = faults_of(tab)
+    tab.page.get_by_role("button", name="Fill in a token").click()
+    tab.page.get_by_text("copy the lines now").wait_for()
+    assert [*before, *faults_of(tab)] == []
+
+
+def test_axe_finds_nothing_in_toasts_and_editors(
+    theme: str, shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
+) -> None:
+    """A critical alert's toast, the undo card, the strip of a deleted run, the editor of notes, a form."""
+    tab = visit(shared_tower)
+    tab.page.emulate_media(color_scheme=theme)
+    tab.page.locator("#floats .toasts").wait_for(state="attached")
+    with shared_tower.training(
+        script("scripted"), f"toasted {theme}", f"{RUN}_{theme}", "0", "40"
+    ) as process:
+        assert process.wait(120) == 0
+    found: dict[str, list[str]] = {"toast": []}
+    if tab.page.locator(".toast").count():
+        found["toast"] = faults_of(tab)
+    tab.open_run(f"{RUN}_{theme}")
+    tab.page.get_by_role("tab", name="Notes").click()
+    tab.page.locator(".notesbar button").click()
+    tab.page.get_by_label("Notes in Markdown").fill("# one\n| a | b |\n|---|---|\n| 1 | 2 |")
+    tab.page.locator(".preview table").wait_for()
+    found["editor"] = faults_of(tab)
+    tab.page.get_by_role("button", name="Cancel").click()
+    tab.page.locator(".pagehead .menubutton").click()
+    tab.page.get_by_role("menuitem", name="Rename").click()
+    found["form"] = faults_of(tab)
+    tab.page.keyboard.press("Escape")
+    tab.page.locator(".pagehead .menubutton").click()
+    tab.page.get_by_role("menuitem", name="Delete").click()
+    tab.page.locator(".leaving button").wait_for()
+    tab.page.locator(".undo").wait_for()
+    found["deleted"] = faults_of(tab)
+    assert not {name: faults for name, faults in found.items() if faults}
