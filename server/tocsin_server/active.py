@@ -91,6 +91,8 @@ class Pulse:
     opened_ns: int
     last_record_ns: int | None = None
     intervals_s: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
+    pauses_s: tuple[float, float] = (0.0, 0.0)
+    """The longest interval of this attempt, and the second longest."""
     silent_since_ns: int | None = None
     phases: dict[str, int] = field(default_factory=dict)
     """Phases begun by an event and not ended -> when the server heard of it."""
@@ -100,12 +102,17 @@ class Pulse:
     def restart(self, now_ns: int) -> None:
         """A new attempt said hello: its first step may take as long as that of the first."""
         self.opened_ns, self.last_record_ns = now_ns, None
+        self.pauses_s = (0.0, 0.0)
         self.phases.clear()
 
     def record(self, now_ns: int) -> None:
         """Records arrived."""
         if self.last_record_ns is not None:
-            self.intervals_s.append((now_ns - self.last_record_ns) / 1e9)
+            interval_s = (now_ns - self.last_record_ns) / 1e9
+            self.intervals_s.append(interval_s)
+            longest_s, second_s = self.pauses_s
+            if interval_s > second_s:
+                self.pauses_s = (max(longest_s, interval_s), min(longest_s, interval_s))
         self.last_record_ns = now_ns
 
     def event(self, event: RunEvent, now_ns: int) -> None:
@@ -123,13 +130,19 @@ class Pulse:
 
     def saved(self) -> dict[str, Any]:
         """The run's pace, so that a restart knows which silence is usual."""
-        return {"last_record_ns": self.last_record_ns, "longest_s": max(self.intervals_s, default=None)}
+        return {
+            "last_record_ns": self.last_record_ns,
+            "longest_s": max(self.intervals_s, default=None),
+            "pauses_s": list(self.pauses_s),
+        }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Goes on from what was saved."""
         self.last_record_ns = saved.get("last_record_ns")
         if saved.get("longest_s") is not None:
             self.intervals_s.append(float(saved["longest_s"]))
+        longest_s, second_s = saved.get("pauses_s") or (0.0, 0.0)
+        self.pauses_s = (float(longest_s), float(second_s))
 
     @property
     def phase(self) -> tuple[str, int | None]:

@@ -38,6 +38,7 @@ def liveness(run: ActiveRun, started_ns: int) -> Liveness:
         last_record_ns=run.pulse.last_record_ns,
         last_step=run.board.last_step,
         intervals_s=tuple(run.pulse.intervals_s),
+        usual_pause_s=run.pulse.pauses_s[1],
         phase=phase,
         phase_since_ns=since_ns,
         connected=run.connected,

@@ -43,7 +43,7 @@ def test_a_trainer_that_is_gone_is_lost_and_comes_back(
     eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
     assert after(server, 25) == [("running", ())]
     assert after(server, 31) == [("lost", ("trainer-lost",))]
-    assert server.pipeline.roster.active["r1"].board.health == "critical"
+    assert server.pipeline.roster.active["r1"].board.health == "warning"
     dial(server.base, "r1", server.token)
     assert after(server, 32) == [("running", ())]
 

@@ -1,8 +1,9 @@
 """stalled: the trainer is connected, but steps have stopped (catalogue H1).
 
 The limit follows the run's own pace: five times the longest of its last 100 intervals between
-records (NeMo's safety factor), at least a minute. A declared phase (eval, checkpoint) and the first
-step (compilation, data loading) have limits of their own.
+records (NeMo's safety factor), twice a pause that it has made twice (an evaluation that nobody
+declared comes again), and a minute at least; critical is half an hour at least. A declared phase (eval,
+checkpoint) and the first step (compilation, data loading) have limits of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ class Settings(RuleSettings):
 
     least_s: float = setting(60.0, "seconds", "shortest silence that is a stall")
     factor: float = setting(5.0, "x longest interval", "silence that is a stall")
+    again: float = setting(2.0, "x second longest interval", "of the attempt: a pause it makes again")
     critical_factor: float = setting(3.0, "x warning limit", "silence that is critical")
+    critical_s: float = setting(1800.0, "seconds", "shortest silence that is critical")
     first_step_s: float = setting(1200.0, "seconds", "until the first record")
     phase_s: float = setting(3600.0, "seconds", "a declared phase may last without records")
 
@@ -49,9 +52,13 @@ def judge(facts: Liveness, now_ns: int, settings: Settings = Settings()) -> list
     silence_s = seconds(now_ns - since_ns)
     if silence_s <= limit_s:
         return over(INFO.id, facts, now_ns, f"Steps go on at step {facts.last_step}")
-    critical = silence_s > settings.critical_factor * limit_s
+    critical = silence_s > _critical_s(limit_s, settings)
     severity = Severity.CRITICAL if critical else Severity.WARNING
     return [_finding(facts, now_ns, since_ns, limit_s, severity, settings)]
+
+
+def _critical_s(limit_s: float, settings: Settings) -> float:
+    return max(settings.critical_factor * limit_s, settings.critical_s)
 
 
 def _limit(facts: Liveness, settings: Settings) -> tuple[int, float]:
@@ -60,7 +67,7 @@ def _limit(facts: Liveness, settings: Settings) -> tuple[int, float]:
         return max(facts.opened_ns, facts.server_started_ns), settings.first_step_s
     since_ns = max(facts.last_record_ns, facts.server_started_ns)
     longest_s = max(facts.intervals_s, default=0.0)
-    limit_s = max(settings.least_s, settings.factor * longest_s)
+    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * facts.usual_pause_s)
     if facts.phase:
         begun_ns = facts.phase_since_ns if facts.phase_since_ns is not None else since_ns
         return max(since_ns, begun_ns), max(limit_s, settings.phase_s)
@@ -72,7 +79,7 @@ def _finding(
 ) -> Finding:
     silence_s = seconds(now_ns - since_ns)
     place = "before the first step" if facts.last_step is None else f"after step {facts.last_step}"
-    passed_s = limit_s * (settings.critical_factor if severity is Severity.CRITICAL else 1.0)
+    passed_s = _critical_s(limit_s, settings) if severity is Severity.CRITICAL else limit_s
     evidence = (
         Evidence("limit", limit_s, "s"),
         Evidence("longest interval before", max(facts.intervals_s, default=0.0), "s"),

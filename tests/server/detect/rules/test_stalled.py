@@ -30,10 +30,11 @@ def verdicts(facts: Liveness, silence_s: float) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("silence_s", "said"), [(59, []), (61, ["firing warning"]), (181, ["firing critical"])]
+    ("silence_s", "said"),
+    [(59, []), (61, ["firing warning"]), (1799, ["firing warning"]), (1801, ["firing critical"])],
 )
-def test_a_minute_at_least_and_three_times_that(silence_s: Any, said: Any) -> None:
-    """A fast run is stalled after 60 s, critically after 180 s."""
+def test_a_minute_at_least_and_half_an_hour(silence_s: Any, said: Any) -> None:
+    """A fast run is stalled after 60 s, critically after 1800 s."""
     assert verdicts(RUNNING, silence_s) == said
 
 
@@ -42,6 +43,21 @@ def test_the_limit_follows_the_runs_own_pace() -> None:
     slow = replace(RUNNING, intervals_s=(90.0, 100.0, 80.0))
     assert verdicts(slow, 499) == []
     assert verdicts(slow, 501) == ["firing warning"]
+
+
+def test_a_slow_run_is_critical_at_three_times_its_limit() -> None:
+    """Steps of 200 s: a warning after 1000 s, critical after 3000 s."""
+    slow = replace(RUNNING, intervals_s=(200.0,))
+    assert [verdicts(slow, at) for at in (999, 1001, 2999, 3001)] == [
+        [], ["firing warning"], ["firing warning"], ["firing critical"],
+    ]  # fmt: skip
+
+
+def test_a_pause_made_twice_is_the_runs_own() -> None:
+    """An evaluation of five minutes that nobody declared, long ago, may take ten."""
+    pausing = replace(RUNNING, usual_pause_s=300.0)
+    assert verdicts(pausing, 599) == []
+    assert verdicts(pausing, 601) == ["firing warning"]
 
 
 def test_the_first_step_gets_twenty_minutes() -> None:

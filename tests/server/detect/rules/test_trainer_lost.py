@@ -29,14 +29,20 @@ def verdicts(facts: Liveness, at_s: int) -> list[str]:
 def test_thirty_seconds_without_connection() -> None:
     """Lost after 30 s without connection and finish, also within a declared phase."""
     assert verdicts(GONE, 1030) == []
-    assert verdicts(GONE, 1031) == ["firing critical"]
+    assert verdicts(GONE, 1031) == ["firing warning"]
+
+
+def test_ten_minutes_without_connection_are_critical() -> None:
+    """Hosts that were paused and networks that were cut are mostly back by then."""
+    assert verdicts(GONE, 1600) == ["firing warning"]
+    assert verdicts(GONE, 1601) == ["firing critical"]
 
 
 def test_counted_from_the_servers_own_start() -> None:
     """After a restart of the server every trainer has 30 s to come back."""
     restarted = replace(GONE, server_started_ns=5000 * S)
     assert verdicts(restarted, 5029) == []
-    assert verdicts(restarted, 5031) == ["firing critical"]
+    assert verdicts(restarted, 5031) == ["firing warning"]
 
 
 def test_a_finished_run_is_not_lost() -> None:
