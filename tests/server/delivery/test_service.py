@@ -41,7 +41,7 @@ def test_an_alertmanager_is_kept_as_the_alerts_are(
     trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
     eventually(lambda: names(receiver) == ["Watchdog", "nonfinite-loss"], "the alert to be pushed")
     assert receiver.heard[-1].path == "/api/v2/alerts"
-    trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
+    trainer.send(Finish(0, time.time_ns(), records=2))
     trainer.acked(1, 0)
     eventually(lambda: names(receiver) == ["Watchdog"], "its end to be pushed")
     assert len(receiver.heard[-1].json) == 2, "what is over is pushed for a while more"
