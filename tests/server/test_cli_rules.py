@@ -1,0 +1,83 @@
+"""``tocsin-server rules``: files into a database, and through a running server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import said
+
+FILE = 'source = "team"\n\n[[rule]]\nid = "cli-mine"\nseries = "loss"\ncomparison = ">"\nlimit = 5.0\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with one rule."""
+    path = tmp_path / "rules.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_is_applied_once_and_shown_before(tocsin: Callable[..., Any], file: Path) -> None:
+    """A dry run prints the difference and changes nothing; applying twice changes nothing."""
+    dry = tocsin("rules", "apply", str(file), "--dry-run").stdout
+    assert "+ rule cli-mine" in dry
+    assert "limit: 5.0" in dry
+    assert "1 would change, 0 of team stay as they are." in dry
+    assert "1 changed" in tocsin("rules", "apply", str(file)).stdout
+    assert "Nothing to change: 1 of team" in tocsin("rules", "apply", str(file)).stdout
+    file.write_text(FILE.replace("5.0", "6.0"))
+    assert "limit: 5.0 -> 6.0" in tocsin("rules", "apply", str(file)).stdout
+
+
+def test_an_export_applies_as_it_is(tocsin: Callable[..., Any], file: Path) -> None:
+    """It is the file again."""
+    tocsin("rules", "apply", str(file))
+    text = tocsin("rules", "export", "--source", "team").stdout
+    assert text == FILE
+    file.write_text(text)
+    assert "Nothing to change" in tocsin("rules", "apply", str(file)).stdout
+
+
+def test_a_file_goes_through_a_running_server(
+    tocsin: Callable[..., Any], server: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its token: the same words, and the server's own refusals."""
+    monkeypatch.delenv("TOCSIN_TOKEN", raising=False)
+    assert "expected an Authorization" in said(tocsin("rules", "apply", str(file), "--url", server.base))
+    monkeypatch.setenv("TOCSIN_TOKEN", server.token)
+    assert "+ rule cli-mine" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
+    assert "Nothing to change" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
+    assert tocsin("rules", "export", "--source", "team", "--url", server.base).stdout == FILE
+    file.write_text(FILE.replace('"team"', '"other"'))
+    assert "source 'team' has it" in said(tocsin("rules", "apply", str(file), "--url", server.base))
+    file.write_text('source = "team"\n')
+    assert "- rule cli-mine" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("source = ", "expected TOML"),
+        (FILE.replace("5.0", "nan"), "rule[0].limit: expected a finite number"),
+        (FILE.replace("loss", "loss-*" * 9), "rule[0].series: expected a glob with at most 8 stars"),
+        ("", "source: expected the file's own name"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(
+    tocsin: Callable[..., Any], file: Path, text: str, words: str
+) -> None:
+    """With the file, the field and the reason; nothing is made."""
+    file.write_text(text)
+    assert words in said(tocsin("rules", "apply", str(file)))
+    assert "rule" not in tocsin("rules", "export", "--source", "team").stdout.replace("source", "")
+
+
+def test_an_address_that_is_no_server_is_told(tocsin: Callable[..., Any], file: Path) -> None:
+    """No traceback."""
+    assert "expected http://HOST:PORT" in said(tocsin("rules", "apply", str(file), "--url", "file:///etc"))
+    told = said(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
+    assert "expected a tocsin server" in told
