@@ -78,7 +78,7 @@ class Settings {
     const row = (/** @type {TokenRow} */ token) => el("tr", { class: token.revoked_ms ? "muted" : "", "data-token": token.id }, el("td", {}, token.name), el("td", {}, token.scope), el("td", {}, token.project ?? "any"), el("td", { title: moment(token.created_ms) }, ago(token.created_ms, now)),
       el("td.n", {}, token.revoked_ms ? el("span", { title: moment(token.revoked_ms) }, "revoked") : el("button.btn", { type: "button", "aria-label": `Revoke ${token.name}`, onclick: () => this.#revoke(token) }, "Revoke")));
     refill(this.tokens, el("p.soft", {}, "Whoever has a token may do what its scope says. Its secret is shown once. The two of the data directory, admin and trainer, are managed on the server's machine: ", el("code", {}, "tocsin-server token")),
-      rows.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Tokens" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Name", "Scope", "Project", "Made", "Revoke"].map((text, i) => el("th", { scope: "col", class: i === 4 ? "n" : "" }, text)))), el("tbody", {}, ...rows.map(row)))) : el("p.muted.then", {}, "No token of its own yet."));
+      rows.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of tokens" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Name", "Scope", "Project", "Made", "Revoke"].map((text, i) => el("th", { scope: "col", class: i === 4 ? "n" : "" }, text)))), el("tbody", {}, ...rows.map(row)))) : el("p.muted.then", {}, "No token of its own yet."));
   }
 
   #newToken() {
@@ -149,7 +149,7 @@ class Settings {
   async #loadProjects() {
     try {
       const { items } = await this.app.desk.projects();
-      refill(this.projects, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Projects" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Project", "Runs", "Not ended", "Last heard"].map((text, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : "" }, text)))), el("tbody", {}, ...items.map((item) => el("tr", {}, el("td", {}, el("a.link", { href: `/?q=${encodeURIComponent(`project:"${item.name}"`)}` }, item.name)), el("td.n", {}, int(item.runs)), el("td.n", {}, int(item.active)), el("td", { title: moment(item.last_seen_ms) }, ago(item.last_seen_ms, this.app.clock.now()))))))) : el("p.muted", {}, "No project yet: the first run makes one."));
+      refill(this.projects, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of projects" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Project", "Runs", "Not ended", "Last heard"].map((text, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : "" }, text)))), el("tbody", {}, ...items.map((item) => el("tr", {}, el("td", {}, el("a.link", { href: `/?q=${encodeURIComponent(`project:"${item.name}"`)}` }, item.name)), el("td.n", {}, int(item.runs)), el("td.n", {}, int(item.active)), el("td", { title: moment(item.last_seen_ms) }, ago(item.last_seen_ms, this.app.clock.now()))))))) : el("p.muted", {}, "No project yet: the first run makes one."));
     } catch (error) {
       failed(this.projects, error, () => void this.#loadProjects());
     }

@@ -43,7 +43,7 @@ export class InboxPane {
       this.#asked = "";
       refill(this.life);
       this.node.scrollTop = 0;
-      refill(this.node, this.actions, this.marks, this.card, this.history);
+      refill(this.node, el("h2.vh", {}, "Chosen alert"), this.actions, this.marks, this.card, this.history);
     }
     this.#draw(alert, facts);
     void this.#ask(alert, facts);
