@@ -19,6 +19,7 @@ const TITLES = { open: "Open", mine: "Mine", silenced: "Silenced", pending: "Pen
 const NOTES = { open: "All that is not over and not silenced", mine: "What I have acknowledged", silenced: "Silenced, or muted by another alert", pending: "True, but not yet long enough to ring", resolved: "What is over", all: "Everything" };
 /** Rows shown at first, and more at a click. */
 const PAGE = 150;
+const PAST = 500;
 const AGE_MS = 1_000;
 const NARROW = "(max-width: 1000px)";
 
@@ -100,13 +101,12 @@ class Inbox {
     this.#look();
   }
 
-  /** All that is open, and as much of the past as is asked for: the book that every page keeps holds the newest only. */
+  /** Marks, and more of the past than the book that every page keeps: what is open that book has whole. */
   async #load() {
     try {
-      const { alerts, desk, marks } = this.app, open = desk.alerts({ state: "pending,firing,recovering", limit: 5000 }), past = desk.alerts({ state: "resolved", limit: 500 });
-      await Promise.all([open.then(({ items }) => alerts.learn(items)), past.then(({ items }) => alerts.learn(items)), marks.load()]);
+      const { alerts, desk, marks } = this.app;
+      await Promise.all([alerts.loaded ? null : alerts.load(), desk.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)), marks.load()]);
       this.#error = null;
-      alerts.loaded = true;
     } catch (error) {
       this.#error = error;
     }
