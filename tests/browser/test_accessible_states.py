@@ -75,7 +75,7 @@ def test_axe_finds_nothing_in_toasts_and_editors(
     tab.page.get_by_role("tab", name="Notes").click()
     tab.page.locator(".notesbar button").click()
     tab.page.get_by_label("Notes in Markdown").fill("# one\n| a | b |\n|---|---|\n| 1 | 2 |")
-    tab.page.locator(".preview table").wait_for()
+    tab.page.locator(".notespreview table").wait_for()
     found["editor"] = faults_of(tab)
     tab.page.get_by_role("button", name="Cancel").click()
     tab.page.locator(".pagehead .menubutton").click()

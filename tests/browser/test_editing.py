@@ -59,7 +59,7 @@ def test_notes_are_written_with_a_preview_and_seen_by_others(
     other.open_run(RUN)
     other.page.get_by_role("tab", name="Notes").click()
     write_notes(tab, f"# Plan\n**lower** the rate {HOSTILE}")
-    tab.page.locator(".preview strong", has_text="lower").wait_for()
+    tab.page.locator(".notespreview strong", has_text="lower").wait_for()
     tab.page.keyboard.press("Control+Enter")
     tab.page.locator(".notes .markdown strong", has_text="lower").wait_for()
     other.page.locator(".notes .markdown strong", has_text="lower").wait_for()

@@ -21,7 +21,7 @@ export class Notes {
   constructor(source) {
     this.source = source;
     this.text = /** @type {HTMLTextAreaElement} */ (el("textarea", { "aria-label": "Notes in Markdown", maxlength: LONGEST, rows: 12, spellcheck: "true", oninput: () => this.#typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }));
-    this.preview = el("div.preview", { "aria-label": "Preview", role: "region", tabindex: "0" });
+    this.preview = el("div.notespreview", { "aria-label": "Preview", role: "region", tabindex: "0" });
     this.meanwhile = el("div.meanwhile", { role: "alert", hidden: true });
     this.failure = el("p.is-critical", { role: "alert", hidden: true });
     this.saving = el("button.btn.primary", { type: "button", onclick: () => void this.save() }, "Save ", el("kbd.desk", {}, "Ctrl Enter"));

@@ -26,7 +26,7 @@
 
   function layoutOf(layout) {
     const ink = colour("--ink-3"), grid = colour("--grid"), axis = { color: ink, gridcolor: grid };
-    const shapes = layout.shapes.map((shape) => (shape.type === "rect" ? { ...shape, fillcolor: colour(shape.name, 0.08) } : { ...shape, line: { ...shape.line, color: colour(shape.name) } }));
+    const shapes = (layout.shapes || []).map((shape) => (shape.type === "rect" ? { ...shape, fillcolor: colour(shape.name, 0.08) } : { ...shape, line: { ...shape.line, color: colour(shape.name) } }));
     if (here !== null) shapes.push({ type: "line", xref: "x", yref: "paper", x0: here, x1: here, y0: 0, y1: 1, name: "here", line: { width: 1, color: colour("--ink") } });
     return { ...layout, font: { ...layout.font, color: ink }, xaxis: { ...layout.xaxis, ...axis, range: [...range] }, yaxis: { ...layout.yaxis, ...axis }, shapes, hoverlabel: { font: { color: colour("--ground") }, bgcolor: colour("--ink") } };
   }
