@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,13 @@ def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
         known = [info.id for info in catalogue()]
         if rule in known:
             raise SettingError("rule", "one that judges records, not the server's clock", rule)
-        raise SettingError("rule", f"one of {', '.join(sorted(kinds))}", rule)
+        near = get_close_matches(rule, kinds, n=3, cutoff=0.5)
+        raise SettingError("rule", f"one of docs/rules.md{_guess(near)}", rule)
     return with_changes(rule, kinds[rule], changes)
+
+
+def _guess(near: Sequence[str]) -> str:
+    return f" (perhaps {' or '.join(near)})" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

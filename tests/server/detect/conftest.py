@@ -16,10 +16,18 @@ from tocsin_server.domain import AlertState, Column, Finding, RecordBatch, RunEv
 SECOND = 10**9
 
 
+RESTORED_EVERY = 3
+
+
 class Watched:
-    """Feeds series to an engine. ``None`` in a series is a record without that value."""
+    """Feeds series to an engine. ``None`` in a series is a record without that value.
+
+    Every few batches another engine goes on from a snapshot, as after a restart of the server: so each
+    test of a rule is one of its saved and restored state too.
+    """
 
     def __init__(self, context: RunContext, size: int) -> None:
+        self.context = context
         self.engine = Engine(context)
         self.size = size
         self.findings: list[Finding] = []
@@ -47,6 +55,8 @@ class Watched:
         for first in range(0, count, self.size):
             part = {name: values[first : first + self.size] for name, values in columns.items()}
             found += self.engine.observe(self._batch(writer, at[first : first + self.size], part))
+            if self.arrival % RESTORED_EVERY == 0:
+                self.engine = Engine.restore(self.context, self.engine.snapshot())
         self.findings += found
         return found
 
