@@ -229,7 +229,8 @@ def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: 
 
 
 def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dial: Dial) -> None:
-    """After the grace time, with the line that says how the run ended; its row keeps the reason."""
+    """After the grace time, with the line that says how the run ended; its row keeps the reason. An attempt
+    that comes later is judged anew."""
     server = run_server()
     fail(server, dial)
     over = after_grace(server)
@@ -238,6 +239,10 @@ def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dia
     assert last.summary == "Run ended: failed, RuntimeError: loss is NaN"
     (row,) = server.call(server.pipeline.rows)
     assert (row["alerts"], row["reason"]["rule"]) == (0, "nonfinite-loss")
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([2, 3], loss=[math.nan, math.nan]))
+    found = [one.alert for one in server.services.reader.alerts("r1") if one.alert.rule == "nonfinite-loss"]
+    assert {(alert.episode, alert.state.value) for alert in found} == {(1, "resolved"), (2, "firing")}
 
 
 def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:

@@ -61,7 +61,7 @@ def test_every_change_has_its_line(run_server: Start, dial: Any) -> None:
         ("token.create", token["id"]),
         ("token.revoke", token["id"]),
     ]
-    assert {act["by"] for act in acts} == {"admin admin link"}
+    assert {act["by"] for act in acts} == {"admin login link"}
     assert next(a for a in acts if a["action"] == "channel.change")["details"]["changed"] == [
         "enabled",
         "config.secret",
