@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,41 @@ PAGES = {
     "run": (f"/runs/{RUN}?at=9", '[data-series="loss"] .plot .xy'),
     "compare": (f"/compare?run={RUN}", '[data-series="loss"] .plot .xy'),
     "compare nothing": ("/compare", ".notice"),
-    "alerts": ("/alerts", ".al, .pad"),
+    "alerts": ("/alerts?state=all", ".al"),
+    "alerts nothing": ("/alerts?q=nothing", ".listing .pad"),
+    "silences": ("/silences", "article, .listing .pad"),
+    "routes": ("/routes", "[data-route]"),
+    "channels": ("/channels", "article"),
+    "deliveries": ("/deliveries", "article"),
     "rules": ("/rules", "[data-rule]"),
     "new rule": ("/rules?new=1", ".ruleform"),
     "built-in rule": ("/rules?rule=loss-spike", ".ruleform"),
     "no such rule": ("/rules?rule=none", ".notice"),
+    "settings": ("/settings", ".settings table"),
     "missing": ("/alerts/no/such/page", ".notice"),
     "no such run": ("/runs/none", ".notice"),
 }
 
 
 @pytest.fixture(scope="module")
-def looked_at(shared_tower: Any, script: Callable[[str], str]) -> Any:
-    """A server with a run that has faults, two attempts, notes and tags."""
+def looked_at(
+    tower_of_the_module: Any,
+    script: Callable[[str], str],
+    ringing: Callable[..., Any],
+    eventually_true: Callable[..., Any],
+) -> Iterator[Any]:
+    """A server with a run that has faults, two attempts, notes and tags, and one that rings and is told."""
+    tower = tower_of_the_module
+    tower.post("/channels", {"name": "seen by <b>axe</b>", "kind": "browser"})
+    tower.post("/channels", {"name": "off", "kind": "browser", "enabled": False})
+    ends_ms = time.time() * 1000 + 3e6
+    tower.post("/silences", {"matchers": ['rule="x"'], "ends_ms": ends_ms, "reason": "seen"})
     for first in ("0", "20"):
-        with shared_tower.training(script("scripted"), "seen", RUN, first, "40") as process:
+        with tower.training(script("scripted"), "seen", RUN, first, "40") as process:
             assert process.wait(120) == 0
-    return shared_tower
+    with ringing(tower, "r_rings"):
+        eventually_true(lambda: tower.get("/deliveries")["items"], "the first notification")
+        yield tower
 
 
 def faults_of(tab: Any) -> list[str]:
@@ -90,6 +109,25 @@ def test_axe_finds_nothing_in_what_opens(theme: str, looked_at: Any, visit: Call
     for name in ("Facts", "Series", "Attempts", "Audit", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
         found[name] = faults_of(tab)
+    assert not {name: faults for name, faults in found.items() if faults}
+
+
+def test_axe_finds_nothing_in_forms(theme: str, looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Nor do the forms of alerting, also where an error stands at a field."""
+    tab = visit(looked_at)
+    tab.page.emulate_media(color_scheme=theme)
+    found = {}
+    for address, opener, submit in (
+        ("/silences", "New silence", "Silence"),
+        ("/channels", "New channel", "Make"),
+        ("/settings", "New token", "Make"),
+    ):
+        tab.page.goto(looked_at.base + address)
+        tab.page.locator("article, .settings table").first.wait_for()
+        tab.page.get_by_role("button", name=opener).first.click()
+        tab.page.get_by_role("dialog").get_by_role("button", name=submit).click()
+        tab.page.locator("[aria-invalid=true]").first.wait_for()
+        found[address] = faults_of(tab)
     assert not {name: faults for name, faults in found.items() if faults}
 
 
