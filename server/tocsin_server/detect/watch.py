@@ -126,9 +126,15 @@ class Watch:
 def _quiet(rule: UserRule, watcher: Watcher, column: Column) -> bool:
     """Whether no value of the column can change anything: nothing is under way, and none of them holds.
 
-    Only where the newest value is all that is looked at; NaN holds nowhere, as in the watcher itself.
+    Only where the newest value is all that is looked at (NaN holds nowhere, as in the watcher itself), and
+    where non-finite values are counted, there are none in the window, and none came.
     """
-    if rule.reducer != "value" or not watcher.idle() or watcher.window is not None:
+    if not watcher.idle():
+        return False
+    if rule.reducer == "nonfinite":
+        clean = watcher.window is None or not watcher.window.bad
+        return clean and not rule.holds(0.0) and bool(np.isfinite(column.v).all())
+    if rule.reducer != "value":
         return False
     if rule.comparison in ("==", "!="):
         held = column.v == rule.limit if rule.comparison == "==" else column.v != rule.limit

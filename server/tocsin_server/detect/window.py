@@ -74,6 +74,12 @@ class Window(msgspec.Struct):
             self.now = joined(now, fresh)
         return self._whole()
 
+    @property
+    def bad(self) -> int:
+        """Non-finite values in the slots that are kept."""
+        parts = (self.front[-1] if self.front else None, self.behind, self.now)
+        return sum(part[5] for part in parts if part is not None)
+
     def _let_go(self, last_gone: int) -> None:
         """Forgets slots up to ``last_gone``."""
         while True:
