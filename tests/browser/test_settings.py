@@ -38,6 +38,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_modul
     row.get_by_role("button", name="Revoke").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     row.get_by_text("revoked").wait_for()
+    page.get_by_label("Table of acts").get_by_text("token.revoke").first.wait_for()
     assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 401
 
 

@@ -139,6 +139,11 @@ export class Desk {
     return this.api.ask("/projects");
   }
 
+  /** Who did what, newest first; for admins. @param {number} limit @returns {Promise<{ items: AuditRow[] }>} */
+  audit(limit) {
+    return this.api.ask(`/audit${query({ limit })}`);
+  }
+
   /** @returns {Promise<About>} */
   about() {
     return this.api.ask("/about");

@@ -2,6 +2,7 @@
 
 import { ring, setSound, soundOn } from "../lib/bell.js";
 import { el, refill } from "../lib/dom.js";
+import { flatten } from "../lib/flatten.js";
 import { ago, bytes, counted, int, moment } from "../lib/format.js";
 import { chooseTheme, theme } from "../lib/theme.js";
 import { copyButton } from "../parts/code.js";
@@ -12,6 +13,8 @@ import { permission, show } from "../parts/notify.js";
 import { told } from "../parts/undo.js";
 
 const EVERY_MS = 10_000;
+/** Acts of people that are listed. */
+const ACTS = 30;
 const SCOPES = /** @type {const} */ ([["ingest", "ingest: report runs, nothing else"], ["read", "read: look at everything"], ["write", "write: also acknowledge, silence, archive, delete"], ["admin", "admin: also channels, routes, tokens"]]);
 const PERMISSIONS = /** @type {Record<string, string>} */ ({ granted: "Allowed: what a browser channel is sent shows here while a page is open.", denied: "The browser refuses them for this address. Its own settings (the sign before the address) can change that; no page can.", default: "Not asked yet.", unsupported: "This browser has none, or the page is not on https or localhost." });
 
@@ -28,6 +31,7 @@ class Settings {
     this.server = el("div");
     this.watch = el("div");
     this.projects = el("div");
+    this.audit = el("div");
     this.made = el("div", { role: "status" });
   }
 
@@ -36,8 +40,8 @@ class Settings {
     const part = (/** @type {string} */ title, /** @type {Node} */ body, /** @type {Node | null} */ extra = null) => el("section.card.pad.settings", { "aria-label": title }, el("div.row", {}, el("h2.grow", {}, title), extra), body);
     refill(this.main, el("div.pagehead", {}, el("h1", {}, "Settings")), el("div.settingscols", {},
       part("Access tokens", el("div", {}, this.made, this.tokens), el("button.btn", { type: "button", onclick: () => this.#newToken() }, icon("plus"), "New token")),
-      part("This browser", this.browser), part("Server", this.server), part("Who watches tocsin", this.watch), part("Projects", this.projects)));
-    for (const host of [this.tokens, this.server, this.watch, this.projects]) refill(host, el("p.muted", {}, "–"));
+      part("This browser", this.browser), part("Server", this.server), part("Who watches tocsin", this.watch), part("Projects", this.projects), part("Who did what", this.audit)));
+    for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit]) refill(host, el("p.muted", {}, "–"));
     this.#showBrowser();
     this.redraw = () => this.#showBrowser();
     addEventListener("themechange", this.redraw);
@@ -60,6 +64,7 @@ class Settings {
     void this.#loadTokens();
     void this.#loadFacts();
     void this.#loadProjects();
+    void this.#loadAudit();
   }
 
   // Tokens
@@ -88,6 +93,7 @@ class Settings {
       const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null), secret = String(made.token);
       refill(this.made, el("div.madetoken", {}, el("p", {}, el("b", {}, made.name), " is made. Copy it now: it is not shown again."), el("div.row", {}, el("code.secret", {}, secret), copyButton("Copy", () => secret), el("button.btn.bare", { type: "button", onclick: () => refill(this.made) }, "Done"))));
       void this.#loadTokens();
+      void this.#loadAudit();
     } });
   }
 
@@ -97,6 +103,7 @@ class Settings {
       await this.app.desk.revokeToken(id);
       told(`${name} is revoked`, null);
       void this.#loadTokens();
+      void this.#loadAudit();
     });
   }
 
@@ -144,6 +151,17 @@ class Settings {
     const news = health.notifications, failing = health.writer?.failing;
     list(this.watch, [["State", health.status === "ok" ? "ok: records become durable" : `failing: ${String(failing ?? health.status)}`], ["Outgoing ping", about.ping ? `${about.ping.host}, every ${about.ping.every_s} s; with /fail behind it while something is wrong` : "none: set ping_url, and healthchecks.io or its like tells somebody when tocsin falls silent"],
       ["Watchdog", "sent to every Alertmanager channel as an alert that always fires: alert there on its absence"], ["Deliveries", news ? `${int(news.waiting)} wait, ${int(news.failed)} failed within a day${news.failing.length ? `, in trouble: ${news.failing.join(", ")}` : ""}` : "–"], ["For monitors", "/metrics, /api/v1/health, /api/v1/ready"]]);
+  }
+
+  /** The newest acts of people: tokens, channels, silences, routes, acknowledgements, deletions. */
+  async #loadAudit() {
+    try {
+      const { items } = await this.app.desk.audit(ACTS), now = this.app.clock.now();
+      const row = (/** @type {AuditRow} */ act) => el("tr", {}, el("td.nowrap", { title: moment(act.at_ms) }, ago(act.at_ms, now)), el("td", {}, act.by), el("td", {}, act.action), el("td", {}, act.subject), el("td", {}, flatten(act.details).map(([key, text]) => `${key} ${text}`).join(" · ") || "–"));
+      refill(this.audit, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of acts" }, el("table.plain-table.acts", {}, el("thead", {}, el("tr", {}, ...["When", "Who", "What", "Of", "Details"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...items.map(row)))) : el("p.muted", {}, "Nobody has changed anything yet."));
+    } catch (error) {
+      failed(this.audit, error, () => void this.#loadAudit());
+    }
   }
 
   async #loadProjects() {

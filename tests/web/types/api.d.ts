@@ -81,3 +81,4 @@ interface TokenRow { id: string; name: string; scope: string; project: string | 
 interface ProjectRow { name: string; runs: number; active: number; last_seen_ms: number }
 interface About { version: string; python: string; now_ms: number; zone: string; public_url: string; storage: { database: string; bytes: number; free_bytes: number | null }; retention: { days: number; projects: Record<string, number> }; ping: { host: string; every_s: number } | null; private_addresses: boolean; runs: number }
 interface HealthAnswer { status: string; version: string; database?: string; writer?: Record<string, unknown>; connections?: Record<string, number>; notifications?: DeliveryNews }
+interface AuditRow { id: number | string; at_ms: number; by: string; action: string; subject: string; details: unknown }
