@@ -96,6 +96,8 @@ class Round:
         self._connection = connection
         self._rows: dict[str, GroupRow] = {}
         self._changed: set[str] = set()
+        self._fresh: set[str] = set()
+        """Alerts that began to fire since the last round."""
 
     @cached_property
     def _routing(self) -> Routing:
@@ -116,9 +118,10 @@ class Round:
         """Routes what there is; True where there may be more."""
         keys = groups.take_unrouted(self._connection, self.now_ns)
         news = self._facts(keys)
+        self._fresh = {id_of(key) for key, states in keys.items() if AlertState.FIRING in states}
         homes = {key: self._homes(fact) for key, fact in news.items()}
         wanted = {home.id for found in homes.values() for home in found}
-        theirs = groups.groups_of(self._connection, keys)
+        theirs = groups.groups_of(self._connection, list(keys))
         self._rows = groups.groups_to_look_at(self._connection, wanted | theirs, self.now_ns)
         for alert_id, fact in news.items():
             self._arrive(fact, homes[alert_id])
@@ -136,14 +139,22 @@ class Round:
     # News
 
     def _homes(self, fact: AlertFacts) -> list[GroupRow]:
-        """The groups in which an alert that fires belongs, as they would be new; none for an import."""
-        if fact.imported or fact.over or fact.alert.state is AlertState.PENDING:
+        """The groups in which an alert that fires belongs, as they would be new; none for an import. One
+        that began and ended since the last round has its groups too, where it is grave."""
+        if (
+            fact.imported
+            or fact.alert.state is AlertState.PENDING
+            or (fact.over and not self._is_brief(fact))
+        ):
             return []
         found = []
         for route in self._routing.routes_of(fact.labels):
             for name in channels_of(route, self._channels):
                 found.append(self._new_group(fact, route, self._channels[name]))
         return found
+
+    def _is_brief(self, fact: AlertFacts) -> bool:
+        return fact.alert.id in self._fresh and not fact.alert.late and grouping.is_grave(fact)
 
     def _new_group(self, fact: AlertFacts, route: Route, channel: ChannelRow) -> GroupRow:
         late = fact.alert.late
@@ -168,7 +179,8 @@ class Round:
         route = self._routing.route(row.route)
         if route is None:
             return row
-        return self._stored(row, grouping.arrive(_group(row), fact, route, self.now_ns))
+        brief = fact.over and self._is_brief(fact)
+        return self._stored(row, grouping.arrive(_group(row), fact, route, self.now_ns, brief=brief))
 
     def _late(self, row: GroupRow, key: Key) -> GroupRow:
         if row.told_ns is not None and self.now_ns - row.told_ns < limit.LATE_AGAIN_NS:

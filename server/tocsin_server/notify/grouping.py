@@ -48,10 +48,11 @@ class Batch:
     new: tuple[str, ...]
 
 
-def arrive(group: Group, facts: AlertFacts, route: Route, now_ns: int) -> Group:
-    """An alert of the group did something: it fires, became graver, or is over."""
+def arrive(group: Group, facts: AlertFacts, route: Route, now_ns: int, *, brief: bool = False) -> Group:
+    """An alert of the group did something: it fires, became graver, or is over. ``brief``: all of that
+    since anybody looked."""
     members = group.members
-    if not facts.over and facts.alert.id not in members:
+    if (not facts.over or brief) and facts.alert.id not in members:
         members = {**members, facts.alert.id: UNTOLD}
     told = members.get(facts.alert.id)
     if told is None:
@@ -115,14 +116,18 @@ def _verdict(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
             return "gone"
         if told.ever:
             return "resolved"
-        grave = facts.alert.severity is Severity.CRITICAL or "resolved_by" in facts.alert.labels
-        brief = grave and facts.alert.fired_ns is not None and not marks.quiet and not facts.acked
-        return "brief" if brief else "gone"
+        return "brief" if is_grave(facts) and not marks.quiet and not facts.acked else "gone"
     if facts.alert.state is AlertState.PENDING or marks.quiet or (facts.acked and not told.ever):
         return "held"
     if facts.alert.severity.height > told.height:
         return "new"
     return "acked" if facts.acked else "firing"
+
+
+def is_grave(facts: AlertFacts) -> bool:
+    """Whether an alert that came and went before it could be told is told all the same."""
+    grave = facts.alert.severity is Severity.CRITICAL or "resolved_by" in facts.alert.labels
+    return grave and facts.alert.fired_ns is not None
 
 
 def _of_failure(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:

@@ -52,8 +52,9 @@ def is_anything_due(connection: Connection, now_ns: int) -> tuple[bool, int | No
     return connection.execute(unrouted).first() is not None or (due is not None and due <= now_ns), due
 
 
-def take_unrouted(connection: Connection, now_ns: int) -> list[Key]:
-    """The alerts of transitions that nobody has routed, oldest first; marks these as routed."""
+def take_unrouted(connection: Connection, now_ns: int) -> dict[Key, set[str]]:
+    """The alerts of transitions that nobody has routed, oldest first, and the states that they took; marks
+    these transitions as routed."""
     table = alert_transition.c
     query = select(table.run_id, table.fingerprint, table.episode, table.state, table.severity)
     rows = connection.execute(
@@ -64,7 +65,10 @@ def take_unrouted(connection: Connection, now_ns: int) -> list[Key]:
         connection.execute(
             update(alert_transition).where(own.in_([tuple(row) for row in rows])).values(routed_ns=now_ns)
         )
-    return list(dict.fromkeys((row.run_id, row.fingerprint, row.episode) for row in rows))
+    found: dict[Key, set[str]] = {}
+    for row in rows:
+        found.setdefault((row.run_id, row.fingerprint, row.episode), set()).add(row.state)
+    return found
 
 
 def known_alerts(connection: Connection, keys: Iterable[Key]) -> dict[Key, Known]:

@@ -125,6 +125,16 @@ def test_alerts_of_a_run_go_together_and_runs_apart(office: Office) -> None:
     assert sorted(sorted(rules(item)) for item in told) == [[("a", False)], [("a", False), ("b", False)]]
 
 
+def test_a_critical_alert_that_ended_before_the_first_round_is_told(office: Office) -> None:
+    """It fired and its run ended within one commit: told once, as over. A warning that its own rule resolved
+    so quickly is not."""
+    for severity, rule in (("critical", "a"), ("warning", "b")):
+        office.happen(rule, severity)
+        office.happen(rule, severity, "resolved")
+    (told,) = office.later(100)
+    assert rules(told) == [("a", True)]
+
+
 def test_info_is_told_nobody_by_default(office: Office) -> None:
     """Good to know is for the pages."""
     office.happen(severity="info")
