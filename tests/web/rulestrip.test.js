@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rulestrip.js";
 
-const layer = (values, first = 0) => ({ x: values.map((_, i) => first + i), x1: values.map((_, i) => first + i), min: values, max: values, mean: values });
+const layer = (values, first = 0) => ({ x: values.map((_, i) => first + i), x1: values.map((_, i) => first + i), min: values, max: values, mean: values, nan: values.map((v) => Number(Number.isNaN(v))), pinf: values.map(() => 0), ninf: values.map(() => 0) });
 const firing = (step, resolved_step, healthy = true) => ({ severity: "warning", subject: "loss", onset_step: step, step, resolved_step, summary: "", healthy });
 
 test("alarms lie where they rang, and one that is not over goes to the end", () => {
@@ -17,6 +17,8 @@ test("the line breaks where values are not finite, and stays in its box", () => 
   assert.deepEqual([low, high], [1, 3]);
   for (const [, y] of line.matchAll(/ ([\d.]+)/g)) assert.ok(Number(y) >= 0 && Number(y) <= H);
   assert.equal(shapeOf([layer([NaN])], [0, 1], 5).line, "");
+  assert.equal(shapeOf([layer([1, NaN, 3, NaN])], [0, 3], null).bad.match(/M/g).length, 2);
+  assert.equal(shapeOf([layer([1])], [0, 1], null).bad, "");
 });
 
 test("a limit is drawn where it is in sight", () => {

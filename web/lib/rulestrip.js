@@ -25,19 +25,30 @@ export function stretchesOf(firings, [first, last]) {
 /** Whether the values ask for a log axis. @param {number} low @param {number} high */
 const spreads = (low, high) => low > 0 && high > 30 * low;
 
-/** Line of means, band of extremes, and the limit where it lies in sight. @param {Layer[]} layers @param {[number, number]} steps @param {number | null} limit */
+/** Ticks at the foot where values are not finite: no line goes there. @param {Layer[]} layers @param {[number, number]} steps */
+function ticks(layers, [first, last]) {
+  let path = "";
+  for (const layer of layers) for (let i = 0; i < layer.x.length; i++) {
+    if (!(layer.nan[i] + layer.pinf[i] + layer.ninf[i])) continue;
+    path += `M${((last > first ? ((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2 - first) / (last - first) : 0.5) * W).toFixed(1)} ${H - 7}V${H}`;
+  }
+  return path;
+}
+
+/** Line of means, band of extremes, ticks where values are not finite, and the limit where it lies in sight. @param {Layer[]} layers @param {[number, number]} steps @param {number | null} limit */
 export function shapeOf(layers, [first, last], limit) {
+  const bad = ticks(layers, [first, last]);
   let low = Infinity, high = -Infinity;
   for (const layer of layers) for (let i = 0; i < layer.x.length; i++) {
     if (Number.isFinite(layer.min[i])) low = Math.min(low, layer.min[i]);
     if (Number.isFinite(layer.max[i])) high = Math.max(high, layer.max[i]);
   }
-  if (low > high) return { line: "", band: "", limit: null, low: null, high: null };
+  if (low > high) return { line: "", band: "", bad, limit: null, low: null, high: null };
   const near = limit !== null && limit >= low - 2 * (high - low || 1) && limit <= high + 2 * (high - low || 1);
   const bottom = near ? Math.min(low, limit) : low, top = near ? Math.max(high, limit) : high, log = spreads(bottom, top);
   const f = (/** @type {number} */ v) => (log ? Math.log10(v) : v), range = f(top) - f(bottom) || 1;
   const y = (/** @type {number} */ v) => (PAD + (H - 2 * PAD) * (1 - (f(v) - f(bottom)) / range)).toFixed(1), x = (/** @type {number} */ step) => ((last > first ? (step - first) / (last - first) : 0.5) * W).toFixed(1);
-  return { ...paths(layers, x, y), limit: near && limit !== null ? Number(y(limit)) : null, low, high };
+  return { ...paths(layers, x, y), bad, limit: near && limit !== null ? Number(y(limit)) : null, low, high };
 }
 
 /** @param {Layer[]} layers @param {(step: number) => string} x @param {(v: number) => string} y */

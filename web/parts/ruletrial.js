@@ -124,8 +124,8 @@ const figure = (number, text, mark) => el("div.trialfigure", {}, el("div.big", {
 function strip(run, layers, steps, limit) {
   const shape = shapeOf(layers, steps, limit), stretches = stretchesOf(run.firings, steps);
   const words = stretches.length ? `${counted(stretches.length, "alarm")}: ${stretches.slice(0, 10).map(({ firing }) => `${firing.severity} from step ${int(firing.step)} to ${firing.resolved_step === null ? "the end" : int(firing.resolved_step)}`).join("; ")}` : "no alarm";
-  return svg("svg", { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "none", role: "img", "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}` },
+  return svg("svg", { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "none", role: "img", "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${shape.bad ? "; not finite in places" : ""}` },
     ...stretches.map(({ from, to, firing }) => svg("rect", { class: `alarm ${firing.severity}${firing.healthy ? " healthy" : ""}`, x: from * W, y: 0, width: Math.max(1.5, (to - from) * W), height: H })),
-    svg("path", { class: "band", d: shape.band }), svg("path", { class: "line", d: shape.line }), shape.limit === null ? null : svg("path", { class: "limit", d: `M0 ${shape.limit}H${W}` }),
+    svg("path", { class: "band", d: shape.band }), svg("path", { class: "line", d: shape.line }), svg("path", { class: "bad", d: shape.bad }), shape.limit === null ? null : svg("path", { class: "limit", d: `M0 ${shape.limit}H${W}` }),
     ...stretches.map(({ from, firing }) => svg("path", { class: `mark ${firing.severity}`, d: `M${from * W} 0V${H}` }, svg("title", {}, `step ${int(firing.step)}: ${firing.summary}`))));
 }
