@@ -18,8 +18,8 @@ from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little
 
 _numbers = itertools.count(1)
 ON_BOTH = (
-    "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects", "about",
-    "rules",
+    "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects",
+    "about", "rules",
 )  # fmt: skip
 """Tests of these routes run on SQLite and on Postgres: what they answer comes out of the database."""
 
