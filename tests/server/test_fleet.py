@@ -185,3 +185,20 @@ def test_a_run_that_goes_on_has_no_old_reason() -> None:
     run = board(state=RunState.RUNNING)
     run.part_with([alert("collapse", Severity.CRITICAL)])
     assert run.row(0)["reason"] is None
+
+
+@pytest.mark.parametrize("used", [[40.0, 97.5], [math.nan]])
+def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
+    """The newest word of `gpu_util`, over a restart too; nothing where nobody said it."""
+    run = board()
+    assert run.row(0)["gpu_util"] is None
+    run.take(batch([*range(len(used))], gpu_util=used), S)
+    again = RunBoard.restore(run.card, exactjson.loads(exactjson.dumps(run.saved())))
+    assert repr(again.row(0)["gpu_util"]) == repr(run.row(0)["gpu_util"]) == repr(used[-1])
+
+
+def test_a_row_says_what_people_did_with_the_run() -> None:
+    """When they last wrote of it, and when it goes for good; nothing of a run that they left alone."""
+    plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, leaving_ns=9 * 10**6).row(0)
+    assert (plain["edited_ms"], plain["leaving_ms"]) == (None, None)
+    assert (touched["edited_ms"], touched["leaving_ms"]) == (7, 9)
