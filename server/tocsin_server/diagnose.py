@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import indent, wrap
 from typing import Any
 
-from tocsin_server.detect.wording import number, of_unit, scale
+from tocsin_server.detect.wording import count, number, of_unit, scale
 from tocsin_server.domain import Alert, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.offline import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
 from tocsin_server.sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
@@ -94,15 +94,20 @@ def notes(judged: Judged) -> list[str]:
         )
     if judged.unread:
         which = ", ".join(str(item.line) for item in judged.first_unread)
-        found.append(f"{judged.unread} lines could not be read (first: {which}).")
+        found.append(f"{count(judged.unread, 'line')} could not be read ({_first(judged.unread)}{which}).")
     if judged.names_left_out:
         found.append(f"{judged.names_left_out} or more columns beyond the limit were left out.")
     if judged.went_back:
         found.append(
-            f"Steps went back {judged.went_back} times without a new run: rewinds, or several processes that "
+            f"Steps went back {count(judged.went_back, 'time')} without a new run: rewinds, or several "
+            "processes that "
             "write into one file. No statistic is carried across them."
         )
     return found
+
+
+def _first(unread: int) -> str:
+    return "number " if unread == 1 else "first: "
 
 
 def report(judged: Judged) -> str:

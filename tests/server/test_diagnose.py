@@ -109,6 +109,7 @@ def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
     (file,) = json.loads(out)["files"]
     assert file["unread_lines"] == {"count": 1, "first": [{"line": 2, "why": "a JSON object was expected"}]}
     assert any("Only 2 training records" in note for note in file["notes"])
+    assert "1 line could not be read (number 2)." in file["notes"]
     assert file["alerts"][0]["rule"] == "nonfinite-loss"
 
 
