@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
-from tocsin_server.detect.rolling import OrderedWindow
+from tocsin_server.detect.block import PACE
+from tocsin_server.detect.finite import positive
+from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     CRITICAL,
     INFO,
@@ -27,7 +29,7 @@ from tocsin_server.detect.rule import (
     setting,
 )  # fmt: skip
 from tocsin_server.detect.steps import ladder
-from tocsin_server.detect.view import View
+from tocsin_server.detect.view import Values, View
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Severity
 
@@ -38,7 +40,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
-    recover_records: int = setting(20, "records", "below the limit that are needed besides")
+    recover_records: int = setting(2, "blocks", "of 16 records below the limit that are needed besides")
     smooth: int = setting(50, "records", "of the running median; also the warm-up")
     first: int = setting(10, "records", "whose median is the initial loss")
     ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
@@ -49,16 +51,19 @@ class Settings(RuleSettings):
     floor: float = setting(0.25, "of the initial loss", "least rise above the best, for losses near 0")
     habit: float = setting(1.2, "x", "a height from which it came back before: only told")
     lost: float = setting(0.75, "of what was learned", "that must be lost again before it is critical")
+    tiny: float = setting(0.01, "of the initial loss", "best below which that is no measure")
+    beyond: float = setting(3.0, "x initial loss", "that it must then reach instead")
+    lost_for: int = setting(1000, "records", "for which it must be lost")
+    start_for: int = setting(100, "records", "the same, above the first losses")
 
 
 class State(RuleState):
-    """Initial, best and present smoothed loss; ``above``: smoothed losses in a row beyond the ratio."""
+    """Initial and best loss, the newest ones; ``above``: medians in a row beyond the ratio, one a block."""
 
-    start: list[float] = msgspec.field(default_factory=list)
     initial: float | None = None
     initial_upper: float = 0.0
     """The larger of the initial loss and the upper quartile of the first window."""
-    recent: OrderedWindow = msgspec.field(default_factory=lambda: OrderedWindow(50))
+    recent: list[float] = msgspec.field(default_factory=list)
     best: float = math.inf
     best_upper: float = math.inf
     """The upper quartile of the window with the best median."""
@@ -68,6 +73,8 @@ class State(RuleState):
     """The highest smoothed loss of the present episode."""
     known: float = 0.0
     """The highest from which the loss has come back by itself."""
+    lost: int = 0
+    """Blocks in a row in which most of what was learned was lost."""
     above: list[float] = msgspec.field(default_factory=list)
     left: tuple[int, int] | None = None
     """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
@@ -93,29 +100,49 @@ class LossDivergence(Rule[Settings, State]):
         if view.loss is None or not self.state.positive:
             self._go_silent(view)
             return
-        state, limits = self.state, self.settings
-        state.recent.size = limits.smooth
-        half, quarter, isfinite = limits.smooth // 2, limits.smooth // 4, math.isfinite
-        # Every loss of a run comes by here, so what most of them need is done in this loop.
-        for row, loss in enumerate(view.loss):
-            if loss is None or not isfinite(loss):
-                continue
-            if loss <= 0:
-                self._not_positive(view, row, loss)
-                continue
-            ordered = state.recent.push(loss)
-            if state.initial is None:
-                self._begin(loss)
-            if loss <= state.best_upper:
-                state.left = None
-            elif state.left is None:
-                state.left = (view.step[row], view.time_ns[row])
-            if state.initial is None or len(ordered) < limits.smooth:
-                continue
-            if ordered[half] < state.best:
-                self._best(view, row, state.initial, ordered)
-            if ordered[quarter] > state.best_upper or state.above or self.episode.state:
-                self._judge(view, row, state.initial, ordered)
+        for start in range(0, view.n, PACE):
+            self._block(view, start, view.loss[start : start + PACE])
+
+    def _block(self, view: View, start: int, losses: Values) -> None:
+        """One block, judged at its end: a climb takes several of them."""
+        state, limits, last = self.state, self.settings, start + len(losses) - 1
+        if not positive(losses):
+            losses = self._sound(view, last, losses)
+        kept = cast(list[float], losses)
+        if not kept or not state.positive:
+            return
+        self._left(view, start, kept)
+        state.recent += kept
+        if state.initial is None:
+            self._begin()
+        del state.recent[: -limits.smooth]
+        if state.initial is None or len(state.recent) < limits.smooth:
+            return
+        ordered = sorted(state.recent)
+        if middle(ordered) < state.best:
+            self._best(view, last, state.initial, ordered)
+        if ordered[limits.smooth // 4] > state.best_upper or state.above or self.episode.state:
+            self._judge(view, last, state.initial, ordered)
+
+    def _sound(self, view: View, row: int, losses: Values) -> Values:
+        """The finite ones above 0. One that was negative ends the matter: such a loss has no ratios."""
+        if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
+            self.state.positive = False
+            self._calm(view, row)
+        return [loss for loss in losses if loss is not None and 0 < loss < math.inf]
+
+    def _left(self, view: View, start: int, losses: list[float]) -> None:
+        """Where the present losses left the best ones for good."""
+        state = self.state
+        if losses[-1] <= state.best_upper:
+            state.left = None
+        elif state.left is None or min(losses) <= state.best_upper:
+            stretch = view.loss[start : start + PACE] if view.loss is not None else []
+            within = [
+                row for row, loss in enumerate(stretch) if loss is not None and loss <= state.best_upper
+            ]
+            row = min(start + (within[-1] + 1 if within else 0), start + len(stretch) - 1)
+            state.left = (view.step[row], view.time_ns[row])
 
     def _go_silent(self, view: View) -> None:
         """A loss that can be 0 or negative has no ratios; an open episode runs out."""
@@ -124,42 +151,40 @@ class LossDivergence(Rule[Settings, State]):
                 if self.episode.state:
                     self.settle(view, row)
 
-    def _not_positive(self, view: View, row: int, loss: float) -> None:
-        self.state.positive = self.state.positive and loss == 0
-        if self.episode.state:
-            self.settle(view, row)
-
-    def _begin(self, loss: float) -> None:
-        """One of the first losses, whose median is the initial one."""
-        state, first = self.state, self.settings.first
-        state.start.append(loss)
-        if len(state.start) == first:
-            state.initial = sorted(state.start)[first // 2]
-            state.start = []
+    def _begin(self) -> None:
+        """The median of the first losses is the initial one."""
+        first = self.settings.first
+        if len(self.state.recent) >= first:
+            self.state.initial = sorted(self.state.recent[:first])[first // 2]
 
     def _best(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, smooth = self.state, self.settings.smooth
         upper = ordered[3 * smooth // 4]
         state.initial_upper = state.initial_upper or max(initial, upper)
-        state.best, state.best_upper, state.best_step = ordered[smooth // 2], upper, view.step[row]
+        state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
 
     def _judge(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
-        smooth, lower = ordered[limits.smooth // 2], ordered[limits.smooth // 4]
+        smooth, lower = middle(ordered), ordered[limits.smooth // 4]
         if lower <= state.best_upper or smooth <= limits.ratio * state.best:
             self._below(view, row)
             return
         state.above.append(smooth)
-        del state.above[: -limits.records]
+        blocks = -(-limits.records // PACE)
+        del state.above[:-blocks]
+        share = limits.lost if state.best >= limits.tiny * initial else limits.beyond
+        lost = smooth - state.best >= share * (initial - state.best)
+        state.lost = state.lost + 1 if lost else 0
+        stays = bool(self.episode.state) and state.lost * PACE >= limits.lost_for
         if smooth - state.best <= limits.floor * initial:
             self._calm(view, row)
         elif lower > state.initial_upper and state.best < limits.fallen * initial:
             self._ring(view, row, smooth, initial, "above-start")
-        elif len(state.above) >= limits.records and self._rising():
+        elif stays or (len(state.above) >= blocks and self._rising()):
             self._ring(view, row, smooth, initial, "rising")
 
     def _below(self, view: View, row: int) -> None:
-        self.state.above = []
+        self.state.above, self.state.lost = [], 0
         self._calm(view, row)
 
     def _calm(self, view: View, row: int) -> None:
@@ -180,7 +205,9 @@ class LossDivergence(Rule[Settings, State]):
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
         slow = kind == "rising" and step - onset[0] > self.settings.slow * step
-        lost = smooth - state.best >= self.settings.lost * (initial - state.best)
+        lost = state.lost * PACE >= (
+            self.settings.start_for if kind == "above-start" else self.settings.lost_for
+        )
         usual = smooth <= self.settings.habit * state.known
         severity = INFO if slow or usual else CRITICAL if lost else WARNING
         state.highest = max(state.highest, smooth)

@@ -83,6 +83,8 @@ class State(RuleState):
     muted: int = 0
     peaks: list[float] = msgspec.field(default_factory=list)
     """Logarithms of loss by median where a loss was above all of the baseline, the newest ones."""
+    noted: int = 0
+    """Number of the record with which the stretch of the newest peak began."""
 
 
 class LossSpike(Rule[Settings, State]):
@@ -133,7 +135,7 @@ class LossSpike(Rule[Settings, State]):
         elif state.recent or self.episode.state or self._leaves(loss):
             self._closely(view, row, loss)
         else:
-            self._note(loss)
+            self._note(view.first + row, loss)
             state.base.push(loss)
             state.muted -= state.muted > 0
 
@@ -169,18 +171,26 @@ class LossSpike(Rule[Settings, State]):
             return False
         return height > max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
 
-    def _note(self, loss: float) -> None:
-        """A loss above all of the baseline tells how far this run's losses go by themselves."""
-        state = self.state
-        if state.positive and loss > state.base.highest and state.base.median > 0:
-            state.peaks = [*state.peaks, math.log(loss / state.base.median)][-PEAKS:]
+    def _note(self, number: int, loss: float) -> None:
+        """A loss above all of the baseline tells how far this run's losses go by themselves; those of one
+        climb are one peak. ``number``: of the record within the stream.
+        """
+        state, limits = self.state, self.settings
+        median = state.base.median
+        if not (state.positive and loss > state.base.highest and loss > (1 + limits.relative) * median > 0):
+            return
+        height = math.log(loss / median)
+        if state.peaks and number - state.noted < LEAD_IN:
+            state.peaks[-1] = max(state.peaks[-1], height)
+        else:
+            state.peaks, state.noted = [*state.peaks, height][-PEAKS:], number
 
     def _closely(self, view: View, row: int, loss: float) -> None:
         """Record by record while there is, or was just now, something to see."""
         state, limits = self.state, self.settings
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
-            self._note(loss)
+            self._note(view.first + row, loss)
             state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
             state.baseline = state.base.median
         state.recent = [*state.recent, leaves][-5:]

@@ -95,7 +95,9 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         summary = f"Gradient norm is {number(value)} at step {view.step[row]}"
         if state.streak > 1:
             times = count(state.streak, "record")
-            summary = f"Gradient norm is not finite since step {state.since[0]}, {times} in a row"
+            since = self.episode.onset_step if self.episode.state else state.since[0]
+            last = "the last " if since != state.since[0] else ""
+            summary = f"Gradient norm is not finite since step {since}, {last}{times} in a row"
         evidence: list[Fact] = [
             ("grad norm", value, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
