@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import subprocess
@@ -11,10 +12,12 @@ import time
 from typing import Any
 
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from tocsin import protocol
 
 AT_ONCE = 24
+ATTEMPTS, PAUSE_S = 10, 2.0
 STEPS = 80
 PROJECTS = ("deblur", "speech", "nmt", "imagenet")
 
@@ -50,17 +53,28 @@ def records(number: int, now_ns: int) -> protocol.Records:
 
 
 async def report(address: str, token: str, number: int, gate: asyncio.Semaphore) -> None:
+    """One run until all of it is acknowledged; a server that has too much to do hears of it again."""
+    async with gate:
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(ConnectionClosed):
+                return await told(address, token, number)
+            await asyncio.sleep(PAUSE_S)
+    raise SystemExit(f"run {number}: expected to be let in at the latest at attempt {ATTEMPTS}")
+
+
+async def told(address: str, token: str, number: int) -> None:
     """One run from its hello to its last acknowledgement; one in five goes on, for all the server knows."""
     url = address.replace("http", "ws", 1) + protocol.PATH
-    async with gate, connect(url, compression=None) as socket:
+    async with connect(url, compression=None, open_timeout=60) as socket:
         await socket.send(protocol.encode(hello(number, token)))
         await socket.send(protocol.encode(records(number, time.time_ns())))
         if number % 5:
             await socket.send(protocol.encode(protocol.Finish(0, time.time_ns(), records=STEPS)))
         async for frame in socket:
             message = protocol.decode_server(frame)  # type: ignore[arg-type]
-            if isinstance(message, protocol.Ack) and message.seq >= STEPS - 1:
+            if isinstance(message, (protocol.Ack, protocol.Welcome)) and message.seq >= STEPS - 1:
                 return
+        raise ConnectionClosedError(None, None)
 
 
 async def crowd(address: str, token: str, runs: int) -> None:
