@@ -17,7 +17,6 @@ from tocsin_server.detect.block import PACE
 from tocsin_server.detect.finite import positive
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
-    CRITICAL,
     INFO,
     WARNING,
     Fact,
@@ -50,11 +49,6 @@ class Settings(RuleSettings):
     slow: float = setting(0.4, "of all steps", "that a climb takes which is only told")
     floor: float = setting(0.25, "of the initial loss", "least rise above the best, for losses near 0")
     habit: float = setting(1.2, "x", "a height from which it came back before: only told")
-    lost: float = setting(0.75, "of what was learned", "that must be lost again before it is critical")
-    tiny: float = setting(0.01, "of the initial loss", "best below which that is no measure")
-    beyond: float = setting(3.0, "x initial loss", "that it must then reach instead")
-    lost_for: int = setting(1000, "records", "for which it must be lost")
-    start_for: int = setting(100, "records", "the same, above the first losses")
 
 
 class State(RuleState):
@@ -73,20 +67,18 @@ class State(RuleState):
     """The highest smoothed loss of the present episode."""
     known: float = 0.0
     """The highest from which the loss has come back by itself."""
-    lost: int = 0
-    """Blocks in a row in which most of what was learned was lost."""
     above: list[float] = msgspec.field(default_factory=list)
     left: tuple[int, int] | None = None
     """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
 
 
 class LossDivergence(Rule[Settings, State]):
-    """Critical: the run does not come back from this by itself."""
+    """Warning, never critical: the loss of a Q function climbs above its first values while it learns."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-divergence",
         title="Loss diverges",
-        severity=Severity.CRITICAL,
+        severity=Severity.WARNING,
         inhibited_by=("nonfinite-loss",),
         adversarial=False,
         settings=describe(Settings),
@@ -172,19 +164,15 @@ class LossDivergence(Rule[Settings, State]):
         state.above.append(smooth)
         blocks = -(-limits.records // PACE)
         del state.above[:-blocks]
-        share = limits.lost if state.best >= limits.tiny * initial else limits.beyond
-        lost = smooth - state.best >= share * (initial - state.best)
-        state.lost = state.lost + 1 if lost else 0
-        stays = bool(self.episode.state) and state.lost * PACE >= limits.lost_for
         if smooth - state.best <= limits.floor * initial:
             self._calm(view, row)
         elif lower > state.initial_upper and state.best < limits.fallen * initial:
             self._ring(view, row, smooth, initial, "above-start")
-        elif stays or (len(state.above) >= blocks and self._rising()):
+        elif len(state.above) >= blocks and self._rising():
             self._ring(view, row, smooth, initial, "rising")
 
     def _below(self, view: View, row: int) -> None:
-        self.state.above, self.state.lost = [], 0
+        self.state.above = []
         self._calm(view, row)
 
     def _calm(self, view: View, row: int) -> None:
@@ -205,11 +193,8 @@ class LossDivergence(Rule[Settings, State]):
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
         slow = kind == "rising" and step - onset[0] > self.settings.slow * step
-        lost = state.lost * PACE >= (
-            self.settings.start_for if kind == "above-start" else self.settings.lost_for
-        )
         usual = smooth <= self.settings.habit * state.known
-        severity = INFO if slow or usual else CRITICAL if lost else WARNING
+        severity = INFO if slow or usual else WARNING
         state.highest = max(state.highest, smooth)
         level = ladder(int(ratio))
         if self.old_news(view, row, severity, level):

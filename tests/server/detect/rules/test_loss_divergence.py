@@ -15,18 +15,11 @@ def learning(count: int) -> list[float]:
 
 
 def test_twice_the_best_and_rising(watch: Any) -> None:
-    """A climb over fifty records is a warning from where it began, and critical near the first losses."""
+    """A climb that goes on for fifty records is a warning; the onset is where it left its best."""
     run = watch()
-    run.records(loss=learning(300) + [min(20.0, 1.01**step) for step in range(500)])
-    assert run.severities(DIVERGENCE) == ["warning", "critical"]
-    assert 300 <= run.firing(DIVERGENCE)[0].onset_step <= 325
-
-
-def test_a_climb_that_keeps_most_of_what_was_learned_is_no_emergency(watch: Any) -> None:
-    """8 down to 1 and up to 4, as the loss of a Q function does while values spread: never critical."""
-    run = watch()
-    run.records(loss=learning(300) + [min(4.0, 1.02**step) for step in range(300)])
+    run.records(loss=learning(300) + [1.01**step for step in range(330)])
     assert run.severities(DIVERGENCE) == ["warning"]
+    assert 300 <= run.firing(DIVERGENCE)[0].onset_step <= 325
 
 
 def test_a_height_from_which_it_came_back_is_only_told(watch: Any) -> None:
@@ -39,10 +32,10 @@ def test_a_height_from_which_it_came_back_is_only_told(watch: Any) -> None:
 
 
 def test_above_the_start_after_having_learned(watch: Any) -> None:
-    """7 down to 1, then 20: it is above its first losses; critical once that has lasted 100 records."""
+    """7 down to 1, then 20: it is above its first losses, and never critical for that alone."""
     run = watch()
     run.records(loss=learning(300) + [20.0] * 200)
-    assert run.severities(DIVERGENCE) == ["warning", "critical"]
+    assert run.severities(DIVERGENCE) == ["warning"]
 
 
 def test_a_climb_for_most_of_the_run_is_only_told(watch: Any) -> None:
