@@ -12,11 +12,19 @@ import pytest
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, rings_of, run_script
 
+HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+"""Processes begun in the background of a shell ignore it."""
+
 ENDINGS = {
     "normal end": ("", 0, "finished", ""),
     "sys.exit(0)": ("sys.exit(0)", 0, "finished", ""),
     "exception": ("raise ValueError('boom')", 1, "failed", "ValueError"),
-    "SIGINT": ("os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)", 130, "failed", "KeyboardInterrupt"),
+    "SIGINT": (
+        f"{HEARD}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
+        130,
+        "failed",
+        "KeyboardInterrupt",
+    ),
     "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(9)", -15, "failed", "SIGTERM"),
     "CUDA out of memory": (
         "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')",

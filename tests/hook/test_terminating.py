@@ -12,7 +12,8 @@ from tests.hook.ingest_server import IngestServer, closed_port, wait_until
 from tests.hook.trainers import Script, assert_whole, bring_in
 from tocsin import terminating
 
-WAITING = "train(run, 20)\nprint('ready', flush=True)\nwhile True:\n    time.sleep(60)  # here it was\n"
+HERE = "  # here it was\n"
+WAITING = f"train(run, 20)\nprint('ready', flush=True){HERE}while True:{HERE}    time.sleep(60){HERE}"
 
 
 def terminated(body: str, server_url: str, spool: Path, **environ: str) -> tuple[int, Script]:

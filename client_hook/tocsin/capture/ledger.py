@@ -117,8 +117,7 @@ class Ledger:
         self._wished = primary
         self._named = 0
         self._given = {id(one): name for name, one in (optimizers or {}).items()}
-        self.scales_on_device: dict[str, Any] = {}
-        """Scaler -> the tensor of its scale, where that lies on a device: updates write it in place."""
+        self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
         self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
         for one in (optimizers or {}).values():
