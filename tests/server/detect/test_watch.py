@@ -55,12 +55,28 @@ def batch_of(rows: list[tuple[int, int, dict[str, float]]], seq: int) -> RecordB
     return RecordBatch(writer, seq, seq, len(rows), steps, steps * 10**9, columns)
 
 
-def judged(rows: list[Any], cuts: list[int], restore_at: int | None = None) -> list[str]:
+OTHERS = {
+    "rules": [RULES[0], {**RULES[1], "limit": 4}, {**RULES[2], "severity": "critical"}, RULES[6]],
+    "builtin": {"loss-saturated": {"enabled": False}, "loss-spike": {"settings": {"window": 20}}},
+}
+
+
+def told_of(plan: dict[str, Any]) -> RunEvent:
+    return RunEvent(Writer("r", SERVER, 0, 0), 0, 0, "rules", 0, None, plan)
+
+
+def judged(
+    rows: list[Any], cuts: list[int], restore_at: int | None = None, change_at: int | None = None
+) -> list[str]:
+    """Findings as text; from record ``change_at`` on other rules judge."""
     engine, found = Engine(RunContext(run_id="r")), list[Finding]()
-    engine.observe_event(RunEvent(Writer("r", SERVER, 0, 0), 0, 0, "rules", 0, None, {"rules": RULES}))
+    engine.observe_event(told_of({"rules": RULES}))
     seams = [place for place in range(1, len(rows)) if rows[place][0] != rows[place - 1][0]]
-    edges = sorted({0, len(rows), *seams, *(cut % len(rows) for cut in cuts)})
+    change = None if change_at is None else change_at % len(rows)
+    edges = sorted({0, len(rows), *seams, *(cut % len(rows) for cut in cuts), change or 0})
     for start, stop in itertools.pairwise(edges):
+        if start == change:
+            found += engine.observe_event(told_of(OTHERS))
         found += engine.observe(batch_of(rows[start:stop], start))
         if restore_at is not None and start >= restore_at % len(rows):
             engine, restore_at = Engine.restore(RunContext(run_id="r"), engine.snapshot()), None
@@ -79,6 +95,17 @@ def test_any_batching_gives_the_same_findings(rows: Any, cuts: Any) -> None:
 def test_a_snapshot_anywhere_changes_nothing(rows: Any, cuts: Any, restore_at: int) -> None:
     """Windows, waits, open episodes and the plan itself are in it."""
     assert judged(rows, cuts, restore_at) == judged(rows, cuts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(records.map(told), st.lists(st.integers(0, 59), max_size=9), st.integers(0, 59), st.integers(0, 59))
+def test_a_change_of_rules_is_judged_alike_by_a_recovery(
+    rows: Any, cuts: Any, restore_at: int, change_at: int
+) -> None:
+    """Wherever it comes, wherever the state was saved, and however the records are cut."""
+    whole = judged(rows, cuts, None, change_at)
+    assert judged(rows, cuts, restore_at, change_at) == whole
+    assert judged(rows, list(range(len(rows))), None, change_at) == whole
 
 
 def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
