@@ -15,21 +15,21 @@ from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.engine import Engine
 from tocsin_server.domain import AlertState, Column, RecordBatch, Severity, Writer
 
-STEPS = 400
+STEPS, FEW = 400, 150
 
 
-def _trainings() -> Any:
-    path = Path(__file__).parent / "healthy" / "trainings.py"
-    spec = importlib.util.spec_from_file_location("healthy_trainings", path)
+def _trainings(name: str) -> Any:
+    path = Path(__file__).parent / "healthy" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"healthy_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["healthy_trainings"] = module
+    sys.modules[f"healthy_{name}"] = module
     spec.loader.exec_module(module)
     return module
 
 
-TRAININGS = _trainings()
+TRAININGS, UNUSUAL = _trainings("trainings"), _trainings("unusual")
 
 
 def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
@@ -48,10 +48,23 @@ def test_a_healthy_training_raises_no_alarm(name: str) -> None:
     """Every rule looks at every record; nothing at warning or above."""
     records = list(TRAININGS.healthy(name, seed=3, steps=STEPS))
     assert len(records) == STEPS
+    assert alarms(records, TRAININGS.DECLARED.get(name, ())) == []
+
+
+@pytest.mark.parametrize("name", UNUSUAL.NAMES)
+def test_a_healthy_training_of_an_unusual_kind_raises_no_alarm(name: str) -> None:
+    """Targets that are replaced, weights that are raised, batches of one sample, half precision."""
+    assert alarms(list(UNUSUAL.healthy(name, seed=3, steps=FEW)), ()) == []
+
+
+def alarms(records: list[dict[str, float]], schedulers: Any) -> list[str]:
+    """What fires at warning or above."""
     assert all(math.isfinite(record["loss"]) for record in records)
-    engine = Engine(RunContext(planned_steps=STEPS, schedulers=TRAININGS.DECLARED.get(name, ())))
+    engine = Engine(RunContext(planned_steps=len(records), schedulers=schedulers))
     found = [
-        item for at in range(0, STEPS, 50) for item in engine.observe(batch_of(records[at : at + 50], at))
+        item
+        for at in range(0, len(records), 50)
+        for item in engine.observe(batch_of(records[at : at + 50], at))
     ]
     loud = [item for item in found if item.severity is not Severity.INFO and item.state is AlertState.FIRING]
-    assert [f"{item.rule}: {item.summary}" for item in loud] == []
+    return [f"{item.rule}: {item.summary}" for item in loud]
