@@ -17,7 +17,7 @@ from tocsin_server.detect.threshold import read_rule
 from tocsin_server.detect.watch import MOST, Watch
 from tocsin_server.domain import Column, Finding, RecordBatch, RunEvent, Writer
 
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"id": "now", "series": "x*", "comparison": ">", "limit": 5, "for": "2 steps", "recover": 3},
     {"id": "kept", "series": "x", "comparison": "<", "limit": 2, "keep_firing_for": "3 s"},
     {"id": "mean", "series": "*", "reducer": "mean", "window": "4 steps", "comparison": ">=", "limit": 4},
@@ -55,7 +55,7 @@ def batch_of(rows: list[tuple[int, int, dict[str, float]]], seq: int) -> RecordB
     return RecordBatch(writer, seq, seq, len(rows), steps, steps * 10**9, columns)
 
 
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "rules": [RULES[0], {**RULES[1], "limit": 4}, {**RULES[2], "severity": "critical"}, RULES[6]],
     "builtin": {"loss-saturated": {"enabled": False}, "loss-spike": {"settings": {"window": 20}}},
 }
