@@ -148,15 +148,27 @@ def page_routes(web: Path, plotly: PlotlyJS) -> APIRouter:
         return response
 
     async def file(request: Request) -> Response:
-        """One file of ``web/``. Raises a 404 for everything else."""
+        """One file of ``web/``. Raises a 404 for everything else; a person gets it as a page."""
         path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
-        return await files.get_response(path, request.scope)
+        try:
+            return await files.get_response(path, request.scope)
+        except HTTPException as problem:
+            if problem.status_code != 404 or not _by_a_person(request):
+                raise
+        response = await page(request)
+        response.status_code = 404 if response.status_code == 200 else response.status_code
+        return response
 
     for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))
     router.routes.extend(_asset_routes(plotly))
     router.routes.append(Route("/{path:path}", file, methods=["GET"]))
     return router
+
+
+def _by_a_person(request: Request) -> bool:
+    """Whether somebody typed or followed that address in a browser, rather than a program of the API."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
 def _query(request: Request) -> str:

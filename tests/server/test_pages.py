@@ -145,6 +145,16 @@ def test_nothing_outside_is_served(client: httpx.Client, path: str) -> None:
     assert answer.json()["subject"] == "path"
 
 
+@pytest.mark.parametrize("path", ["/nonsense", "/runs", "/fleet/x.html"])
+def test_a_mistyped_address_is_a_page(client: httpx.Client, path: str) -> None:
+    """Who typed it in a browser is told where to go on; the status is a 404 all the same."""
+    answer = client.get(path, headers={"accept": "text/html,*/*;q=0.8"})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<title>page</title>" in answer.text
+    assert client.get("/api/v1/absent", headers={"accept": "text/html"}).json()["status"] == 404
+
+
 def test_plotly_never_changes_under_its_address(client: httpx.Client) -> None:
     """Immutable, compressed once, open without login, and no other version at hand."""
     with client.stream("GET", f"{ASSETS}.min.js", headers={"authorization": ""}) as answer:
