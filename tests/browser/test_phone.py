@@ -72,3 +72,15 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
     tab.page.get_by_label("Find a page, a run or a command").last.fill("onerror")
     tab.page.locator("#palette-list").get_by_text(NAME).first.wait_for()
     assert tab.page.locator("img").count() == 0
+
+
+def test_runs_are_picked_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
+    """Two ticks and Compare: the report of both is at hand there too."""
+    tab = visit(named)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.page.goto(named.base)
+    for run in (RUN, "r_rings"):
+        tab.page.locator(f'[data-run="{run}"] .pickbox').click()
+    tab.page.locator(".fleetbar a", has_text="Compare").click()
+    tab.page.locator(".comparetable [data-run]").nth(1).wait_for()
+    assert tab.page.get_by_text("Report", exact=True).is_visible()

@@ -15,7 +15,11 @@ const MOST_SERIES = 40;
 /** @param {number} slot @returns {string} a token of the design */
 export const inkOf = (slot) => `--run-${(slot % COLOURS) + 1}`;
 /** @param {number} slot */
-export const dashOf = (slot) => DASHES[Math.floor(slot / COLOURS) % DASHES.length];
+const roundOf = (slot) => Math.floor(slot / COLOURS) % DASHES.length;
+/** @param {number} slot @returns {string} as plotly takes it */
+export const dashOf = (slot) => DASHES[roundOf(slot)];
+/** The same as CSS names the border of a swatch. @param {number} slot */
+export const strokeOf = (slot) => ["solid", "dashed", "dotted"][roundOf(slot)];
 
 /** @param {string | null} text */
 const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);

@@ -40,7 +40,7 @@ class ComparePage {
     this.view = readCompare(location.search);
     this.data = new Comparison(app, { view: () => this.view, changed: () => this.draw(), known: () => this.#tables(), failed: (error) => this.#failed(error) });
     this.count = el("span.muted");
-    this.report = el("a.btn.desk", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
+    this.report = el("a.btn", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
     this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
     this.options = el("datalist", { id: "all-runs" });
     this.xs = ALIGN.map(([kind, text]) => el("button", { type: "button", "data-x": kind, onclick: () => this.set({ x: kind, from: null, to: null, at: null }) }, text));

@@ -84,7 +84,7 @@ class RunPage {
     this.windowText = el("span.muted.desk");
     return [
       el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.head.title, this.head.actions, this.chips, this.head.tags, el("span.grow"),
-        el("a.btn.desk", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
+        el("a.btn", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
       this.head.leaving, this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
       el("div.runcols", {}, el("div", {},

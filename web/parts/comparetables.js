@@ -2,7 +2,7 @@
 
 import { byGravity, isOpen } from "../lib/attention.js";
 import { settings } from "../lib/compare.js";
-import { dashOf, inkOf } from "../lib/compareview.js";
+import { inkOf, strokeOf } from "../lib/compareview.js";
 import { el, refill, say } from "../lib/dom.js";
 import { counted, int, powers, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
@@ -34,7 +34,7 @@ function values(host, rows) {
 /** @param {CompareRow} row @param {RunActs} acts */
 function line(row, acts) {
   const based = acts.base === row.id;
-  const swatch = el("button.swatchbutton", { type: "button", "data-act": `show ${row.id}`, "aria-pressed": String(!row.hidden), "aria-label": `${row.hidden ? "Show" : "Hide"} ${row.name}`, title: row.hidden ? "Show" : "Hide", onclick: () => acts.show(row.id) }, el("i", { "--ink": `var(${inkOf(row.slot)})`, class: dashOf(row.slot) ? "dashed" : "" }));
+  const swatch = el("button.swatchbutton", { type: "button", "data-act": `show ${row.id}`, "aria-pressed": String(!row.hidden), "aria-label": `${row.hidden ? "Show" : "Hide"} ${row.name}`, title: row.hidden ? "Show" : "Hide", onclick: () => acts.show(row.id) }, el("i", { "--ink": `var(${inkOf(row.slot)})`, class: strokeOf(row.slot) }));
   const pin = el("button.btn.bare.basebutton", { type: "button", "data-act": `base ${row.id}`, "aria-pressed": String(based), title: "Baseline: the others are measured against it", onclick: () => acts.pin(row.id) }, icon("pin"), based ? "baseline" : el("span.vh", {}, `Make ${row.name} the baseline`));
   return el("tr", { class: row.hidden ? "is-hidden" : "", "data-run": row.id }, el("th", { scope: "row" }, el("div.row.nowrapped", {}, swatch, row.state ? el("span.state", { class: row.state }, icon(row.state, row.state)) : null, el("a.clip.strong", { href: runAddress(row.id), title: row.name }, row.name), el("span.micro.nowrap", {}, row.note || row.project), pin)),
     ...row.values.map(() => el("td.n.value", {}, "–")), el("td", {}, alertSummary(row.alerts)), el("td.n", {}, el("button.btn.bare", { type: "button", "data-act": `drop ${row.id}`, "aria-label": `Take ${row.name} away`, onclick: () => acts.drop(row.id) }, icon("close"))));
@@ -56,6 +56,6 @@ export function settingsTable(host, runs, same, toggle, base) {
   const head = el("div.bar", {}, el("h2", {}, "Settings"), el("span.muted", {}, `${int(differing.length)} of ${int(rows.length)} differ`), el("span.grow"), el("button.btn", { type: "button", "aria-pressed": String(same), onclick: toggle }, "Also those that agree"));
   if (!rows.length) return refill(host, head, el("p.muted", {}, "None of these runs has a config: tocsin.watch(..., config={...}) records it."));
   if (!shown.length) return refill(host, head, el("p.muted", {}, "Every setting agrees."));
-  refill(host, head, el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Settings that differ" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), ...known.map(({ slot, detail }) => el("th", { scope: "col" }, el("i.swatch", { "--ink": `var(${inkOf(slot)})` }), ` ${detail?.name}`)))),
+  refill(host, head, el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Settings that differ" }, el("table.plain-table.settingstable", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), ...known.map(({ slot, detail }) => el("th", { scope: "col" }, el("i.swatch", { "--ink": `var(${inkOf(slot)})` }), ` ${detail?.name}`)))),
     el("tbody", {}, ...shown.map((row) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, row.key)), ...row.values.map((value) => el("td.mono", { class: at >= 0 && value !== row.values[at] ? "differs" : "" }, value ?? el("span.none", {}, "not set")))))))));
 }

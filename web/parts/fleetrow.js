@@ -29,7 +29,7 @@ export class FleetRow {
     this.cells = columns.map((column) => [column, el("div", { role: "cell", class: classOf(column.id) })]);
     const plain = this.cells.filter(([column]) => !column.vital).map(([, cell]) => cell), before = this.cells.findIndex(([column]) => column.vital), vitals = this.cells.filter(([column]) => column.vital).map(([, cell]) => cell);
     const places = vitals.length ? [...plain.slice(0, before), el("div.vit", { role: "presentation" }, ...vitals), ...plain.slice(before)] : plain;
-    this.node = el("div.fl.run", { role: "row", "data-run": row.id }, el("div.c-pick", { role: "cell" }, this.tick), ...places, el("div.c-acts", { role: "cell" }, this.pinButton, this.boxButton));
+    this.node = el("div.fl.run", { role: "row", "data-run": row.id }, el("div.c-pick", { role: "cell" }, el("label.pickbox", {}, this.tick)), ...places, el("div.c-acts", { role: "cell" }, this.pinButton, this.boxButton));
     /** @type {Map<HTMLElement, string>} */
     this.keys = new Map();
   }
