@@ -111,6 +111,10 @@ def _all_equal(reports: list[Report]) -> bool:
     return all(values == told[0] for values in told)
 
 
+_APART = Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID")
+_FILES = Remedy("Let each process write a log file of its own, or say its rank in front of each line.")
+
+
 def reported_twice(case: Case) -> Cause | None:
     """Why several processes report one run."""
     if case.rule != "duplicate-steps":
@@ -121,7 +125,7 @@ def reported_twice(case: Case) -> Cause | None:
             "Different runs report under one identity, or ranks that do not tell their number, each with "
             "the loss of its own part of the data.",
             "different runs, or ranks without a number, under one identity",
-            (Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID"),),
+            (_APART if case.context.project else _FILES,),
             "The processes belong to one training.",
         )  # fmt: skip
     return Cause(

@@ -133,7 +133,7 @@ class LrRestart(Rule[Settings, State]):
     def _ring(self, view: View, row: int, rate: float) -> None:
         state = self.state
         step, low = state.low_at[0], state.low
-        times = f"{number(round(rate / low, 1))} times, " if low > 0 else ""
+        times = f", {number(round(rate / low, 1))} times" if low > 0 else ""
         evidence: list[Fact] = [
             ("lowest rate", low, "", step),
             ("rate", rate, "", view.step[row]),
@@ -141,7 +141,8 @@ class LrRestart(Rule[Settings, State]):
             ("restarts", float(state.restarts), "so far", None),
         ]
         again = f", {count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
-        summary = f"Learning rate rises again {times}{number(low)} → {number(rate)} from step {step}{again}"
+        risen = f"{number(low)} → {number(rate)} by step {view.step[row]}{times}"
+        summary = f"Learning rate rises again from step {step}: {risen}{again}"
         self.ring(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
 
 

@@ -79,6 +79,8 @@ class Track(msgspec.Struct):
     worse: int = 0
     far: int = 0
     n: int = 1
+    at: int = 0
+    """Step of the newest value."""
 
 
 class State(RuleState):
@@ -136,19 +138,19 @@ class MetricDegradation(Rule[Settings, State]):
         if goal is None or not math.isfinite(value) or (is_loss(name) and not told):
             return
         tracks, up = self.state.tracks, goal == MAX
+        here = view.step[row], view.time_ns[row]
         track = tracks.get(name)
-        if track is None:
-            if len(tracks) < METRICS:
-                here = view.step[row], view.time_ns[row]
-                tracks[name] = Track(value, here[0], value, value, value, *here, value)
+        if track is None or _undone(track, here[0]):
+            if track is not None or len(tracks) < METRICS:
+                tracks[name] = Track(value, here[0], value, value, value, *here, value, at=here[0])
             return
-        track.n += 1
+        track.n, track.at = track.n + 1, here[0]
         bend = abs(value - 2 * track.last + track.prior)
         level = middle(sorted((track.prior, track.last, value)))
         track.level = max(track.level, level) if up else min(track.level, level)
         track.prior, track.last = track.last, value
         if value > track.best if up else value < track.best:
-            track.best, track.best_step, track.best_ns = value, view.step[row], view.time_ns[row]
+            track.best, (track.best_step, track.best_ns) = value, here
         self._compare(track, decibel=is_decibel(name, unit), up=up)
         if not track.worse:
             track.changes = [*track.changes, bend / BEND][-CHANGES:]
@@ -202,6 +204,11 @@ class MetricDegradation(Rule[Settings, State]):
             f"({number(round(100 * _share(track), 1))} % worse); its best was {when}at step {track.best_step}"
         )
         return summary, evidence
+
+
+def _undone(track: Track, step: int) -> bool:
+    """Whether the run went back to before the best: the weights that had it are gone, it is trained anew."""
+    return step < track.at and step < track.best_step
 
 
 def _share(track: Track) -> float:

@@ -26,7 +26,7 @@ from tocsin_server.detect.rule import (
 )  # fmt: skip
 from tocsin_server.detect.steps import ladder
 from tocsin_server.detect.view import View
-from tocsin_server.detect.wording import count, number
+from tocsin_server.detect.wording import count
 from tocsin_server.domain import Severity
 
 
@@ -105,16 +105,13 @@ class OverflowBurst(Rule[Settings, State]):
         level = ladder(total)
         if self.old_news(view, row, severity, level):
             return
-        rate = total / span
+        rate, healthy = total / span, max(1, math.ceil(facts.healthy_rate * span))
         evidence: list[Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
             ("rate", rate, "an update", None),
-            ("times the healthy rate", rate / facts.healthy_rate, "", None),
+            ("healthy", float(healthy), f"at most in {span} updates", None),
         ]
-        summary = (
-            f"{count(total, 'overflow')} in {span} updates, "
-            f"{number(round(rate / facts.healthy_rate, 1))} times the healthy rate"
-        )
+        summary = f"{count(total, 'overflow')} in {span} updates; healthy is at most {healthy}"
         self.ring(view, row, severity, first, summary, evidence, level=level)
 
     def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:

@@ -85,6 +85,8 @@ class StepRewind(Rule[Settings, State]):
             ("times", float(state.times), "so far", None),
         ]
         summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
+        if state.times > 1:
+            summary = f"Steps went back {state.times} times; the last time {furthest} → {step}"
         self.ring(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
         for row in range(1, view.n):
             if self.episode.state:

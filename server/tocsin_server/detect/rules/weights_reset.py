@@ -50,6 +50,8 @@ class State(RuleState):
     initial: float | None = None
     born: int = 0
     """Step of the first loss."""
+    learned_at: int | None = None
+    """First step by which the level was below what counts as learned."""
     last: list[float] = msgspec.field(default_factory=list)
     lowest: float = math.inf
     jump: tuple[int, int] | None = None
@@ -76,7 +78,20 @@ class WeightsReset(Rule[Settings, State]):
     def seam(self) -> None:
         """After a rewind the initial loss and the level are still those that a loss may fall back from."""
         kept = self.state
-        self.state = State(initial=kept.initial, born=kept.born, last=kept.last, lowest=kept.lowest)
+        self.state = State(
+            initial=kept.initial,
+            born=kept.born,
+            last=kept.last,
+            lowest=kept.lowest,
+            learned_at=kept.learned_at,
+        )
+
+    def go_on(self, step: int) -> None:
+        """Back at a step at which nothing was learned yet, the loss is high by right."""
+        super().go_on(step)
+        state = self.state
+        if state.learned_at is None or step < state.learned_at:
+            state.last, state.lowest, state.learned_at = [], math.inf, None
 
     def estate(self) -> bytes:
         """The initial loss and the level, for an attempt that resumes."""
@@ -88,6 +103,7 @@ class WeightsReset(Rule[Settings, State]):
         if step > kept.born + self.settings.before:
             self.state = kept
             self.seam()
+            self.go_on(step)
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -96,6 +112,15 @@ class WeightsReset(Rule[Settings, State]):
         if losses and not self._nothing_new(losses):
             for row, loss in zip(rows, losses, strict=True):
                 self._one(view, row, loss)
+        self._note_learned(view)
+
+    def _note_learned(self, view: View) -> None:
+        state, limits = self.state, self.settings
+        if state.learned_at is not None or state.initial is None or len(state.last) < limits.before:
+            return
+        way = state.initial - middle(sorted(state.last[-limits.before :]))
+        if way > (1 - limits.learned) * abs(state.initial):
+            state.learned_at = view.step[-1]
 
     def _nothing_new(self, losses: list[float]) -> bool:
         """The common case told apart quickly: every loss is below where a jump could lead."""

@@ -60,3 +60,11 @@ def test_a_process_alone_is_no_duplicate(watch: Any) -> None:
     run = watch()
     reported(run, 200, 1)
     assert run.firing(RULE) == []
+
+
+@pytest.mark.parametrize(("project", "code"), [("", ""), ("vision", "unset TOCSIN_RUN_ID")])
+def test_of_a_log_file_no_variable_is_to_be_unset(watch: Any, project: str, code: str) -> None:
+    """Only a run that was reported belongs to a project and has an identity."""
+    run = watch(project=project)
+    reported(run, 60, 2, spread=0.1)
+    assert run.firing(RULE)[0].diagnosis.remedies[0].code == code

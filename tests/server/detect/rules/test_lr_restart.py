@@ -90,3 +90,11 @@ def test_thinned_records_show_it_too(watch: Any) -> None:
     run = watch()
     run.records(every=50, lr=instant(100_000, 20_000)[::50])
     assert run.firing(RULE)
+
+
+def test_the_rise_is_told_as_of_the_record_that_said_so(watch: Any) -> None:
+    """It goes on afterwards: the sentence says by which step it was how high."""
+    run = watch()
+    run.records(lr=cosine(600, 290))
+    finding = run.firing(RULE)[0]
+    assert f"by step {finding.step}, " in finding.summary

@@ -94,3 +94,12 @@ def test_the_best_of_the_attempt_before_counts(watch: Any) -> None:
     run.records(start=1000, attempt=2, process=1, more={"val/accuracy": after}, loss=[1.0] * 500)
     (finding,) = run.firing(RULE)[:1]
     assert finding.onset_step == 999
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_best_that_was_undone_is_no_best(watch: Any, attempt: int) -> None:
+    """The run goes back to before its best, in one process or the next: what follows is trained anew."""
+    run = watch()
+    run.records(every=500, more={"val/accuracy": RISE})
+    run.records(start=1000, every=500, attempt=attempt, more={"val/accuracy": RISE[2:]})
+    assert run.firing(RULE) == []

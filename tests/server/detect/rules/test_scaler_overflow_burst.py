@@ -65,3 +65,11 @@ def test_thinned_records_count_what_their_scales_tell(watch: Any) -> None:
     run = watch()
     run.records(start=5000, every=10, scale=[65536.0] * 20 + [4096.0] + [2048.0] * 5)
     assert run.firing(BURST)[0].severity == "warning"
+
+
+def test_what_is_healthy_stands_beside_it(watch: Any, torch_scale: Any) -> None:
+    """A number of overflows, not a multiple of a rate."""
+    scale, skipped = torch_scale([step in (300, 305, 311, 320, 333) for step in range(400)])
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    assert run.firing(BURST)[0].summary == "5 overflows in 50 updates; healthy is at most 1"

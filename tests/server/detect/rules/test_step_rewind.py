@@ -36,3 +36,11 @@ def test_ends_when_steps_go_on(watch: Any) -> None:
     run = watch()
     run.records(steps=[*range(200), *range(100, 300)], loss=[1.0] * 400)
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_several_rewinds_are_counted_in_the_summary(watch: Any) -> None:
+    """Dated to the first one; the sentence says which one it tells of."""
+    run = watch()
+    run.records(steps=[*range(200), *range(180, 220), *range(150, 230)], loss=[1.0] * 320)
+    finding = run.firing(RULE)[-1]
+    assert (finding.onset_step, finding.summary) == (180, "Steps went back 2 times; the last time 219 → 150")

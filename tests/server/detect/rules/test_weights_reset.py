@@ -73,3 +73,10 @@ def test_an_attempt_from_the_first_step_on_has_new_weights_on_purpose(watch: Any
     run.records(loss=[6.0 / (1 + step / 40) for step in range(300)])
     run.records(attempt=2, process=1, loss=[6.0 / (1 + step / 40) for step in range(300)])
     assert run.firing(RULE) == []
+
+
+def test_back_at_a_step_where_nothing_was_learned_the_loss_is_high_by_right(watch: Any) -> None:
+    """Steps go back to the fifth: the loss is what it was there, and nothing was lost on the way."""
+    run = watch()
+    run.records(steps=[*range(300), *range(5, 105)], loss=learned() + learned(105)[5:])
+    assert run.firing(RULE) == []
