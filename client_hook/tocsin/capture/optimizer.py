@@ -22,7 +22,7 @@ from .compiling import is_compiling as _is_compiling
 from .compiling import leave_out, switch
 from .gradients import install_sharded, own_norm
 from .inside import depth
-from .restored import watch_load
+from .restored import loaded
 from .staging import read
 from .stepper import Stepper
 
@@ -37,7 +37,7 @@ def install() -> None:
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
-    patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", watch_load)
+    patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", _watch_load)
 
 
 def _sweep_unless_within() -> Any:
@@ -199,3 +199,17 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
                 ledger.trouble("new optimizer", error)
 
     return initialize
+
+
+def _watch_load(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, state_dict, *args, **kwargs)
+        for ledger in patching.attached:
+            try:
+                loaded(ledger, self, state_dict)
+            except Exception as error:
+                ledger.trouble("load_state_dict", error)
+        return result
+
+    return load_state_dict

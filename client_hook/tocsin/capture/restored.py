@@ -6,13 +6,10 @@ when a state is loaded or when the watch begins, never in a step.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
-
-from . import patching
 
 
 def steps_of(optimizer: Any) -> int:
@@ -28,23 +25,8 @@ def restore(ledger: Any) -> None:
             stepper.restored = _first(optimizer.state.values(), from_device=True)
 
 
-def watch_load(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``load_state_dict``, which copies to the device and waits for it anyway."""
-
-    @functools.wraps(original)
-    def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, state_dict, *args, **kwargs)
-        for ledger in patching.attached:
-            try:
-                _loaded(ledger, self, state_dict)
-            except Exception as error:
-                ledger.trouble("load_state_dict", error)
-        return result
-
-    return load_state_dict
-
-
-def _loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
+def loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
+    """What a state says that was just loaded: loading copies to the device and waits for it anyway."""
     stepper = ledger.stepper(optimizer)
     if stepper is not None:
         stepper.restored = _first(state_dict["state"].values(), from_device=True)
