@@ -179,7 +179,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         tasks = [
             asyncio.create_task(watch(services.pipeline), name="watchdog"),
             asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
-            asyncio.create_task(watch_rules(services.pipeline), name="rules"),
+            asyncio.create_task(watch_rules(services.pipeline.rulebook, services.pipeline), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(record_flights(recorder), name="flights"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),

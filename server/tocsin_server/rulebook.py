@@ -9,29 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from tocsin_server.active import ActiveRun
 from tocsin_server.detect import plan as plans
 from tocsin_server.detect.plan import Plan
 from tocsin_server.detect.threshold import UserRule
 from tocsin_server.detect.tuning import EVERYWHERE, Tuning, read_tuning
 from tocsin_server.errors import FieldError
 from tocsin_server.fleet import RunCard
+from tocsin_server.roster import Roster
 from tocsin_server.ruledocument import rule_of
 from tocsin_server.store import rules
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.rules import Act, OwnRow, TuningRow
 
-if TYPE_CHECKING:
-    from tocsin_server.active import ActiveRun
-    from tocsin_server.pipeline import Pipeline
-
 log = logging.getLogger("tocsin.rules")
 
 LOOK_S = 1.0
 """How often the version is looked at."""
+
+
+class Order(Protocol):
+    """The way into the order of runs: the pipeline, which stands above."""
+
+    roster: Roster
+
+    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -114,15 +120,15 @@ class Rulebook:
         """Reads what is decided by now."""
         self.now = await asyncio.to_thread(self.read)
 
-    async def refresh(self, pipeline: Pipeline) -> None:
+    async def refresh(self, order: Order) -> None:
         """Reads anew, and tells every run in memory what has changed for it."""
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             await self.load()
-            for run in list(pipeline.roster.active.values()):
-                self.brief(pipeline, run)
+            for run in list(order.roster.active.values()):
+                self.brief(order, run)
 
-    def brief(self, pipeline: Pipeline, run: ActiveRun) -> None:
+    def brief(self, order: Order, run: ActiveRun) -> None:
         """Tells a run of its rules where they are not those that judge it."""
         if run.state.ended:
             return
@@ -130,7 +136,7 @@ class Rulebook:
         if wanted == known:
             return
         why = {name: self._why(name, wanted) for name in wanted.begun_anew(known)}
-        pipeline.tell(run.id, plans.KIND, {**wanted.plain(), "why": why})
+        order.tell(run.id, plans.KIND, {**wanted.plain(), "why": why})
 
     def _why(self, rule: str, plan: Plan) -> str:
         """What became of a rule, for the history of its alert."""
@@ -146,13 +152,12 @@ class Rulebook:
         return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
 
 
-async def watch_rules(pipeline: Pipeline, *, interval_s: float = LOOK_S) -> None:
+async def watch_rules(book: Rulebook, order: Order, *, interval_s: float = LOOK_S) -> None:
     """Looks for changes by other processes until it is cancelled. A failure is logged and costs no record."""
-    book = pipeline.rulebook
     while True:
         await asyncio.sleep(interval_s)
         try:
             if await asyncio.to_thread(book.read_version) != book.now.version:
-                await book.refresh(pipeline)
+                await book.refresh(order)
         except Exception:
             log.exception("rules could not be read; those in memory stay in force")
