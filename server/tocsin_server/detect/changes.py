@@ -28,13 +28,15 @@ def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]
     for name in changes:
         if name not in names:
             raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
+    least = {item.name: item.metadata.get("least") for item in fields(kind)}
     numbers: dict[str, Any] = {
-        name: _number(f"{rule}: {name}", told, getattr(defaults, name)) for name, told in changes.items()
+        name: _number(f"{rule}: {name}", told, getattr(defaults, name), least[name])
+        for name, told in changes.items()
     }
     return kind(**numbers)
 
 
-def _number(subject: str, told: Any, default: float) -> float:
+def _number(subject: str, told: Any, default: float, least: float | None) -> float:
     """``told`` as a number of the kind of ``default``."""
     whole = isinstance(default, int)
     expected = "a whole number" if whole else "a finite number"
@@ -51,6 +53,8 @@ def _number(subject: str, told: Any, default: float) -> float:
         raise SettingError(
             subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", told
         )
+    if least is not None and value < least:
+        raise SettingError(subject, f"{expected} from {least:g} on", told)
     if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
         raise SettingError(subject, f"at most {LARGEST}", told)
     return int(value) if whole else value

@@ -7,6 +7,7 @@ for which something speaks.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +16,8 @@ from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import Candidate, Cause
 from tocsin_server.detect.causes import CANDIDATES
 from tocsin_server.detect.layers import is_located, located, origin, origin_in
-from tocsin_server.detect.registry import rule_causes
+from tocsin_server.detect.registry import infos, rule_causes
+from tocsin_server.detect.rule import INFO
 from tocsin_server.domain import Diagnosis, Evidence
 
 UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
@@ -62,13 +64,34 @@ def kept(told: Diagnosis, case: Case) -> Diagnosis:
     own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
     names = {item.name for item in own}
     unruled = {row for row in told.story if not row[2]}
-    rows = unruled | {(verdict.onset_step, verdict.summary, rule) for rule, _, verdict in case.episode}
+    rows = unruled | set(_chain(case))
     renewed = replace(
         told,
         evidence=own + tuple(item for item in told.evidence if item.name not in names),
         story=tuple(sorted(rows, key=lambda item: (item[0], item[2], item[1]))),
     )
     return with_layers(renewed, case)
+
+
+def _chain(case: Case) -> list[tuple[int, str, str]]:
+    """Onset, summary and rule of what belongs to the episode: this alert, each that is more than info, and
+    of the others those that can have to do with it. Where a rule speaks of several series, of which.
+    """
+    members = [
+        member
+        for member in case.episode
+        if member[0] == case.rule or member[2].severity > INFO or _bears_on(member[0], case.rule)
+    ]
+    said = Counter(rule for rule, _, _ in members)
+    return [
+        (verdict.onset_step, f"{verdict.summary} ({name})" if said[rule] > 1 else verdict.summary, rule)
+        for rule, name, verdict in members
+    ]
+
+
+def _bears_on(rule: str, other: str) -> bool:
+    bears_on = told_of.bears_on if (told_of := infos().get(rule)) is not None else None
+    return bears_on is None or other in bears_on
 
 
 def _evidence(case: Case, cause: Cause) -> tuple[Evidence, ...]:
@@ -88,7 +111,7 @@ def _alternatives(cause: Cause, others: list[Cause]) -> tuple[str, ...]:
 
 
 def _story(case: Case, cause: Cause) -> tuple[tuple[int, str, str], ...]:
-    told = [(verdict.onset_step, verdict.summary, rule) for rule, _, verdict in case.episode]
+    told = _chain(case)
     if cause.onset is not None:
         told.append((*cause.onset, ""))
     return tuple(sorted(set(told), key=lambda item: (item[0], item[2], item[1])))

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tocsin_server.errors import storable
+
 LONGEST = 200
 MOST_STARS = 8
 
 
 def fault(pattern: object) -> str | None:
     """What was expected where ``pattern`` is no glob that may be used; None where it is one."""
-    if not isinstance(pattern, str) or not pattern.strip() or len(pattern) > LONGEST:
+    if not isinstance(pattern, str) or not storable(pattern) or not pattern.strip() or len(pattern) > LONGEST:
         return f"a glob of 1 to {LONGEST} characters"
     return f"a glob with at most {MOST_STARS} stars" if pattern.count("*") > MOST_STARS else None
 

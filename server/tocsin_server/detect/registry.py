@@ -58,5 +58,11 @@ def every_settings_type() -> dict[str, type[RuleSettings]]:
 
 def catalogue() -> list[RuleInfo]:
     """All rules, by identifier."""
-    infos = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]
-    return sorted(infos, key=lambda info: info.id)
+    found = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]
+    return sorted(found, key=lambda info: info.id)
+
+
+@lru_cache(maxsize=1)
+def infos() -> dict[str, RuleInfo]:
+    """All rules by identifier."""
+    return {info.id: info for info in catalogue()}

@@ -41,9 +41,9 @@ class RuleSettings:
     )
 
 
-def setting(default: Any, unit: str, text: str) -> Any:
-    """A field of a settings dataclass with its unit and what it means."""
-    return field(default=default, metadata={"unit": unit, "help": text})
+def setting(default: Any, unit: str, text: str, *, least: float | None = None) -> Any:
+    """A field of a settings dataclass with its unit, what it means, and the least value that works."""
+    return field(default=default, metadata={"unit": unit, "help": text, "least": least})
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,9 @@ class RuleInfo:
     """``stream``: records of one optimizer of one writer; ``wide``: the series beside them of one writer
     (losses of all optimizers and their terms, ``val/...``, ``nonfinite/...``); ``run``: episodes of other
     rules and events of the run, one instance a run."""
+    bears_on: tuple[str, ...] | None = None
+    """In the chains of which rules a finding stands that is only info. None: of any, as an event does. A
+    condition that a run has from its start (a clip, a slow loader) is part of those that it explains."""
     settings: tuple[SettingInfo, ...] = ()
 
     @property

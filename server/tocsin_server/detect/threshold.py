@@ -18,7 +18,7 @@ from tocsin_server.detect.registry import catalogue
 from tocsin_server.detect.span import NEWEST, NOTHING, Span, read_span
 from tocsin_server.detect.wording import number
 from tocsin_server.domain import Severity
-from tocsin_server.errors import FieldError
+from tocsin_server.errors import FieldError, storable
 
 REDUCERS = ("value", "mean", "min", "max", "change", "rate", "nonfinite", "absent")
 COMPARISONS = {
@@ -281,13 +281,13 @@ class _Reader:
                 raise FieldError(field, "a name of letters, digits and _, at most 64", name)
             if name in TAKEN_LABELS:
                 raise FieldError(field, "a label that not every alert has already", name)
-            if not isinstance(value, str) or not 0 < len(value) <= LONGEST_TITLE:
+            if not storable(value) or not 0 < len(value) <= LONGEST_TITLE:
                 raise FieldError(field, f"a text of 1 to {LONGEST_TITLE} characters", value)
         return tuple(sorted(given.items()))
 
     def text(self, name: str, longest: int) -> str:
         given = self.body.get(name, "")
-        if not isinstance(given, str) or len(given) > longest:
+        if not isinstance(given, str) or not storable(given) or len(given) > longest:
             raise self.wrong(name, f"a text of at most {longest} characters")
         return given.strip()
 

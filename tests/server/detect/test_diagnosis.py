@@ -176,3 +176,35 @@ def test_the_cause_outlives_the_records_that_show_it(watch: Any, torch_scale: An
         last = run.firing(rule)[-1]
         assert "learning rate that is too high" in last.diagnosis.cause, rule
     assert run.firing("nonfinite-loss")[-1].step >= ONSET + 999
+
+
+def test_a_condition_from_the_start_is_no_part_of_an_episode(watch: Any, torch_scale: Any) -> None:
+    """A clip that never acts is told by itself, and heads no story of a scaler that collapses."""
+    scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
+    run = watch(clips={"": 1e7})
+    run.records(
+        loss=flat(COUNT, 2.0),
+        grad_norm=[math.inf if skip else 1.0 for skip in skipped],
+        scale=scale,
+        skipped=skipped,
+    )
+    assert run.firing("clip-ineffective")[0].step < ONSET
+    story = run.firing("scaler-collapse")[-1].diagnosis.story
+    assert story[0][0] >= ONSET
+    assert "clip-ineffective" not in {rule for _, _, rule in story}
+
+
+def test_a_clip_that_never_acts_is_part_of_an_explosion(watch: Any) -> None:
+    """It was to hold such a norm."""
+    run = watch(clips={"": 1e7})
+    run.records(loss=flat(COUNT, 2.0), grad_norm=ramp(flat(COUNT, 1.0), ONSET, 1.5))
+    story = run.firing("grad-explosion")[-1].diagnosis.story
+    assert "clip-ineffective" in {rule for _, _, rule in story}
+
+
+def test_a_story_of_several_series_says_which(watch: Any) -> None:
+    """Two losses that stand still are told apart by their names."""
+    run = watch()
+    run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0] * 64})
+    texts = [text for _, text, _ in run.firing("loss-saturated")[-1].diagnosis.story]
+    assert [text.rpartition(" ")[2] for text in sorted(texts)] == ["(loss)", "(loss/D)"]

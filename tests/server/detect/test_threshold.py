@@ -50,6 +50,8 @@ def test_brief_holds_what_is_not_usual() -> None:
         ({"projects": ["", "b"]}, "projects[0]"), ({"runs": "x"}, "runs"), ({"tags": ["a"] * 51}, "tags"),
         ({"title": "x" * 201}, "title"), ({"enabled": 1}, "enabled"), ({"colour": 1}, "colour"),
         ({"reducer": "absent", "window": "5 steps"}, "comparison"),
+        ({"title": "\ud800"}, "title"), ({"series": "a\ud800"}, "series"), ({"remedy": "\0"}, "remedy"),
+        ({"labels": {"a": "\udfff"}}, "labels.a"), ({"projects": ["\0"]}, "projects[0]"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: str) -> None:

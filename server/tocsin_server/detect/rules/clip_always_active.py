@@ -55,6 +55,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
         title="Every gradient is clipped",
         severity=Severity.INFO,
         inhibited_by=("nonfinite-loss",),
+        bears_on=("slow-convergence",),
         settings=describe(Settings),
     )
     settings_type = Settings

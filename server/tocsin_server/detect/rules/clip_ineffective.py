@@ -60,6 +60,7 @@ class ClipIneffective(Rule[Settings, State]):
         title="Clip value is out of place",
         severity=Severity.WARNING,
         inhibited_by=("nonfinite-loss", "zero-grad-norm", "norm-after-zero"),
+        bears_on=("grad-explosion",),
         settings=describe(Settings),
     )
     settings_type = Settings

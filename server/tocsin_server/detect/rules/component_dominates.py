@@ -66,6 +66,7 @@ class ComponentDominates(Rule[Settings, State]):
         severity=Severity.WARNING,
         inhibited_by=("nonfinite-loss", "nonfinite-loss-component"),
         scope="wide",
+        bears_on=("metric-degradation",),
         settings=describe(Settings),
     )
     settings_type = Settings

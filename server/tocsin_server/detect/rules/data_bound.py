@@ -54,6 +54,7 @@ class DataBound(Rule[Settings, State]):
         id="data-bound",
         title="Training waits for its data",
         severity=Severity.WARNING,
+        bears_on=("throughput-regression", "stalled"),
         settings=describe(Settings),
     )
     settings_type = Settings

@@ -52,6 +52,7 @@ class GpuUnderused(Rule[Settings, State]):
         id="gpu-underused",
         title="GPU is underused",
         severity=Severity.INFO,
+        bears_on=("throughput-regression",),
         settings=describe(Settings),
     )
     settings_type = Settings

@@ -16,6 +16,7 @@ import msgspec
 from tocsin_server.detect import remedies as r
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import DATA, OPTIMISATION, RATE, Cause
+from tocsin_server.detect.history import median
 from tocsin_server.detect.rolling import middle
 from tocsin_server.detect.rule import (
     INFO,
@@ -30,7 +31,7 @@ from tocsin_server.detect.rule import (
 )  # fmt: skip
 from tocsin_server.detect.trend import Bins
 from tocsin_server.detect.view import View
-from tocsin_server.detect.wording import number
+from tocsin_server.detect.wording import number, scale
 from tocsin_server.domain import Remedy, Severity
 
 
@@ -41,7 +42,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(0, "updates", "back at the level before it is recovering")
     resolve_updates: int = setting(100, "updates", "back at the level before it is resolved")
     recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
-    bins: int = setting(13, "bins", "of 16 records each, before and after the jump")
+    bins: int = setting(13, "bins", "of 16 records each, before and after the jump", least=3)
     rise: float = setting(0.1, "relative", "of the new level above the old one")
     crossing: float = setting(0.25, "of the largest size", "of a loss that was ever 0 or negative")
     own: float = setting(2.0, "x spread", "least height, of a loss that was ever 0 or negative")
@@ -222,14 +223,38 @@ def _rate(case: Case) -> Cause | None:
                  "The loss stays at the higher level after the rate has fallen again.")  # fmt: skip
 
 
+_BESIDES = (
+    ("scale", "the loss scale", scale),
+    ("grad_norm", "the gradient norm", number),
+    ("lr", "the learning rate", number),
+)
+NEAREST, MOVED = 20, 1.5
+"""Records before the onset that tell a level, and how many times it another one is."""
+
+
+def _moved(case: Case) -> list[str]:
+    """What else has another level since the onset, as words."""
+    found = []
+    for base, name, written in _BESIDES:
+        before, after = (
+            median([value for _, value in pairs if math.isfinite(value)])
+            for pairs in (case.before(base)[-NEAREST:], case.since(base))
+        )
+        if before and after and max(before, after) > MOVED * min(before, after):
+            found.append(f"{name} {written(before)} → {written(after)}")
+    return found
+
+
 def _data(case: Case) -> Cause | None:
     if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
         return None
+    moved = _moved(case)
+    still = "Nothing else changed in the records at that step"
+    lead = f"With it went {' and '.join(moved)}" if moved else still
     return Cause(
         "other-data",
-        "Nothing else changed in the records at that step: other data (a new shard or mix, longer "
-        "sequences, another "
-        "augmentation), or weights that were damaged by one update.",
+        f"{lead}. Likely other data (a new shard or mix, longer sequences, another augmentation), or weights "
+        "that were damaged by one update.",
         "other data from there on",
         (
             Remedy("Compare what the loader gave before and after that step."),

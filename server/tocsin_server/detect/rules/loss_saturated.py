@@ -43,6 +43,9 @@ class Settings(RuleSettings):
     records: int = setting(50, "records", "in a row within the range")
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     digits: float = setting(0.01, "loss", "below it, constant in four decimals may be rounding")
+    few: int = setting(2, "records", "in a row, the first of all, that tell a clamp", least=2)
+    size: float = setting(100.0, "loss", "least size of a round number that few records tell")
+    spacing: int = setting(10, "steps", "between records, at least, of which few tell a clamp")
     moved: float = setting(0.001, "relative", "from where it stood, for a loss to count as one that moves")
 
 
@@ -117,8 +120,18 @@ class LossSaturated(Rule[Settings, State]):
         if state.streak < self.settings.records:
             if self.episode.state:
                 self._excursion(view, row, loss)
+            elif state.streak == self.settings.few and not state.largest:
+                self._few(view, row, loss)
         elif not state.falling:
             self._ring(view, row, loss)
+
+    def _few(self, view: View, row: int, loss: float) -> None:
+        """The very first records, far apart, are alike to the digit: no loss comes out so by itself."""
+        limits, since = self.settings, self.state.since
+        far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
+        if far and abs(loss) >= limits.size and is_round(loss):
+            self.state.height = loss
+            self.ring(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
         """Single samples leave a clamp for a record: who is back at it, or nearly, has not moved."""
@@ -137,13 +150,17 @@ class LossSaturated(Rule[Settings, State]):
         state.height = loss
         if self.old_news(view, row, severity, level):
             return
+        words = self._words(view, row, loss)
+        self.ring(view, row, severity, state.since, *words, level=level, kind=kind)
+
+    def _words(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
+        state = self.state
         evidence: list[Fact] = [
             ("loss", loss, "constant", view.step[row]),
             ("in a row", float(state.streak), "records", None),
             ("range", state.high - state.low, "", None),
         ]
-        summary = f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}"
-        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        return f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}", evidence
 
     def _kind(self, loss: float) -> str:
         """zero, clamp, chance, rounded (too few digits), converged or constant."""

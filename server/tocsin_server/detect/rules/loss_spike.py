@@ -48,7 +48,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
     resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
     recover_records: int = setting(3, "records", "back at the baseline that are needed")
-    window: int = setting(50, "records", "of the baseline; also the warm-up")
+    window: int = setting(50, "records", "of the baseline; also the warm-up", least=3)
     deviations: float = setting(8.0, "robust sigma", "above the median")
     relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
     floor: float = setting(0.02, "of the first losses", "least height, for losses near 0")

@@ -45,7 +45,7 @@ class Settings(RuleSettings):
     every: int = setting(100, "records", "after which the rate is looked at again")
     first: int = setting(20, "records", "whose median is the first loss")
     improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works here")
-    siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs")
+    siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs", least=1.0)
 
 
 class State(RuleState):

@@ -207,12 +207,20 @@ def _why(case: Case) -> Cause | None:
     if case.rule != "not-learning" or case.verdict.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    collapsed = case.verdict.kind == "chance"
+    stands = "stays at that of guessing" if case.verdict.kind == "chance" else "stands still"
+    if case.kind("grad-explosion") is not None:
+        return Cause(
+            "rate-high",
+            f"The loss {stands} while the gradient norm has left its level: likely a learning rate{rate} "
+            "that is too high, or gradients that nothing holds.",
+            "a learning rate that is too high",
+            (r.lower_lr(case), r.clip(case), _RATES),
+            "The gradient norm grows at a tenth of the learning rate too.",
+        )
     return Cause(
         "rate-wrong",
-        "Updates are taken and the loss "
-        f"{'stays at that of guessing' if collapsed else 'stands still'}. Likely a "
-        f"learning rate{rate} far off: {'too high (the model collapsed) or' if collapsed else ''} too low.",
+        f"Updates are taken and the loss {stands}. Likely a learning rate{rate} far off: too high (the model "
+        "collapsed) or too low.",
         "a learning rate far too high or too low",
         (_RATES, _FEW, r.CHECK_GRAPH),
         "The loss does not fall at any of four rates a decade apart.",

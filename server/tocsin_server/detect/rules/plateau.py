@@ -75,6 +75,7 @@ class Plateau(Rule[Settings, State]):
         severity=Severity.INFO,
         inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr"),
         adversarial=False,
+        bears_on=(),
         settings=describe(Settings),
     )
     settings_type = Settings

@@ -64,6 +64,7 @@ class ScalerRunaway(Rule[Settings, State]):
         title="Loss scale runs away upwards",
         severity=Severity.WARNING,
         inhibited_by=("nonfinite-loss",),
+        bears_on=("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm"),
         settings=describe(Settings),
     )
     settings_type = Settings

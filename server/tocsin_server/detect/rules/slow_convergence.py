@@ -53,6 +53,7 @@ class SlowConvergence(Rule[Settings, State]):
         severity=Severity.INFO,
         inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated"),
         adversarial=False,
+        bears_on=(),
         settings=describe(Settings),
     )
     settings_type = Settings

@@ -27,7 +27,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(1000, "updates", "without a drop before it is recovering")
     resolve_updates: int = setting(5000, "updates", "without a drop before it is resolved")
-    bins: int = setting(5, "bins", "of 16 records, before and after a drop, that must not overlap")
+    bins: int = setting(5, "bins", "of 16 records, before and after a drop, that must not overlap", least=3)
     fall: float = setting(0.1, "relative", "of the loss at a drop")
     even: float = setting(0.15, "relative", "by which the distances of drops may differ")
     drops: int = setting(2, "drops", "at equal distances, counted from the start")
@@ -55,6 +55,7 @@ class StairSteps(Rule[Settings, State]):
         severity=Severity.INFO,
         inhibited_by=("nonfinite-loss", "loss-divergence"),
         adversarial=False,
+        bears_on=(),
         settings=describe(Settings),
     )
     settings_type = Settings

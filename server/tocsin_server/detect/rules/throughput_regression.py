@@ -66,6 +66,7 @@ class ThroughputRegression(Rule[Settings, State]):
         id="throughput-regression",
         title="Steps take longer",
         severity=Severity.WARNING,
+        bears_on=("data-bound", "gpu-underused", "stalled", "straggler"),
         settings=describe(Settings),
     )
     settings_type = Settings

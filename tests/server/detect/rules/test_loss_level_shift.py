@@ -88,3 +88,15 @@ def test_back_at_the_old_level_it_ends(watch: Any) -> None:
     run = watch()
     run.records(loss=noisy(400, 2.0) + noisy(500, 2.5, seed=2) + noisy(400, 2.0, seed=3))
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+def test_what_went_with_the_jump_is_named(watch: Any) -> None:
+    """Of an excerpt of a few records: the scale fell at the same record."""
+    causes = []
+    for scale in ([65536.0] * 8, [65536.0] * 3 + [4096.0] * 5):
+        run = watch()
+        run.records(start=29020, every=10, loss=[2.77] * 3 + [8.7] * 5, scale=scale)
+        run.event("finish")
+        causes.append(run.firing(RULE)[-1].diagnosis.cause)
+    assert causes[0].startswith("Nothing else changed in the records")
+    assert causes[1].startswith("With it went the loss scale 2¹⁶ → 2¹²")

@@ -77,3 +77,22 @@ def test_a_loss_that_leaves_for_good_resolves_it(watch: Any) -> None:
     run = watch()
     run.records(loss=[-1000.0] * 80 + moving(5, -500.0) + [-1000.0] * 2 + moving(160, -500.0))
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
+
+
+@pytest.mark.parametrize(
+    ("every", "loss", "told"),
+    [
+        (100, [1000.0002, 1000.0], ["warning"]),
+        (1, [1000.0, 1000.0], []),
+        (100, [10.0, 10.0], []),
+        (100, [983.1, 983.1], []),
+        (100, [3.0, 1000.0, 1000.0], []),
+    ],
+    ids=["a clamp", "one batch twice", "two digits", "no round number", "in mid-run"],
+)
+def test_two_records_of_an_excerpt(watch: Any, every: int, loss: list[float], told: list[str]) -> None:
+    """Far apart, at a large round number, with nothing before: a clamp; anything less says nothing."""
+    run = watch()
+    run.records(start=100, every=every, loss=loss)
+    run.event("finish")
+    assert run.severities(RULE) == told

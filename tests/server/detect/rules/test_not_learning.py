@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -75,3 +76,15 @@ def test_resolved_when_it_learns_after_all(watch: Any) -> None:
     run = watch()
     run.records(loss=stuck(1200, 2.0) + stuck(200, 1.5))
     assert run.states(RULE)[-1] == "resolved"
+
+
+def test_a_rate_may_be_too_high_as_well_as_too_low(watch: Any) -> None:
+    """Both are named, unless a gradient norm that left its level tells which."""
+    causes = []
+    for grows in (1.0, 1.1):
+        run = watch()
+        norm = [grows ** max(0, step - 600) for step in range(1300)]
+        run.records(loss=[5.3 + 0.01 * math.sin(step) for step in range(1300)], grad_norm=norm)
+        causes.append(run.firing(RULE)[-1].diagnosis.cause)
+    assert "too high (the model collapsed) or too low" in causes[0]
+    assert "gradient norm has left its level" in causes[1]
