@@ -74,7 +74,7 @@ main { max-width: 32rem; margin: 12vh auto 0; padding: 2rem; background: light-d
 h1 { margin: 0 0 1rem; font-size: 1.5rem; border-bottom: 2px solid light-dark(#8d5b12, #d9a856);
   display: inline-block }
 label { display: block; margin-top: 1.5rem; font-weight: 600 }
-input { box-sizing: border-box; width: 100%; padding: .5rem; font: inherit; color: inherit;
+input { box-sizing: border-box; width: 100%; margin-top: .5rem; padding: .5rem; font: inherit; color: inherit;
   background: light-dark(#ffffff, #0b1012); border: 1px solid light-dark(#848e88, #647580);
   border-radius: 4px }
 button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600; border: 0;

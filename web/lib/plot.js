@@ -153,6 +153,8 @@ export class Plots {
     this.sizes = new ResizeObserver((entries) => this.#resized(entries));
     this.hold = () => { this.#held = true; };
     this.release = () => { this.#held = false; this.#ask(); };
+    this.print = () => this.#all();
+    addEventListener("beforeprint", this.print);
     addEventListener("pointerup", this.release);
     addEventListener("pointercancel", this.release);
   }
@@ -193,6 +195,7 @@ export class Plots {
     clearTimeout(this.#rest);
     this.watcher.disconnect();
     this.sizes.disconnect();
+    removeEventListener("beforeprint", this.print);
     removeEventListener("pointerup", this.release);
     removeEventListener("pointercancel", this.release);
     for (const div of [...this.#known.keys()]) this.drop(div);
@@ -239,6 +242,16 @@ export class Plots {
     this.#spent += performance.now() - began;
     if (over) this.#ask();
     else this.#pause();
+  }
+
+  /** Paper shows what is out of sight too: all that waits is drawn at once. */
+  #all() {
+    for (const [div, draw] of [...this.#dirty]) {
+      const state = this.#known.get(div);
+      if (!state?.width || !state.height) continue;
+      this.#dirty.delete(div);
+      this.#react(div, state, draw);
+    }
   }
 
   #pause() {

@@ -1,6 +1,7 @@
 /** Runs over one another: values or the difference to one of them, by step, time or tokens; what was set differently; what rang. */
 
 import { CrossLine } from "../lib/crossline.js";
+import { fitPaper } from "../lib/paper.js";
 import { el, refill, say } from "../lib/dom.js";
 import { inkOf, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
 import { int } from "../lib/format.js";
@@ -60,6 +61,7 @@ class ComparePage {
 
   open() {
     this.app.title("Compare");
+    this.stopPaper = fitPaper(this.board);
     refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), this.report, el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
       el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -81,6 +83,7 @@ class ComparePage {
     if (this.key) document.removeEventListener("keydown", this.key);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     this.stopAlerts?.();
+    this.stopPaper?.();
     this.sizes?.disconnect();
     clearInterval(this.ticker);
     this.data.close();

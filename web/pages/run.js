@@ -5,11 +5,13 @@ import { alertAt } from "../lib/attention.js";
 import { el, refill, say } from "../lib/dom.js";
 import { Feed } from "../lib/feed.js";
 import { int } from "../lib/format.js";
+import { fitPaper } from "../lib/paper.js";
 import { loadPlotly, Plots } from "../lib/plot.js";
 import { ranksOf } from "../lib/ranks.js";
 import { moments, STEPS, timeline } from "../lib/timeline.js";
 import { followSize, readView, stepRange, writeView } from "../lib/view.js";
 import { LayerHeat } from "../panels/layers.js";
+import { alertActs } from "../parts/alertacts.js";
 import { Aside, severityChips } from "../parts/aside.js";
 import { Controls } from "../parts/controls.js";
 import { Details } from "../parts/details.js";
@@ -47,6 +49,8 @@ class RunPage {
   /** @type {Feed | null} the window's own series, finer than those of the whole run */
   fine = null;
   closed = false;
+  /** Everything with charts, beside the diagnosis. */
+  charts = el("div");
   /** What of the alerts the charts show, as of the last drawing. */
   alertKey = "";
   tapeDrawn = 0;
@@ -70,7 +74,7 @@ class RunPage {
     const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) => panelMenu(this.#panelHost(), panel);
     this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) }, menuOf);
     this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots, view: () => this.view, set: (change) => this.set(change), hover: (step) => this.vitals.cross.hover(step), menuOf });
-    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
+    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, acts: (alert) => alertActs(app, alert), go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
     this.heat = new LayerHeat({ ask: (window, series) => app.api.layers(id, window, series), go: (step) => this.go(step) });
     this.frame = this.#frame();
   }
@@ -87,7 +91,7 @@ class RunPage {
         el("a.btn", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
         el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
       this.head.leaving, this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
-      el("div.runcols", {}, el("div", {},
+      el("div.runcols", {}, this.charts = el("div", {},
         el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
         this.vitals.node, legend(), this.heat.node, this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
       this.details.node];
@@ -96,7 +100,10 @@ class RunPage {
   open() {
     refill(this.main, ...this.frame);
     this.app.title("Run");
+    this.stopPaper = fitPaper(this.charts, this.vitals.node);
     this.stopAlerts = this.app.alerts.onChange(() => this.#alertsChanged());
+    this.stopMarks = this.app.marks.onChange(() => this.aside.draw());
+    void this.app.marks.load().catch(() => {});
     this.stopReconnect = this.app.live.onReconnect(() => void this.refresh());
     this.ticker = setInterval(() => this.#tick(), 1000);
     this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
@@ -115,7 +122,9 @@ class RunPage {
   close() {
     this.closed = true;
     this.stopAlerts?.();
+    this.stopMarks?.();
     this.stopReconnect?.();
+    this.stopPaper?.();
     clearInterval(this.ticker);
     clearInterval(this.refresher);
     if (this.onkey) document.removeEventListener("keydown", this.onkey);

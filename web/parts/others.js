@@ -210,6 +210,7 @@ export class Others {
     const scene = this.source.scene(), axis = scene.axis(name), full = panel.node.classList.contains("is-full");
     const drawn = picture(axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing, this.feed.set.get(name), [], scene.range, width, panel.log, scene.look);
     panel.drew(drawn);
+    panel.tell(this.feed.set.get(name), this.step, scene.timeline);
     return { picture: drawn, ...background(scene, full), xticks: true, colour: panel.kind.colour, nticks: full ? 8 : 4 };
   }
 

@@ -43,8 +43,8 @@ function place(host, name) {
   return [{ text: pinned ? "Unpin" : "Pin to the top", act: () => host.pin(name) }, { text: "Move earlier", act: () => host.move(name, -1) }, { text: "Move later", act: () => host.move(name, 1) }];
 }
 
-/** @param {PanelHost} host @param {import("./panel.js").Panel} panel @param {"png" | "svg"} format */
+/** A name cannot turn round what follows it: it stands between marks of isolation. @param {PanelHost} host @param {import("./panel.js").Panel} panel @param {"png" | "svg"} format */
 async function image(host, panel, format) {
-  const address = await host.plots()?.image(panel.plot, format, `${host.run()}: ${panel.kind.title}`);
+  const address = await host.plots()?.image(panel.plot, format, `\u2068${host.run()}\u2069: ${panel.kind.title}`);
   if (address) handBlob(blobOf(address), fileName([host.run(), panel.kind.name], format));
 }

@@ -67,6 +67,7 @@ export class Vitals {
     const drawn = picture(drawing, scene.layers(panel.kind.name), panel.kind.skips ? scene.layers("skipped") : [], scene.range, width, panel.log, scene.look);
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);
+    panel.tell(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return { picture: drawn, ...background(scene, true), xticks: bottom || this.full !== null, colour: panel.kind.colour };
   }
 

@@ -80,7 +80,7 @@ def records(
     form = Format(format)
     pages = every_page(reader, run_id, names=wanted, start=start, stop=stop)
     headers = {
-        "content-disposition": f'attachment; filename="{file_name(run_id)}.{form}"',
+        "content-disposition": f'attachment; filename="{_saved_as(run_id, wanted)}.{form}"',
         "cache-control": "no-store",
     }
     try:
@@ -89,3 +89,8 @@ def records(
         got = "a server without pyarrow"
         raise Problem(501, subject="format", expected="another format", got=got, detail=str(error)) from error
     return StreamingResponse(bodies, media_type=MEDIA_TYPES[form], headers=headers)
+
+
+def _saved_as(run_id: str, names: list[str] | None) -> str:
+    """The run as a file name, with the series where it is one: charts saved one by one stay apart."""
+    return "-".join(map(file_name, [run_id, *names] if names and len(names) == 1 else [run_id]))

@@ -63,6 +63,20 @@ def test_csv_writes_nan_inf_and_nothing(server: Any, trainer: Callable[..., Any]
     assert "attachment" in answer.headers["content-disposition"]
 
 
+def test_a_lone_series_is_in_the_name_of_the_file(server: Any, trainer: Callable[..., Any]) -> None:
+    """Charts of a run saved one by one do not overwrite each other."""
+    run = trainer()
+    run.records({"loss": [1.0], "act/<b>": [1.0]})
+
+    def names(wanted: str) -> str:
+        answer = text(server, run.run, format="csv", names=wanted)
+        return str(answer.headers["content-disposition"])
+
+    assert names("loss").endswith('-loss.csv"')
+    assert "-act_b_-" in names("act/<b>")
+    assert "loss" not in names("loss,act/<b>")
+
+
 def test_exports_are_never_cut(server: Any, trainer: Callable[..., Any]) -> None:
     """More records than a page of any kind arrive in one answer, each once and in order."""
     run = trainer()
