@@ -19,6 +19,7 @@ SIZE = {"width": 1440, "height": 1180}
 PHONE = {"width": 390, "height": 1400}
 ALERTING = {
     "alerts": "/alerts",
+    "silences": "/silences",
     "routes": "/routes",
     "channels": "/channels",
     "deliveries": "/deliveries",
@@ -28,6 +29,11 @@ CHANNEL = """async () => { const headers = { "content-type": "application/json" 
     const body = JSON.stringify({ name: "this browser", kind: "browser" });
     await fetch("/api/v1/channels", { method: "POST", headers, body }); }"""
 """As its user does: where nobody is to be told, nothing is sent."""
+SILENCE = """async () => { const headers = { "content-type": "application/json" };
+    const ends_ms = Date.now() + 6 * 3600e3, reason = "this clip is a ceiling on purpose";
+    const body = JSON.stringify({ matchers: ['rule="clip-ineffective"'], ends_ms, reason });
+    await fetch("/api/v1/silences", { method: "POST", headers, body }); }"""
+"""Of an alert that the demo's people know of."""
 IDS = "async () => (await (await fetch('/api/v1/runs')).json()).items.map(({ id }) => encodeURIComponent(id))"
 
 
@@ -111,10 +117,11 @@ def login_link(demo: subprocess.Popen[str]) -> str:
 
 
 def tell_this_browser(browser: Browser, login: str) -> None:
-    """A channel, before anything rings."""
+    """A channel and a silence, before anything rings."""
     page = browser.new_page()
     page.goto(login)
     page.evaluate(CHANNEL)
+    page.evaluate(SILENCE)
     page.close()
 
 
