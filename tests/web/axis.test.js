@@ -53,3 +53,12 @@ test("room for the rail keeps the data's share", () => {
 test("an axis turns logarithmic for a wide spread and back much later", () => {
   assert.deepEqual([prefersLog(0.1, 50, false), prefersLog(1, 50, false), prefersLog(1, 50, true), prefersLog(0, 50, true)], [true, false, true, false]);
 });
+
+test("a label says its tick, whatever the size of the values", () => {
+  const read = (/** @type {string} */ label) => Number(label.replaceAll("\u202f", "").replace("−", "-"));
+  for (const size of [1e-9, 1e-5, 1e-4, 1e-3, 0.03, 1, 700, 1e4, 1e5, 1e6, 3e12])
+    for (const [low, high] of [[0, 1.1], [1, 1], [0.96, 1.04], [-1.5, 1.5], [1.02, 1.31]]) {
+      const { ticks, labels } = linearAxis(low * size, high * size);
+      labels.forEach((label, i) => assert.ok(Math.abs(read(label) - ticks[i]) <= Math.abs(ticks[i]) * 1e-9, `${label} at ${ticks[i]}`));
+    }
+});

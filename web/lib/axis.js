@@ -37,11 +37,11 @@ export function linearAxis(low, high, o = {}) {
   return { log: false, range, ticks, labels: ticks.map((v) => tickLabel(v, step)) };
 }
 
-/** @param {number} v @param {number} step */
+/** Enough figures to tell a tick from the next; one more, for `short` leaves one out where it writes an exponent. @param {number} v @param {number} step */
 function tickLabel(v, step) {
   if (v === 0) return "0";
   const digits = Math.max(1, Math.min(6, Math.ceil(Math.log10(Math.abs(v) / step) + 1.001)));
-  return short(Number(v.toPrecision(digits)), digits);
+  return short(Number(v.toPrecision(digits)), digits + 1);
 }
 
 /** Powers of ten; over few decades also numbers between. The range is in log10, as plotly wants it. @param {number} low @param {number} high least and greatest positive value in sight @returns {AxisPlan} */
