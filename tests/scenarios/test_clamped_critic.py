@@ -146,6 +146,13 @@ def test_the_rate_is_seen_beside_its_siblings() -> None:
     assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)
 
 
+def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
+    """Once that is known, no remedy says the contrary."""
+    known = [alert for alert in verdict(False).alerts if "similar runs" in str(alert.diagnosis.story)]
+    assert len(known) >= 3
+    assert not any("Lower the learning rate" in str(alert.diagnosis.remedies) for alert in known)
+
+
 def test_the_clip_that_never_acts_is_told() -> None:
     """1e7, above gradients that are 0 or anything: info, with a clip to paste; the twin's is sound."""
     found = [alert for alert in verdict(False).alerts if alert.rule == "clip-ineffective"]

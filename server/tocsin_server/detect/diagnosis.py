@@ -17,6 +17,7 @@ from tocsin_server.detect.cause import Candidate, Cause
 from tocsin_server.detect.causes import CANDIDATES
 from tocsin_server.detect.layers import is_located, located, origin, origin_in
 from tocsin_server.detect.registry import infos, rule_causes
+from tocsin_server.detect.remedies import fitting
 from tocsin_server.detect.rule import INFO
 from tocsin_server.domain import Diagnosis, Evidence
 
@@ -40,7 +41,7 @@ def explain(case: Case, told: Diagnosis | None = None) -> Diagnosis:
         cause=cause.text,
         evidence=_evidence(case, cause),
         alternatives=_alternatives(cause, found[1:]),
-        remedies=cause.remedies,
+        remedies=fitting(cause.remedies, case),
         disproof=cause.disproof,
         story=_story(case, cause),
     )

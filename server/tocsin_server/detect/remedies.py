@@ -64,15 +64,25 @@ WATCH = Remedy(
 RERUN = Remedy("Run the same step again on another device: an error that does not repeat is the hardware's.")
 
 
+LOWER = "Lower the learning rate"
+
+
+def fitting(remedies: tuple[Remedy, ...], case: Case) -> tuple[Remedy, ...]:
+    """Those that do not contradict the episode: a rate far below that of similar runs is not lowered."""
+    if case.kind("lr-out-of-range") != "below-siblings":
+        return remedies
+    return tuple(remedy for remedy in remedies if not remedy.text.startswith(LOWER))
+
+
 def lower_lr(case: Case, factor: float = 5.0) -> Remedy:
     """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
     by = number(factor)
     if not case.lr:
         return Remedy(
-            f"Lower the learning rate {by} times.",
+            f"{LOWER} {by} times.",
             f"for group in optimizer.param_groups:\n    group['lr'] /= {by}",
         )
-    text = f"Lower the learning rate {by} times, {number(case.lr)} → {number(case.lr / factor)}"
+    text = f"{LOWER} {by} times, {number(case.lr)} → {number(case.lr / factor)}"
     if not case.context.schedulers:
         code = f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}"
         return Remedy(f"{text}.", code)

@@ -131,7 +131,12 @@ def reported_twice(case: Case) -> Cause | None:
     return Cause(
         "all-ranks-log",
         "Every process reports, and each believes to be alone: either all ranks log, or they were never "
-        "joined and each trains the whole model on the same data.",
+        "joined and each trains the whole model on the same data."
+        + (
+            ""
+            if case.context.project
+            else " Or one process writes each line twice: a logger with two handlers."
+        ),
         "processes that do not know of each other",
         (
             Remedy(

@@ -83,8 +83,10 @@ class NonfiniteWeights(Rule[Settings, State]):
     def _told(self, view: View, row: int, known: float) -> None:
         if known > 0 or not math.isfinite(known):
             evidence: list[Fact] = [("weights that are not finite", known, "values", view.step[row])]
-            summary = f"Weights are not finite at step {view.step[row]}"
             onset = self.state.since or (view.step[row], view.time_ns[row])
+            began = self.episode.onset_step if self.episode.state else onset[0]
+            seen = f", looked at after step {view.step[row]}" if view.step[row] > began else ""
+            summary = f"Weights are not finite since step {began}{seen}"
             self.ring(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
         elif self.episode.state:
             self.settle(view, row)

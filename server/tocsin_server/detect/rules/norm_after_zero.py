@@ -124,7 +124,9 @@ def measured_late(case: Case) -> Cause | None:
     if case.rule != "norm-after-zero":
         return None
     certain = case.verdict.kind == "falls"
-    reason = "the loss falls, so updates are taken" if certain else "the loss moves, so there are gradients"
+    reason = (
+        "the loss has fallen, so updates are taken" if certain else "the loss moves, so there are gradients"
+    )
     return Cause(
         "measurement",
         f"Likely a fault of measurement: {reason}; the norm is taken after zero_grad, or at a micro-step "

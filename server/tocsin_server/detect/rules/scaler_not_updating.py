@@ -135,7 +135,9 @@ class ScalerNotUpdating(Rule[Settings, State]):
         ]
         kind = "abandoned" if state.abandoned else "static"
         times = count(state.streak, "overflow")
-        summary = f"{times} in a row from step {state.since[0]}, loss scale stays {scale(value)}"
+        again = self.episode.state and state.since[0] > self.episode.onset_step
+        where = f", these from step {state.since[0]} on" if again else ""
+        summary = f"{times} in a row{where}: loss scale stays {scale(value)}"
         self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 

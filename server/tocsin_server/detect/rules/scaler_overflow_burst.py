@@ -105,6 +105,7 @@ class OverflowBurst(Rule[Settings, State]):
         level = ladder(total)
         if self.old_news(view, row, severity, level):
             return
+        span = min(span, view.step[row] - view.first_step + 1)
         rate, healthy = total / span, max(1, math.ceil(facts.healthy_rate * span))
         evidence: list[Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
