@@ -178,3 +178,25 @@ def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, s
     """The life of the alert stands below its diagnosis."""
     row(tab, ringing_tower[1]["r_a"]).click()
     tab.page.locator(".life").get_by_text("firing").first.wait_for()
+
+
+def test_a_run_s_page_acknowledges_and_silences_too(
+    tab: Any, ringing_tower: tuple[Any, dict[str, str]]
+) -> None:
+    """Where the diagnosis is read: taken on with a note, given back, silenced; the page says who did."""
+    page, tower = tab.page, ringing_tower[0]
+    tab.open_run("r_a")
+    page.locator('[data-act="ack"]').click()
+    page.get_by_role("dialog").get_by_label("Note").fill("seen on the run's page")
+    page.keyboard.press("Enter")
+    page.locator(".diag .marklist").get_by_text("has it").wait_for()
+    assert page.locator(".diag .marklist").get_by_text("seen on the run's page").count() == 1
+    page.locator(".diag").get_by_role("button", name="Take it back").click()
+    page.locator(".diag").get_by_role("button", name="Acknowledge").wait_for()
+    page.locator('[data-act="silence"]').click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("known")
+    page.get_by_role("dialog").get_by_role("button", name="Silence", exact=True).click()
+    page.locator(".diag .marklist").get_by_text("silenced until").wait_for()
+    assert [each["reason"] for each in tower.get("/silences")["items"] if each["state"] == "active"] == [
+        "known"
+    ]

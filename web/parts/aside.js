@@ -7,7 +7,7 @@ import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "./icons.js";
 
 export class Aside {
-  /** @param {{ alerts: () => Alert[], chosen: () => string | null, gravest: () => string | null, choose: (alert: Alert) => void, loaded: () => boolean } & import("./diagnosis.js").Mover} source */
+  /** @param {{ alerts: () => Alert[], chosen: () => string | null, gravest: () => string | null, choose: (alert: Alert) => void, loaded: () => boolean, acts: (alert: Alert) => import("./diagnosis.js").Acts } & import("./diagnosis.js").Mover} source */
   constructor(source) {
     this.source = source;
     this.node = el("aside", { "aria-label": "Alerts of this run" });
@@ -23,13 +23,15 @@ export class Aside {
 
   /** Writes anew only what changed, so that a reader keeps the place and the selection. */
   draw() {
-    const alerts = [...this.source.alerts()].sort(byGravity), current = this.current(), now = this.source.now();
-    const key = JSON.stringify([alerts, current?.id, this.source.loaded()]);
+    const alerts = [...this.source.alerts()].sort(byGravity), current = this.current(), now = this.source.now(), acts = current ? this.source.acts(current) : null;
+    const key = JSON.stringify([alerts, current?.id, this.source.loaded(), acts]);
     if (key === this.key) return this.#age(current, now);
     this.key = key;
     const opened = [...this.node.querySelectorAll("details")].map((each) => each.open);
-    refill(this.node, current ? diagnosisCard(current, this.source) : this.#quiet(), alerts.length > 1 ? alertList(alerts, current?.id ?? null, this.source.choose, now) : null);
+    const held = this.node.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.act : undefined;
+    refill(this.node, current ? diagnosisCard(current, this.source, acts) : this.#quiet(), alerts.length > 1 ? alertList(alerts, current?.id ?? null, this.source.choose, now) : null);
     [...this.node.querySelectorAll("details")].forEach((each, i) => { each.open = opened[i] ?? false; });
+    if (held) /** @type {HTMLElement | null} */ (this.node.querySelector(`[data-act="${held}"]`))?.focus();
     this.#call(current);
   }
 

@@ -9,6 +9,15 @@ import { icon } from "./icons.js";
 
 /** @typedef {{ go: (step: number) => void, around: (alert: Alert) => void, now: () => number }} Mover */
 
+/** What can be done about an alert where its diagnosis stands, and who did. @typedef {{ may: boolean, acked: boolean, told: { shape: string, text: string, title: string }[], acknowledge: () => void, silence: () => void }} Acts */
+
+/** Take it on, keep it quiet, and who has done so already. @param {Alert} alert @param {Acts} acts */
+export function actBar(alert, { may, acked, told, acknowledge, silence }) {
+  const over = alert.state === "resolved", act = (/** @type {string} */ name, /** @type {string} */ text, /** @type {() => void} */ run, primary = false) => el("button.btn", { type: "button", "data-act": name, class: primary ? "primary" : "", onclick: run }, text);
+  return [over || !may ? null : el("div.pad.row.paneacts.still", {}, act("ack", acked ? "Take it back" : "Acknowledge", acknowledge, !acked), act("silence", "Silence", silence)),
+    told.length ? el("ul.pad.marklist", {}, ...told.map(({ shape, text, title }) => el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title))))) : null];
+}
+
 /** "firing for 4 min", "resolved 03:12:44". @param {Alert} alert @param {number} now */
 export function standing(alert, now) {
   if (alert.state === "resolved") return `resolved ${clockTime(alert.resolved_ms)}`;
@@ -16,8 +25,8 @@ export function standing(alert, now) {
   return since ? `${alert.state} for ${span(Math.max(0, Math.round((now - since) / 1000)))}` : alert.state;
 }
 
-/** @param {Alert} alert @param {Mover} mover @returns {HTMLElement} */
-export function diagnosisCard(alert, mover) {
+/** @param {Alert} alert @param {Mover} mover @param {Acts | null} acts null: they stand elsewhere @returns {HTMLElement} */
+export function diagnosisCard(alert, mover, acts = null) {
   const why = alert.diagnosis, { severity } = alert;
   const verdict = powers(why?.cause || alert.summary), sum = why?.cause ? powers(alert.summary) : "";
   return el("article.card.diag", { class: isOpen(alert) ? severity : `${severity} past`, "aria-labelledby": "verdict", "data-alert": alert.id },
@@ -25,7 +34,7 @@ export function diagnosisCard(alert, mover) {
       el("div.row", {}, el("span", { class: `is-${severity}` }, icon(severity, severity)), el("span.strong", { class: `is-${severity}` }, ruleTitle(alert.rule)),
         el("span.muted.standing", { title: moment(alert.fired_ms ?? alert.onset_ms) }, standing(alert, mover.now())), el("span.grow"), alert.subject ? el("code.micro", {}, alert.subject) : null),
       el("p.verdict", { id: "verdict" }, verdict), sum ? el("p.soft", {}, sum) : null, alert.late ? el("p.micro", {}, "From records that came late: nobody was told.") : null),
-    moments(alert, mover), story(why, mover), evidence(why, mover), remedies(why), disproof(why));
+    ...(acts ? actBar(alert, acts) : []), moments(alert, mover), story(why, mover), evidence(why, mover), remedies(why), disproof(why));
 }
 
 /** @param {Alert} alert @param {Mover} mover */
