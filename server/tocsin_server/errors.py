@@ -30,3 +30,8 @@ class FieldError(TocsinError, ValueError):
         self.field = field
         self.expected = expected
         self.got = got
+
+
+def storable(given: object) -> bool:
+    """Whether it is a text of characters that databases can hold: no NUL, no half of a surrogate pair."""
+    return isinstance(given, str) and not any(each == "\0" or "\ud800" <= each <= "\udfff" for each in given)

@@ -15,6 +15,9 @@ from tocsin_server.errors import TocsinError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+INSIDE = (ipaddress.ip_network("fec0::/10"), ipaddress.ip_network("64:ff9b:1::/48"))
+"""Inside, though some versions of the standard library call them global: site-local (RFC 3879) and
+local-use translation (RFC 8215)."""
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -32,6 +35,8 @@ def is_public(text: str) -> bool:
     inner = embedded(address)
     if inner is not None:
         return is_public(str(inner))
+    if any(address in each for each in INSIDE):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

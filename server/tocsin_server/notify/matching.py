@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tocsin_server.errors import FieldError
+from tocsin_server.errors import FieldError, storable
 
 OPERATORS = ("=~", "!~", "!=", "=")
 LONGEST_PATTERN = 200
@@ -52,7 +52,7 @@ def all_hold(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
 
 def parse_matcher(text: object, field: str) -> Matcher:
     """A matcher from its text. Raises :class:`FieldError`, which names ``field``."""
-    found = _MATCHER.fullmatch(text) if isinstance(text, str) else None
+    found = _MATCHER.fullmatch(text) if isinstance(text, str) and storable(text) else None
     if found is None:
         raise FieldError(field, 'a matcher as severity="critical" (=, !=, =~ or !~)', text)
     name, operator, quoted, bare = found.groups()

@@ -69,16 +69,24 @@ def _height(severity: str) -> int:
 def title_of(kind: str, body: Mapping[str, Any]) -> str:
     """One line, the gravest first: for subjects and lock screens."""
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
-    if body.get("runs"):
+    runs: Sequence[Mapping[str, Any]] = body.get("runs", ())
+    if runs and not (runs[0]["over"] and any(alert.get("new") for alert in alerts)):
         return _title_of_run(kind, body)
     if not alerts:
         return "tocsin: test"
     first = alerts[0]
-    state = WORDS.get(kind) or ("Resolved" if first["over"] else first["severity"].capitalize())
+    state = WORDS.get(kind) or _state_of(first)
     repeated = "Still " if body["reason"] == "repeat" else ""
-    count = len(alerts) + body["left_out"]
+    count = len(alerts) + len(runs) + body["left_out"]
     more = f" (+{count - 1} more)" if count > 1 else ""
     return line(f"{repeated}{state}: {first['rule']}{more} · {first['run_name']} · {first['project']}")
+
+
+def _state_of(alert: Mapping[str, Any]) -> str:
+    """What a title begins with. What is over before anybody heard of it was not mended by anybody."""
+    if not alert["over"]:
+        return str(alert["severity"]).capitalize()
+    return f"{alert['severity'].capitalize()}, already over" if alert.get("new") else "Resolved"
 
 
 def _title_of_run(kind: str, body: Mapping[str, Any]) -> str:
@@ -187,9 +195,9 @@ def _evidence(alert: Mapping[str, Any]) -> list[str]:
 
 
 def first_remedy(alert: Mapping[str, Any]) -> str:
-    """What to do first, in a line; empty where it is over or nothing is known."""
+    """What to do first, in a line; empty where it is over and was told before, or nothing is known."""
     remedies = (alert.get("diagnosis") or {}).get("remedies", [])
-    return line(remedies[0]["text"]) if remedies and not alert["over"] else ""
+    return line(remedies[0]["text"]) if remedies and (alert.get("new") or not alert["over"]) else ""
 
 
 def line(text: str) -> str:

@@ -78,7 +78,7 @@ def plain(mute: MuteTime) -> dict[str, Any]:
 def _stretch(item: Any, field: str) -> Stretch:
     only(item, {"days", "from", "to"}, field)
     days = item.get("days", list(DAYS))
-    if not isinstance(days, list) or not days or not set(days) <= set(DAYS):
+    if not isinstance(days, list) or not days or not all(day in DAYS for day in days):
         raise FieldError(f"{field}.days", f"a list of {', '.join(DAYS)}", days)
     start, end = _minute(item, "from", field), _minute(item, "to", field)
     return Stretch(frozenset(DAYS.index(day) for day in days), start % MINUTES, end)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tocsin_server.errors import FieldError
+from tocsin_server.errors import FieldError, storable
 
 LONGEST_TEXT = 200
 
@@ -23,7 +23,7 @@ def only(item: Any, known: Collection[str], field: str) -> None:
 def text(item: Mapping[str, Any], name: str, field: str, default: str | None = None) -> str:
     """A text that is not empty. Without ``default`` it must be there."""
     given = item.get(name, default)
-    if not isinstance(given, str) or not 0 < len(given.strip()) <= LONGEST_TEXT:
+    if not isinstance(given, str) or not storable(given) or not 0 < len(given.strip()) <= LONGEST_TEXT:
         raise FieldError(f"{field}.{name}", f"a text of 1 to {LONGEST_TEXT} characters", given)
     return given.strip()
 
@@ -55,6 +55,6 @@ def texts(item: Mapping[str, Any], name: str, field: str, default: list[str]) ->
     if not isinstance(given, list) or len(given) > 50:
         raise FieldError(f"{field}.{name}", "a list of at most 50 texts", given)
     for at, each in enumerate(given):
-        if not isinstance(each, str) or not 0 < len(each) <= LONGEST_TEXT:
+        if not storable(each) or not 0 < len(each) <= LONGEST_TEXT:
             raise FieldError(f"{field}.{name}[{at}]", f"a text of 1 to {LONGEST_TEXT} characters", each)
     return tuple(given)

@@ -148,8 +148,6 @@ def read_route(item: Any, where: str) -> Route:
     wait = seconds(item, "group_wait_s", where, None)
     interval = seconds(item, "group_interval_s", where, INTERVAL_S, least=1.0)
     repeat = seconds(item, "repeat_interval_s", where, REPEAT_S, least=60.0)
-    assert interval is not None
-    assert repeat is not None
     return Route(
         text(item, "name", where),
         parse_matchers(item.get("matchers", []), f"{where}.matchers"),
@@ -158,8 +156,8 @@ def read_route(item: Any, where: str) -> Route:
         truth(item, "enabled", where, True),
         texts(item, "group_by", where, list(GROUP_BY)),
         wait,
-        interval,
-        repeat,
+        INTERVAL_S if interval is None else interval,
+        REPEAT_S if repeat is None else repeat,
         truth(item, "send_resolved", where, True),
         texts(item, "mute_times", where, []),
     )

@@ -12,6 +12,8 @@ from tocsin_server.domain import Alert, AlertState, Diagnosis, Evidence, Remedy,
 from tocsin_server.store.answers import AlertStep, StoredAlert
 from tocsin_server.store.tables import alert, alert_transition, run
 
+LIVES = tuple(AlertState)
+"""States in the order in which an alert lives."""
 OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
 
 
@@ -52,10 +54,16 @@ def read_history(connection: Connection, alert_id: str) -> list[AlertStep]:
     if key is None:
         return []
     query = select(alert_transition).where(*_is(alert_transition, key))
-    return [
+    found = [
         AlertStep(row.state, Severity(row.severity), row.previous, row.at_ns, row.step, row.summary)
-        for row in connection.execute(query.order_by(alert_transition.c.at_ns))
+        for row in connection.execute(query)
     ]
+    return sorted(found, key=_place)
+
+
+def _place(step: AlertStep) -> tuple[int, int, int]:
+    """Transitions of one commit share their time: by their steps then, and as an alert lives."""
+    return step.at_ns, -1 if step.step is None else step.step, LIVES.index(AlertState(step.state))
 
 
 def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:

@@ -54,11 +54,36 @@ def test_it_says_run_what_since_when_evidence_remedy_and_links(make_facts: Calla
 
 def test_what_is_over_needs_no_acknowledging(make_facts: Callable[..., Any]) -> None:
     """Resolved: the step, no remedy, no link that acknowledges."""
-    message = message_of("n1", "alerts", body(told(make_facts(state="resolved")), reason="resolved"), LINKS)
+    over = told(make_facts(state="resolved"), new=False)
+    message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
     assert message.title.startswith("Resolved: loss-spike")
     assert "resolved at step 1900" in message.text
     assert "ack" not in message.text
+    assert "First:" not in message.text
     assert message.over
+
+
+def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_facts: Callable[..., Any]) -> None:
+    """A run that ended with a NaN: critical in the title, with the remedy, not as something mended."""
+    message = message_of("n1", "alerts", body(told(make_facts(severity="critical", state="resolved"))), LINKS)
+    assert message.title.startswith("Critical, already over: loss-spike")
+    assert "First: Skip the batch." in message.text
+    assert (message.severity, message.over) == ("critical", True)
+
+
+@pytest.mark.parametrize(
+    ("new", "title"), [(True, "Critical: loss-spike (+1 more)"), (False, "Goes on: mdt")]
+)
+def test_a_run_that_goes_on_does_not_hide_what_is_new(
+    make_facts: Callable[..., Any], new: bool, title: str
+) -> None:
+    """A further attempt in which something rings: the title is what rings."""
+    run = {"run_id": "r1", "run_name": "mdt", "project": "deblur", "attempt": 1, "severity": "critical",
+           "summary": "boom", "error": {"type": "E", "lines": []}, "last_step": 9, "over": True}  # fmt: skip
+    ringing = told(make_facts(severity="critical"), new=new)
+    message = message_of("n1", "alerts", {**body(ringing), "runs": [run]}, LINKS)
+    assert message.title.startswith(title)
+    assert not message.over
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def test_a_stretch_is_the_minutes_from_start_to_end(
         ({"times": [{"from": "1:00", "to": "07:00"}]}, "m.times[0].from"),
         ({"colour": 1}, "m.colour"),
         ({"times": [{"from": "01:00", "to": "07:00", "days": ["noday"]}]}, "m.times[0].days"),
+        ({"times": [{"from": "01:00", "to": "07:00", "days": [["monday"]]}]}, "m.times[0].days"),
     ],
 )
 def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:

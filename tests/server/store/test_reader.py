@@ -79,6 +79,19 @@ def test_an_alert_is_one_row_and_its_history_another(
     assert told == [("firing", None, 410), ("resolved", "firing", 900)]
 
 
+def test_transitions_of_one_commit_are_told_as_the_alert_lived(
+    database: Database, store: StoreWriter, admit: Any
+) -> None:
+    """A batch that held the whole episode: all of one time, and still pending first."""
+    admit()
+    waiting = replace(ALERT, state=AlertState.PENDING)
+    over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=410)
+    tell(store, Transition(over, AlertState.FIRING, 410), Transition(ALERT, AlertState.PENDING, 410))
+    tell(store, Transition(waiting, None, 410))
+    told = [step.state for step in StoreReader(database).alert_history(ALERT.id)]
+    assert told == ["pending", "firing", "resolved"]
+
+
 def test_recovery_is_snapshot_and_what_came_after(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:

@@ -22,6 +22,7 @@ BODY = {
     "route": "default",
     "group_labels": {"run_id": "r1"},
     "alerts": [{"value": "NaN"}],
+    "runs": [],
     "left_out": 0,
 }
 MESSAGE = Message("n_1", "title", "text", "**text**", "critical", False, BODY)
