@@ -86,3 +86,10 @@ def test_the_learning_rate_is_the_first_cause(rule: str) -> None:
     assert found.cause.startswith("Likely a learning rate that is too high")
     assert found.remedies[0].text.startswith("Lower the learning rate")
     assert any("autocast" in remedy.code for remedy in found.remedies)
+
+
+def test_the_story_begins_with_the_episode() -> None:
+    """A clip that never acts was told at the start; it is no part of the collapse hundreds of steps later."""
+    story = verdict(False).of("scaler-collapse").diagnosis.story
+    assert verdict(False).of("clip-ineffective").onset_step == 9
+    assert story[0][0] > 300
