@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import Training, Verdict, judged, trained
+from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
 from tocsin.run import Run
 
 STEPS, TROUBLE = 260, 200
@@ -95,8 +95,21 @@ def misread(what: str) -> Training:
 
 
 @cache
+def wire(cause: str) -> Wire:
+    return trained(misread("norm") if cause == "measurement" else training(cause))
+
+
+@cache
 def verdict(cause: str) -> Verdict:
-    return judged(trained(misread("norm") if cause == "measurement" else training(cause)))
+    return judged(wire(cause))
+
+
+def thinned(cause: str, every: int) -> Wire:
+    """What the same training says with records every so many steps; its events stay."""
+    kept = Wire()
+    kept.failure = wire(cause).failure
+    kept.said = [item for item in wire(cause).said if not isinstance(item[0], int) or item[0] % every == 0]
+    return kept
 
 
 def test_the_training_itself_alarms_nobody() -> None:
@@ -125,3 +138,10 @@ def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
     """Collapse and non-finite loss are explained as the norm is."""
     for rule in ("scaler-collapse", "nonfinite-loss"):
         assert FIRST[cause] in verdict(cause).of(rule).diagnosis.cause
+
+
+@pytest.mark.parametrize("cause", ["rate", "data", "scaler"])
+def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
+    """A rate that rose between two records too."""
+    said = judged(thinned(cause, 10)).grave[0].diagnosis.cause
+    assert [name for name, words in FIRST.items() if words in said] == [cause]

@@ -111,9 +111,15 @@ class Case:
         return (step, low, now) if now >= LR_EVENT * low else None
 
     def _rates(self) -> list[tuple[int, float]]:
-        """(step, rate) of the last ``LR_STEPS`` steps before the onset, or records if these are more."""
+        """(step, rate) of the last ``LR_STEPS`` steps before the onset, or records if these are more.
+
+        Where records are steps apart, that of the onset too: updates between them had rates up to it.
+        """
         near = self.history.between("lr", self.onset - LR_STEPS, self.onset, upto=self.upto)
-        return max(near, self.before("lr"), key=len)
+        rates = max(near, self.before("lr"), key=len)
+        newest = self.since("lr")[:1]
+        apart = bool(rates and newest) and newest[0][0] > rates[-1][0] + 1
+        return [*rates, *newest] if apart else rates
 
     @cached_property
     def restart(self) -> tuple[int, float] | None:
