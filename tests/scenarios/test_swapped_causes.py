@@ -140,7 +140,7 @@ def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
         assert FIRST[cause] in verdict(cause).of(rule).diagnosis.cause
 
 
-@pytest.mark.parametrize("cause", ["rate", "data", "scaler"])
+@pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
     """A rate that rose between two records too."""
     said = judged(thinned(cause, 10)).grave[0].diagnosis.cause
