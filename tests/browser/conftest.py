@@ -14,6 +14,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 TRAININGS = Path(__file__).parent / "trainings"
+RINGING = Path(__file__).with_name("ringing_trainer.py")
 PATIENCE_MS = 120_000
 Colour = tuple[int, ...]
 
@@ -138,12 +139,12 @@ def script() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def ringing(script: Callable[[str], str], eventually_true: Callable[..., Any]) -> Callable[..., Any]:
+def ringing(eventually_true: Callable[..., Any]) -> Callable[..., Any]:
     """``with ringing(tower, "r_1", name="...", project="...")``: a training of NaN, once it rings."""
 
     @contextlib.contextmanager
     def begin(tower: Any, run: str, name: str = "", project: str = "ringing") -> Iterator[str]:
-        with tower.training(script("ringing"), project, name or run, run):
+        with tower.training(str(RINGING), project, name or run, run):
             eventually_true(lambda: tower.get("/alerts", run=run, state="firing")["items"], f"{run} to ring")
             yield str(tower.get("/alerts", run=run, state="firing")["items"][0]["id"])
 

@@ -1,4 +1,4 @@
-"""A loss that turns NaN and stays so, at an even pace until it is killed: ``ringing.py PROJECT NAME RUN``."""
+"""A loss that turns NaN and stays so until it is killed: ``ringing_trainer.py PROJECT NAME RUN``."""
 
 from __future__ import annotations
 
