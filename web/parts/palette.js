@@ -23,7 +23,7 @@ export const SHORTCUTS = /** @type {const} */ ([
 
 /** @param {import("../main.js").App} app */
 export function palette(app) {
-  let waiting = 0;
+  let waiting = -Infinity; // 0 would be the moment the page began: the first letters would lead away
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); void open(app); return; }
     if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog, [role=menu]")) return;
