@@ -82,6 +82,19 @@ def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
     assert str(link.get_attribute("href")).count("run=c_") == 2
 
 
+def test_all_that_a_filter_lists_are_compared(tab: Any) -> None:
+    """Two hundred runs over one another: a row each, traces by look, faults marked, one can be pointed at."""
+    tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")
+    tab.page.get_by_text("200 of").wait_for()
+    tab.page.get_by_label("Pick all that are listed").click()
+    tab.page.get_by_role("link", name="Compare 200 picked").click()
+    tab.page.wait_for_function(f"() => document.querySelector('[data-series=loss] .xy') && {DRAWN}() === 60")
+    assert tab.page.locator("tr[data-run]").count() == 200
+    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    tab.page.locator("tr[data-run] th").nth(3).hover()
+    tab.page.wait_for_function(f"() => {DRAWN}() === 61")
+
+
 def test_an_update_redraws_only_the_cells_that_changed(
     tab: Any, crowded: Any, script: Callable[[str], str]
 ) -> None:
@@ -94,6 +107,8 @@ def test_an_update_redraws_only_the_cells_that_changed(
     assert set(tab.page.evaluate("() => [...touched]")) <= {"r_news"}
 
 
+DRAWN = """(() => document.querySelector('[data-series=loss] .plot').data
+    .filter((each) => each.mode === 'lines' && !each.fill).length)"""
 FIRST = "document.querySelector('[data-run] .name a')?.textContent"
 WATCH = """() => {
     globalThis.touched = new Set();

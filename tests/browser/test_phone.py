@@ -62,6 +62,16 @@ def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable
     assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 
+def test_a_toast_of_a_hostile_run_fits(named: Any, visit: Callable[..., Any], ringing: Callable[..., Any]) -> None:
+    """It comes while the page is open, with the whole name, and is no wider than the phone."""
+    tab = visit(named)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.page.locator("[data-run]").first.wait_for()
+    with ringing(named, "r_toast", NAME):
+        tab.page.locator(".toast", has_text=NAME).first.wait_for()
+        assert tab.page.evaluate(WIDER, OWN) == []
+
+
 @pytest.mark.parametrize("address", ["/", f"/runs/{RUN}", f"/compare?run={RUN}", "/alerts?state=all"])
 def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """On each page, in titles and in the palette, the name stands letter by letter."""

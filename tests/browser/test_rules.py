@@ -71,6 +71,21 @@ def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
     assert "bad" not in rules(stored)
 
 
+def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, visit: Any) -> None:
+    """Left by a click elsewhere it waits; discarded, it is gone."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Title").fill("Half a rule")
+    page.get_by_role("link", name="Fleet").first.click()
+    page.go_back()
+    page.get_by_text("What you wrote here before is back").wait_for()
+    assert page.get_by_label("Title").input_value() == "Half a rule"
+    page.get_by_role("link", name="Discard").click()
+    page.get_by_role("link", name="New rule").click()
+    page.get_by_label("Title").wait_for()
+    assert page.get_by_label("Title").input_value() == ""
+
+
 def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, visit: Any) -> None:
     """Each at once, and undone by a button."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 import sys
 from importlib.metadata import version
 
@@ -17,7 +18,8 @@ def test_it_is_found_without_importing_plotly() -> None:
     plotly = installed()
     assert plotly.version == version("plotly")
     assert b"plotly.js v" in plotly.script[:200]
-    assert "plotly" not in sys.modules
+    script = "import sys; from tocsin_server.plotlyjs import installed; installed(); print('plotly' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "False"
 
 
 def test_the_gzipped_one_is_the_same() -> None:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alignment, difference, overlay, settings, tokenSeries, valueAt } from "../../web/lib/compare.js";
+import { alignment, bucketsFor, difference, nearest, overlay, settings, tokenSeries, valueAt } from "../../web/lib/compare.js";
 import { STEPS } from "../../web/lib/timeline.js";
 import { layerOf } from "./layers.js";
 
@@ -49,4 +49,32 @@ test("settings that differ come first, and a missing one differs", () => {
   const rows = settings([{ lr: 1, a: { b: 2 }, s: "x" }, { lr: 1, a: { b: 3 } }]);
   assert.deepEqual(rows.map(({ key, differs }) => [key, differs]), [["a.b", true], ["s", true], ["lr", false]]);
   assert.equal(rows[1].values[1], undefined);
+});
+
+test("hundreds of runs are as many lines as there are looks, and no fault and no range is lost", () => {
+  const runs = Array.from({ length: 300 }, (_, i) => ({ ...over([layerOf([[0, i], [1, i === 7 ? NaN : 2 * i], [2, i]])], `--run-${(i % 10) + 1}`), dash: i % 20 < 10 ? "" : "6px,3px" }));
+  const { lines, shades, marks } = overlay({ axis: "linear" }, runs, null, [0, 3], 1200, false, 0);
+  assert.deepEqual([lines.length, shades.length], [20, 10]);
+  assert.equal(lines.reduce((sum, line) => sum + line.y.filter(Number.isFinite).length, 0), 899);
+  assert.deepEqual(marks.map(({ kind, x }) => [kind, x]), [["nan", 1]]);
+});
+
+test("the run pointed at is a line of its own over the others, which step back", () => {
+  const runs = [{ ...over([layerOf([[0, 1], [1, 2]])]), lit: true }, { ...over([layerOf([[0, 3], [1, 4]])]), lit: false }];
+  assert.deepEqual(overlay({ axis: "linear" }, runs, null, [0, 2], 100, false, 0).lines.map((line) => [line.lit, line.y[0]]), [[false, 3], [true, 1]]);
+});
+
+test("runs of one value each stay points, however many look alike", () => {
+  const lone = [over([layerOf([[0, 1]])]), over([layerOf([[5, 2]])]), over([layerOf([[0, 1], [5, 2]])])];
+  assert.deepEqual(overlay({ axis: "linear" }, lone, null, [0, 6], 100, false, 0).lines.map((line) => [line.lone, line.y.filter(Number.isFinite).length]), [[true, 2], [false, 2]]);
+});
+
+test("the run under the pointer is the one whose line passes nearest, where it has a value", () => {
+  const runs = [{ id: "low", layers: [layerOf([[0, 0], [10, 10]])], line: STEPS }, { id: "high", layers: [layerOf([[0, 20], [10, 20]])], line: STEPS }, { id: "gone", layers: [layerOf([[5, NaN]])], line: STEPS }];
+  const at = (y) => nearest(runs, 5, (value) => value - y, 3);
+  assert.deepEqual([at(6), at(18), at(12)], ["low", "high", null]);
+});
+
+test("the more runs the fewer buckets of each are asked for", () => {
+  assert.deepEqual([1, 30, 31, 300, 1000].map(bucketsFor), [800, 800, 400, 200, 100]);
 });

@@ -3,16 +3,24 @@
 import { at, finite, thin } from "./buckets.js";
 import { flatten } from "./flatten.js";
 import { marksOf, mergeMarks } from "./marks.js";
-import { axisPlan, clip, EDGE, envelopeOf, extent, linesOf, MARK_PX, RAIL_BOTTOM, RAIL_TOP } from "./picture.js";
+import { axisPlan, clip, EDGE, envelopeOf, extent, joined, linesOf, MARK_PX, RAIL_BOTTOM, RAIL_TOP } from "./picture.js";
 import { stretches } from "./series.js";
 import { withRail } from "./axis.js";
 import { moments, STEPS, timeline } from "./timeline.js";
 
-/** @typedef {import("./timeline.js").Timeline} Timeline */
-/** @typedef {{ layers: Layer[], ink: string, dash: string, line: Timeline }} Overlaid one run in one panel */
+/** @typedef {import("./timeline.js").Timeline} Timeline @typedef {import("./picture.js").Line} Line @typedef {import("./picture.js").Outline} Outline */
+/** @typedef {{ layers: Layer[], ink: string, dash: string, line: Timeline, lit?: boolean }} Overlaid one run in one panel; lit: the one pointed at, false where that is another one */
 
-/** Up to so many runs a bucket is a pixel wide, above it two, above eight four: they overlap anyway, and each costs its share of every update. */
-const FEW = 2, SOME = 8;
+/** Width of a bucket in pixels for up to so many runs: they overlap anyway, and each costs its share of every update. */
+const WIDTHS = /** @type {const} */ ([[2, 1], [8, 2], [30, 4], [100, 8], [Infinity, 12]]);
+/** Buckets asked for of each of so many runs: what a page holds in memory grows no further than that of thirty whole ones. */
+const BUCKETS = /** @type {const} */ ([[30, 800], [100, 400], [300, 200], [Infinity, 100]]);
+
+/** @param {readonly (readonly [number, number])[]} table @param {number} runs */
+const forSoMany = (table, runs) => (table.find(([most]) => runs <= most) ?? table[table.length - 1])[1];
+
+/** @param {number} runs of a comparison @returns {number} buckets of each */
+export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
 
 /** Names under which scripts count what a model has seen. */
 const TOKENS = /(^|[/_])(tokens|tokens_seen|num_tokens|n_tokens|consumed_tokens|total_tokens|samples|consumed_samples|examples)$/i;
@@ -74,7 +82,7 @@ export function valueAt(layers, x) {
 
 /** One picture of many runs: the newest attempt of each, before it the older ones; its range faint behind it; every fault marked. @param {import("./picture.js").Drawing} drawing @param {Overlaid[]} runs @param {Overlaid | null} base the difference to it, in place of values @param {[number, number]} range @param {number} width @param {boolean} wasLog @param {number} weight @returns {import("./picture.js").Picture} */
 export function overlay(drawing, runs, base, range, width, wasLog, weight) {
-  const under = base ? partsOf(base).map((part) => part.layer).reverse() : null, count = Math.max(50, Math.round(width / (runs.length > SOME ? 4 : runs.length > FEW ? 2 : 1)));
+  const under = base ? partsOf(base).map((part) => part.layer).reverse() : null, count = Math.max(50, Math.round(width / forSoMany(WIDTHS, runs.length)));
   const parts = runs.filter((run) => run !== base).flatMap(partsOf).map((part) => ({ ...part, layer: thin(under ? difference(part.layer, under, Boolean(drawing.steps)) : part.layer, range[0], range[1], count) }));
   const how = base ? { axis: /** @type {const} */ ("linear"), steps: drawing.steps } : drawing;
   let plan = axisPlan(how, extent(parts.map((part) => part.layer), range), wasLog);
@@ -83,13 +91,47 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
   plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
   const floor = plan.log ? 10 ** plan.range[0] : null;
   return {
-    lines: parts.flatMap((part) => linesOf(part, how, plan.log, weight)), envelope: { x: [], y: [] }, shades: parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink })),
+    lines: alike(parts.flatMap((part) => linesOf(part, how, plan.log, weight).map((line) => (part.lit === undefined ? line : { ...line, lit: part.lit })))), envelope: { x: [], y: [] }, shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks, skips: [], plan, range, steps: Boolean(drawing.steps), empty: !parts.length,
   };
 }
 
 /** What a run shows, oldest attempt first. @param {Overlaid} run */
-const partsOf = ({ layers, ink, dash, line }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, ink, dash, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
+const partsOf = ({ layers, ink, dash, line, lit }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, ink, dash, lit, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
+
+/** Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks. The one pointed at comes last, over the others. @param {Line[]} lines @returns {Line[]} */
+export function alike(lines) {
+  /** @type {Map<string, Line>} */
+  const found = new Map();
+  for (const line of lines) {
+    const lone = line.y.filter(Number.isFinite).length < 2, key = [line.ink, line.dash, line.faint, line.raw, line.lit, lone].join(), same = found.get(key);
+    if (same) append(same, line);
+    else found.set(key, { ...line, x: [...line.x], y: [...line.y], lone });
+  }
+  return [...found.values()].sort((a, b) => Number(a.lit ?? false) - Number(b.lit ?? false));
+}
+
+/** One range a colour. @param {import("./picture.js").Shade[]} shades @returns {import("./picture.js").Shade[]} */
+function shadesOf(shades) {
+  const inks = [...new Set(shades.map((shade) => shade.ink))];
+  return inks.map((ink) => ({ ...joined(shades.filter((shade) => shade.ink === ink)), ink }));
+}
+
+/** @param {Outline} to @param {Outline} from after a gap */
+function append(to, from) {
+  to.x.push(NaN, ...from.x);
+  to.y.push(NaN, ...from.y);
+}
+
+/** The run whose line passes nearest to a place in a panel, within `reach`; null: none. @param {{ id: string, layers: Layer[], line: Timeline }[]} runs layers newest attempt first @param {number} x in units of the axis @param {(value: number) => number} away pixels between a value and the pointer @param {number} reach pixels @returns {string | null} */
+export function nearest(runs, x, away, reach) {
+  let id = null, least = reach;
+  for (const run of runs) {
+    const off = Math.abs(away(valueAt(run.layers, run.line.toStep(x))));
+    if (off <= least) { least = off; id = run.id; }
+  }
+  return id;
+}
 
 /** Settings by name with their value in each run; undefined where a run has none. @param {unknown[]} configs @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} those that differ first */
 export function settings(configs) {

@@ -5,21 +5,20 @@ import { SMOOTHEST } from "./view.js";
 /** @typedef {"step" | "relative" | "tokens"} AlignKind @typedef {{ id: string, slot: number, hidden: boolean }} Entry */
 /** @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series: string[], axes: Record<string, import("./view.js").AxisKind>, from: number | null, to: number | null, at: number | null, full: string | null, same: boolean }} CompareView same: also settings that do not differ */
 
-/** Colours of the design; beyond them they come again, dashed in two ways: thirty runs can be told apart. */
+/** Colours of the design; beyond them they come again, dashed in five ways: sixty runs look different, and of more the one pointed at stands out. */
 export const COLOURS = 10;
-export const MOST_RUNS = 30;
-const DASHES = ["", "6px,3px", "2px,2px"];
+/** What a browser bears (docs/pages.md has it measured): above it the first so many are shown, and the page says so. */
+export const MOST_RUNS = 1_000;
+/** What one report file bears. */
+export const MOST_REPORTED = 200;
+const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
 const AXES = ["auto", "linear", "log", "log2"], ALIGN = ["step", "relative", "tokens"];
 const MOST_SERIES = 40;
 
 /** @param {number} slot @returns {string} a token of the design */
 export const inkOf = (slot) => `--run-${(slot % COLOURS) + 1}`;
-/** @param {number} slot */
-const roundOf = (slot) => Math.floor(slot / COLOURS) % DASHES.length;
 /** @param {number} slot @returns {string} as plotly takes it */
-export const dashOf = (slot) => DASHES[roundOf(slot)];
-/** The same as CSS names the border of a swatch. @param {number} slot */
-export const strokeOf = (slot) => ["solid", "dashed", "dotted"][roundOf(slot)];
+export const dashOf = (slot) => DASHES[Math.floor(slot / COLOURS) % DASHES.length];
 
 /** @param {string | null} text */
 const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
@@ -27,9 +26,13 @@ const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(te
 /** @param {string} search @returns {CompareView} what cannot be read is left out */
 export function readCompare(search) {
   const asked = new URLSearchParams(search), ids = [...new Set(asked.getAll("run"))].slice(0, MOST_RUNS), slots = (asked.get("slots") ?? "").split(".").map(Number), hidden = new Set(asked.getAll("hide"));
-  /** @type {Entry[]} */
-  const runs = [];
-  ids.forEach((id, i) => runs.push({ id, slot: Number.isInteger(slots[i]) && asked.has("slots") && slots[i] >= 0 && slots[i] < 30 && !runs.some((run) => run.slot === slots[i]) ? slots[i] : freeSlot(runs), hidden: hidden.has(id) }));
+  /** @type {Set<number>} */
+  const taken = new Set();
+  const runs = ids.map((id, i) => {
+    const told = asked.has("slots") && Number.isInteger(slots[i]) && slots[i] >= 0 && slots[i] < MOST_RUNS && !taken.has(slots[i]), slot = told ? slots[i] : firstFree(taken);
+    taken.add(slot);
+    return { id, slot, hidden: hidden.has(id) };
+  });
   const from = num(asked.get("from")), to = num(asked.get("to")), zoom = from !== null && to !== null && to > from, x = asked.get("x") ?? "step", base = asked.get("base");
   const axes = asked.getAll("axis").map((text) => /** @type {[string, string]} */ ([text.slice(text.indexOf(":") + 1), text.slice(0, text.indexOf(":"))])).filter(([name, kind]) => name && AXES.includes(kind));
   return {
@@ -52,9 +55,12 @@ export function writeCompare(view) {
 const text = (v) => (v === null ? "" : String(Math.round(v * 1000) / 1000));
 
 /** The first colour that no run has. @param {Entry[]} runs */
-export function freeSlot(runs) {
+export const freeSlot = (runs) => firstFree(new Set(runs.map((run) => run.slot)));
+
+/** @param {Set<number>} taken */
+function firstFree(taken) {
   let slot = 0;
-  while (runs.some((run) => run.slot === slot)) slot++;
+  while (taken.has(slot)) slot++;
   return slot;
 }
 

@@ -8,8 +8,8 @@ import { COLUMNS, USUAL } from "./columns.js";
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
 export const GROUPINGS = /** @type {const} */ ([["attention", "attention"], ["project", "project"], ["state", "state"], ["tag", "first tag"], ["host", "host"], ["none", "nothing"]]);
-/** Runs that can be picked, for what is done to all of them together; a comparison takes the first thirty. */
-export const MOST_PICKED = 200;
+/** Runs that can be picked, for what is done to all of them together: as many as a comparison shows. */
+export const MOST_PICKED = 1_000;
 
 /** @param {string} search @returns {FleetView} what cannot be read is left out */
 export function readFleet(search) {

@@ -3,12 +3,12 @@
 import { CrossLine } from "../lib/crossline.js";
 import { fitPaper } from "../lib/paper.js";
 import { el, refill, say } from "../lib/dom.js";
-import { inkOf, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
-import { int } from "../lib/format.js";
+import { inkOf, MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
+import { counted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../lib/plot.js";
 import { STEPS } from "../lib/timeline.js";
 import { Comparison } from "../parts/comparison.js";
-import { runsTable, settingsTable } from "../parts/comparetables.js";
+import { lightRow, runsTable, settingsTable } from "../parts/comparetables.js";
 import { icon } from "../parts/icons.js";
 import { menu } from "../parts/menu.js";
 import { button, inset } from "../parts/notice.js";
@@ -23,6 +23,10 @@ const ALIGN = /** @type {const} */ ([["step", "Step"], ["relative", "Relative ti
 const AXIS_PX = 18;
 /** What the socket does not carry is asked for again this often. */
 const REFRESH_MS = 20_000;
+/** Tables are written at most this often while answers come in by the hundred. */
+const TABLES_MS = 150;
+/** Room above a plot's drawing, and below it where there are no ticks (plot.js). */
+const PLOT_TOP = 6;
 
 class ComparePage {
   /** @type {Plots | null} */
@@ -33,13 +37,19 @@ class ComparePage {
   /** Of the charts, in pixels; asking the document for it at every record would cost a layout each. */
   width = 0;
   panelKey = "";
+  /** @type {string | null} the run that is pointed at */
+  lit = null;
+  #frame = 0;
+  #pointing = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #tabling;
 
   /** @param {import("../main.js").App} app @param {HTMLElement} main */
   constructor(app, main) {
     this.app = app;
     this.main = main;
     this.view = readCompare(location.search);
-    this.data = new Comparison(app, { view: () => this.view, changed: () => this.draw(), known: () => this.#tables(), failed: (error) => this.#failed(error) });
+    this.data = new Comparison(app, { view: () => this.view, lit: () => this.lit, changed: () => this.#drawSoon(), known: () => this.#tablesSoon(), failed: (error) => this.#failed(error) });
     this.count = el("span.muted");
     this.report = el("a.btn", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
     this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
@@ -56,7 +66,7 @@ class ComparePage {
     const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.line = line;
     this.board = el("section.card.vitals.compare", { tabindex: "0", "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go." });
-    this.cross = new CrossLine(this.board, line, label, { width: () => this.width, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.data.label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
+    this.cross = new CrossLine(this.board, line, label, { width: () => this.width, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
   }
 
   open() {
@@ -68,7 +78,9 @@ class ComparePage {
     this.ontheme = () => this.draw();
     document.addEventListener("keydown", this.key);
     addEventListener("themechange", this.ontheme);
-    this.stopAlerts = this.app.alerts.onChange(() => this.#tables());
+    this.stopAlerts = this.app.alerts.onChange(() => this.#tablesSoon());
+    this.board.addEventListener("pointermove", (event) => this.#pointedSoon(event));
+    this.board.addEventListener("pointerleave", () => this.#light(null));
     this.ticker = setInterval(() => { if (!document.hidden) void this.data.refresh(); }, REFRESH_MS);
     this.sizes = new ResizeObserver(([entry]) => { this.width = entry.contentRect.width; this.cross.refresh(); });
     this.sizes.observe(this.board);
@@ -86,6 +98,9 @@ class ComparePage {
     this.stopPaper?.();
     this.sizes?.disconnect();
     clearInterval(this.ticker);
+    clearTimeout(this.#tabling);
+    cancelAnimationFrame(this.#frame);
+    cancelAnimationFrame(this.#pointing);
     this.data.close();
     this.plots?.close();
   }
@@ -134,9 +149,9 @@ class ComparePage {
   /** All that the view decides. */
   #look() {
     const { view } = this, none = !view.runs.length;
-    say(this.count, none ? "" : `${int(view.runs.length)} of at most ${MOST_RUNS} runs`);
-    this.report.hidden = view.runs.length < 2;
-    this.report.setAttribute("href", this.app.api.report(view.runs.map((run) => run.id), view.series));
+    say(this.count, none ? "" : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}`);
+    this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
+    this.report.setAttribute("href", this.report.hidden ? "" : this.app.api.report(view.runs.map((run) => run.id), view.series));
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
     this.diff.setAttribute("aria-pressed", String(view.difference));
@@ -182,15 +197,57 @@ class ComparePage {
     return [{ head: names.length ? "Also compare" : "These runs logged nothing else" }, ...names.slice(0, 300).map((name) => ({ text: name, on: series.includes(name), act: () => this.set({ series: series.includes(name) ? series.filter((each) => each !== name) : [...series, name] }) }))];
   }
 
+  /** Answers come in by the hundred where there are as many runs. */
+  #tablesSoon() {
+    this.#tabling ??= setTimeout(() => { this.#tabling = undefined; if (!this.closed) this.#tables(); }, TABLES_MS);
+  }
+
+  #drawSoon() {
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.draw(); });
+  }
+
   #tables() {
     const { view } = this, show = (/** @type {string} */ id) => this.set({ runs: view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)) });
-    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), this.cross.step), { base: this.data.base(), show, pin: (id) => this.set({ base: view.base === id ? null : id }), drop: (id) => this.set({ runs: view.runs.filter((run) => run.id !== id), base: view.base === id ? null : view.base }) });
+    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), this.cross.step), {
+      base: this.data.base(), show, all: (shown) => this.set({ runs: view.runs.map((run) => ({ ...run, hidden: !shown })) }), point: (id) => this.#light(id),
+      pin: (id) => this.set({ base: view.base === id ? null : id }), drop: (id) => this.set({ runs: view.runs.filter((run) => run.id !== id), base: view.base === id ? null : view.base }),
+    });
+    lightRow(this.runs, this.lit);
     settingsTable(this.settings, this.data.details(), view.same, () => this.set({ same: !view.same }), this.data.base());
   }
 
   /** @param {number | null} x */
   #told(x) {
     runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), x), null);
+  }
+
+  /** One run steps forward, in the charts and in the table. @param {string | null} id */
+  #light(id) {
+    if (id === this.lit) return;
+    this.lit = id;
+    lightRow(this.runs, id);
+    this.draw();
+  }
+
+  /** @param {PointerEvent} event */
+  #pointedSoon(event) {
+    cancelAnimationFrame(this.#pointing);
+    this.#pointing = requestAnimationFrame(() => { if (!this.closed && !event.buttons) this.#light(this.#runUnder(event)); });
+  }
+
+  /** The run whose line is under the pointer. @param {PointerEvent} event @returns {string | null} */
+  #runUnder(event) {
+    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))), plan = panel?.picture?.plan;
+    if (!panel || !plan) return null;
+    const box = panel.plot.getBoundingClientRect(), { left, right } = margins(), [a, b] = this.data.range(), bottom = PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0);
+    const high = box.height - PLOT_TOP - bottom, x = a + ((event.clientX - box.left - left) / Math.max(1, box.width - left - right)) * (b - a), [low, top] = plan.range;
+    const y = (/** @type {number} */ value) => box.top + PLOT_TOP + (1 - ((plan.log ? Math.log10(value) : value) - low) / (top - low)) * high;
+    return this.data.under(panel.kind.name, x, (value) => y(value) - event.clientY);
+  }
+
+  /** @param {number} x */
+  #label(x) {
+    return this.data.label(x) + (this.lit === null ? "" : ` · ${this.data.nameOf(this.lit)}`);
   }
 
   draw() {

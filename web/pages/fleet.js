@@ -4,7 +4,6 @@ import { el, refill, say } from "../lib/dom.js";
 import { COLUMNS, USUAL } from "../lib/columns.js";
 import { asksConfig, runFilter } from "../lib/filter.js";
 import { flatten } from "../lib/flatten.js";
-import { MOST_RUNS } from "../lib/compareview.js";
 import { GRACE_S } from "../lib/edits.js";
 import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../lib/fleetview.js";
 import { counted, int, span } from "../lib/format.js";
@@ -108,9 +107,9 @@ class Fleet {
   }
 
   #compareLink() {
-    const picked = this.view.picked.slice(0, MOST_RUNS);
+    const { picked } = this.view;
     this.compare?.setAttribute("href", `/compare${picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""}`);
-    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, this.view.picked.length > MOST_RUNS ? `the first ${MOST_RUNS} of ${int(this.view.picked.length)}` : picked.length ? `${picked.length} picked` : "pick 2+"));
+    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"));
     this.compare?.classList.toggle("primary", picked.length > 1);
   }
 

@@ -157,7 +157,7 @@ class Settings {
   async #loadAudit() {
     try {
       const { items } = await this.app.desk.audit(ACTS), now = this.app.clock.now();
-      const row = (/** @type {AuditRow} */ act) => el("tr", {}, el("td.nowrap", { title: moment(act.at_ms) }, ago(act.at_ms, now)), el("td", {}, act.by), el("td", {}, act.action), el("td", {}, act.subject), el("td", {}, flatten(act.details).map(([key, text]) => `${key} ${text}`).join(" · ") || "–"));
+      const row = (/** @type {AuditRow} */ act) => el("tr", {}, el("td.nowrap", { title: moment(act.at_ms) }, ago(act.at_ms, now)), el("td", {}, act.by), el("td", {}, act.action), el("td", {}, act.subject), el("td", {}, flatten(act.details).filter(([, text]) => text !== "[]").map(([key, text]) => `${key} ${text}`).join(" · ") || "–"));
       refill(this.audit, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of acts" }, el("table.plain-table.acts", {}, el("thead", {}, el("tr", {}, ...["When", "Who", "What", "Of", "Details"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...items.map(row)))) : el("p.muted", {}, "Nobody has changed anything yet."));
     } catch (error) {
       failed(this.audit, error, () => void this.#loadAudit());

@@ -1,16 +1,23 @@
 /** The data of a comparison: a feed a run, one axis for all of them. */
 
 import { ApiError } from "../lib/api.js";
-import { alignment, overlay, tokenSeries, valueAt } from "../lib/compare.js";
+import { alignment, bucketsFor, nearest, overlay, tokenSeries, valueAt } from "../lib/compare.js";
 import { dashOf, inkOf } from "../lib/compareview.js";
 import { Feed } from "../lib/feed.js";
 import { int, num, span } from "../lib/format.js";
+import { Lane } from "../lib/lane.js";
 import { reading } from "../lib/series.js";
 import { STEPS } from "../lib/timeline.js";
 import { spanTicks } from "../lib/timeticks.js";
 import { NAMES } from "./vitals.js";
 
-const BUCKETS = 800;
+/** Questions at once: a browser has six connections to a server, and the rest of the page wants its own. */
+const AT_ONCE = 4;
+/** Up to so many runs what is known of each is asked for again now and then; above, only of those that go on. */
+const SOME = 30;
+const ENDED = new Set(["finished", "failed"]);
+/** A line this near to the pointer is the one pointed at. */
+const REACH_PX = 12;
 
 /** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string }} Member */
 /** @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone: boolean, note: string, last: number | null, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow */
@@ -22,8 +29,9 @@ export class Comparison {
   #lines = new Map();
   /** What the lines kept were worked out for. */
   #kind = "";
+  #lane = new Lane(AT_ONCE);
 
-  /** @param {import("../main.js").App} app @param {{ view: () => CompareView, changed: () => void, known: () => void, failed: (error: Error) => void }} source */
+  /** @param {import("../main.js").App} app @param {{ view: () => CompareView, lit: () => string | null, changed: () => void, known: () => void, failed: (error: Error) => void }} source lit: the run pointed at */
   constructor(app, source) {
     this.app = app;
     this.source = source;
@@ -32,7 +40,8 @@ export class Comparison {
   /** Asks for what the view shows now. */
   look() {
     const { runs } = this.source.view();
-    for (const [id, member] of this.members) if (!runs.some((run) => run.id === id)) { member.feed.close(); member.fine?.close(); this.members.delete(id); }
+    const shown = new Set(runs.map((run) => run.id));
+    for (const [id, member] of this.members) if (!shown.has(id)) { member.feed.close(); member.fine?.close(); this.members.delete(id); }
     for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
     for (const id of this.members.keys()) this.#ask(id);
   }
@@ -41,11 +50,12 @@ export class Comparison {
   #join(id) {
     const feed = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { this.#lines.delete(id); this.#finer(id); if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
     this.members.set(id, { feed, fine: null, finest: "", detail: null, alerts: [], gone: false, asked: "" });
-    void this.#detail(id);
+    void this.#lane.run(() => this.#detail(id));
   }
 
   /** @param {string} id */
   async #detail(id) {
+    if (!this.members.has(id)) return;
     try {
       const [detail, { items }] = await Promise.all([this.app.api.run(id), this.app.api.alerts({ run: id })]), member = this.members.get(id);
       if (!member) return;
@@ -69,24 +79,26 @@ export class Comparison {
   #ask(id) {
     const member = this.members.get(id), view = this.source.view();
     if (!member || member.gone) return;
-    const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], asked = JSON.stringify(names);
+    const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], buckets = bucketsFor(view.runs.length), asked = JSON.stringify([names, buckets]);
     this.#finer(id);
     if (asked === member.asked) return;
     member.asked = asked;
-    void member.feed.load(names, { from: null, to: null, buckets: BUCKETS });
+    void this.#lane.run(() => (member.asked === asked && this.members.get(id) === member ? member.feed.load(names, { from: null, to: null, buckets }) : Promise.resolve()));
   }
 
   /** The window's own buckets of a run, finer than those of the whole, which say which steps the window is, whatever runs are aligned by. @param {string} id */
   #finer(id) {
-    const member = this.members.get(id), { x, from, to, series } = this.source.view();
+    const member = this.members.get(id), { x, from, to, series, runs } = this.source.view();
     if (!member || member.gone) return;
     const line = from === null || to === null ? null : this.line(id), key = JSON.stringify([x, from, to, series]);
     if (!line) { if (from === null) this.#coarse(member); return; }
     if (key === member.finest) return;
     this.#coarse(member);
     member.finest = key;
-    member.fine = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
-    void member.fine.load([...NAMES, ...series], { from: Math.floor(line.toStep(Number(from))), to: Math.ceil(line.toStep(Number(to))), buckets: BUCKETS });
+    const fine = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
+    member.fine = fine;
+    const window = { from: Math.floor(line.toStep(Number(from))), to: Math.ceil(line.toStep(Number(to))), buckets: bucketsFor(runs.length) };
+    void this.#lane.run(() => (member.fine === fine ? fine.load([...NAMES, ...series], window) : Promise.resolve()));
   }
 
   /** @param {Member} member */
@@ -107,12 +119,14 @@ export class Comparison {
     return tokenSeries((this.members.get(id)?.detail?.series ?? []).map((each) => each.name));
   }
 
+  /** What changes of a run beside its series. */
   refresh() {
-    return Promise.all([...this.members.keys()].map((id) => this.#detail(id)));
+    const due = [...this.members].filter(([, member]) => this.members.size <= SOME || !member.detail || !ENDED.has(member.detail.state));
+    return Promise.all(due.map(([id]) => this.#lane.run(() => this.#detail(id))));
   }
 
   reload() {
-    for (const member of this.members.values()) { void member.feed.reload(); void member.fine?.reload(); }
+    for (const member of this.members.values()) for (const feed of [member.feed, member.fine]) if (feed) void this.#lane.run(() => feed.reload());
   }
 
   close() {
@@ -135,9 +149,10 @@ export class Comparison {
 
   /** Runs that are shown, in their colours. @param {string} name */
   #overlaid(name) {
+    const lit = this.source.lit();
     return this.source.view().runs.filter((run) => !run.hidden).flatMap((run) => {
       const feed = this.members.get(run.id)?.feed, line = this.line(run.id);
-      return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line }] : [];
+      return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line, ...(lit === null ? {} : { lit: run.id === lit }) }] : [];
     });
   }
 
@@ -151,6 +166,13 @@ export class Comparison {
   picture(name, drawing, range, width, wasLog) {
     const { difference, smooth } = this.source.view(), runs = this.#overlaid(name), base = difference ? this.#baseOf(name) : null;
     return overlay(drawing, base ? runs.filter((run) => run.id !== base.id) : runs, base, range, width, wasLog, smooth);
+  }
+
+  /** The run whose line passes the pointer; null: none near enough. @param {string} name @param {number} x @param {(value: number) => number} away pixels between a value and the pointer */
+  under(name, x, away) {
+    const base = this.source.view().difference ? this.#baseOf(name) : null, runs = this.#overlaid(name);
+    const off = base ? valueAt(base.layers, base.line.toStep(x)) : 0;
+    return nearest(base ? runs.filter((run) => run.id !== base.id) : runs, x, (value) => away(value - off), REACH_PX);
   }
 
   /** The baseline's own layers, shown or not. @param {string} name */

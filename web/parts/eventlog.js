@@ -1,7 +1,7 @@
 /** What happened besides numbers, newest first: by kind, each with its step, from which one goes to the moment. */
 
 import { el, refill, say } from "../lib/dom.js";
-import { flatten, valueText } from "../lib/flatten.js";
+import { eventText } from "../lib/eventtext.js";
 import { clock, counted, int, moment } from "../lib/format.js";
 
 /** Events listed; the newest. */
@@ -47,7 +47,7 @@ export class EventLog {
   /** @param {RunEvent} event */
   #row({ step, time_ms, kind, data }) {
     const where = step === null ? "–" : el("button.linkish", { type: "button", title: "Show this step on the charts", onclick: () => this.go(step) }, int(step));
-    const what = flatten(data).map(([key, text]) => `${key} ${text}`).join(" · ") || valueText(null);
+    const what = eventText({ kind, data });
     return el("tr", {}, el("td.n", {}, where), el("td.nowrap", {}, el("span", { title: moment(time_ms) }, clock(time_ms))), el("td", {}, kind), el("td", {}, el("span.prose", {}, what)));
   }
 }

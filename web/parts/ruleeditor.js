@@ -14,6 +14,9 @@ const RUNS = 8;
 /** Series of built-in rules whose name says what they look at. @type {[RegExp, string][]} */
 const LOOKS_AT = [[/^scale|^scaler/, "scale"], [/grad|norm/, "grad_norm"], [/^lr|lr$/, "lr"], [/throughput|straggler/, "step_time"]];
 
+/** @type {{ key: string, draft: import("../lib/ruledraft.js").Draft } | null} what was written and neither saved nor discarded when its page was left; one, the newest */
+let left = null;
+
 /**
  * @typedef {{ app: import("../main.js").App, client: import("../lib/ruleclient.js").RuleClient, known: { items: BuiltinRule[], own: OwnRule[] }, view: import("../lib/ruleview.js").RulesView, key: string, may: boolean, back: string,
  *   address: (change: Partial<import("../lib/ruleview.js").RulesView>) => string, saved: (text: string, id: string) => void, remove: (rule: OwnRule) => void }} Given
@@ -29,6 +32,9 @@ export class RuleEditor {
     this.builtin = view.fresh ? undefined : builtin;
     this.missing = !view.fresh && !own && !builtin;
     this.busy = false;
+    /** Written and not saved: asked about when the tab closes, kept for coming back while it lives. */
+    this.leave = (/** @type {BeforeUnloadEvent} */ event) => { if (this.#dirty()) event.preventDefault(); };
+    this.begun = "";
     /** @type {RuleForm | undefined} */
     this.form = undefined;
     /** @type {BuiltinForm | undefined} */
@@ -43,7 +49,7 @@ export class RuleEditor {
   #head() {
     const { back } = this.given, own = this.own;
     return el("div.pagehead", {}, el("nav.muted", { "aria-label": "Where" }, el("a", { href: back }, "Rules"), " /"), this.heading, own?.source ? el("span.chip", {}, sourceText(own.source)) : null, this.builtin ? el("span.chip", {}, "built in") : null, el("span.grow"),
-      el("div.row", {}, own ? el("a.btn", { href: this.given.address({ fresh: true, copy: own.id, rule: "" }) }, icon("copy"), "Copy") : null, own && this.given.may ? el("button.btn", { type: "button", onclick: () => this.given.remove(own) }, icon("trash"), "Delete") : null, el("a.btn.bare", { href: back }, "Discard"), this.missing ? null : this.save));
+      el("div.row", {}, own ? el("a.btn", { href: this.given.address({ fresh: true, copy: own.id, rule: "" }) }, icon("copy"), "Copy") : null, own && this.given.may ? el("button.btn", { type: "button", onclick: () => this.given.remove(own) }, icon("trash"), "Delete") : null, el("a.btn.bare", { href: back, onclick: () => { this.begun = this.#written(); } }, "Discard"), this.missing ? null : this.save));
   }
 
   #nothing() {
@@ -52,10 +58,12 @@ export class RuleEditor {
 
   #ownForm() {
     const { known, view } = this.given, copied = known.own.find((rule) => rule.id === view.copy), taken = [...known.own, ...known.items].map((rule) => rule.id);
-    const draft = this.own ? draftOf(this.own) : copied ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false } : BLANK;
+    const back = left?.key === this.key ? left.draft : null, draft = back ?? (this.own ? draftOf(this.own) : copied ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false } : BLANK);
+    left = null;
     this.form = new RuleForm(draft, { fresh: !this.own, taken, changed: () => this.#try(), save: () => void this.#store(), below: this.trial.node });
     const notice = this.own?.source && !this.own.source.startsWith("pack:") ? el("p.notefile.soft", {}, icon("info"), ` This rule lives in the file ${this.own.source}: the next apply puts back what is changed here.`) : null;
-    return el("div", {}, notice, this.form.node, el("datalist", { id: "known-series" }));
+    if (back) this.begun = "left";
+    return el("div", {}, notice, back ? el("p.notefile.soft", { role: "status" }, icon("info"), " What you wrote here before is back: it is not saved yet.") : null, this.form.node, el("datalist", { id: "known-series" }));
   }
 
   /** @param {BuiltinRule} rule */
@@ -64,6 +72,7 @@ export class RuleEditor {
     const show = (/** @type {string} */ project) => {
       this.setting = new BuiltinForm(rule, project, { changed: () => this.#try(), save: () => void this.#store() });
       refill(host, this.setting.node);
+      if (this.begun) this.begun = this.#written();
     };
     const tabs = el("div.bar", {}, el("span.micro", {}, "Settings"), ...projects.map((project) => el("button.btn.tinychip", { type: "button", "aria-pressed": String(project === chosen), onclick: (/** @type {Event} */ event) => { for (const each of tabs.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget)); show(project); this.#try(); } }, project === "*" ? "all projects" : project)), el("span.micro", {}, "for another project, choose it in the list"));
     show(chosen);
@@ -76,14 +85,27 @@ export class RuleEditor {
     return Boolean(error && this.setting?.complain(error));
   }
 
+  /** All that is written, as one text. */
+  #written() {
+    return JSON.stringify(this.form ? this.form.body : this.setting ? this.setting.tuning : null);
+  }
+
+  #dirty() {
+    return this.begun !== "" && this.begun !== this.#written();
+  }
+
   begin() {
     if (this.missing) return;
+    this.begun ||= this.#written();
+    addEventListener("beforeunload", this.leave);
     void this.#seriesNames();
     this.#try();
     if (!this.given.view.rule) /** @type {HTMLElement | null} */ (this.node.querySelector("[data-field=title]"))?.focus({ preventScroll: true });
   }
 
   close() {
+    removeEventListener("beforeunload", this.leave);
+    if (this.form && this.#dirty()) left = { key: this.key, draft: this.form.draft };
     this.trial.stop();
   }
 
@@ -140,6 +162,7 @@ export class RuleEditor {
   /** @param {RuleForm} form */
   async #storeOwn(form) {
     const { body } = form, saved = this.own ? await this.given.client.change(this.own.id, body) : await this.given.client.create(body);
+    this.begun = this.#written();
     this.given.saved(`Saved: ${saved.title || saved.id} is ${saved.enabled ? "on" : "off"}`, saved.id);
   }
 
@@ -148,6 +171,7 @@ export class RuleEditor {
     const set = rule.tunings.some((each) => each.project === setting.project);
     if (!setting.isEmpty) await this.given.client.tune(rule.id, setting.tuning);
     else if (set) await this.given.client.untune(rule.id, setting.project);
+    this.begun = this.#written();
     this.given.saved(`Saved: ${ruleTitle(rule.id)} in ${setting.project === "*" ? "all projects" : setting.project}`, rule.id);
   }
 }

@@ -32,7 +32,7 @@ INKS = {
 """The tokens of the pages (web/tokens.css) in the light theme."""
 MOST_EDGES = 12
 """Alerts whose onset is drawn as a line, the open and grave ones; more would be a fence."""
-DASHES = ("solid", "6px,3px", "2px,2px")
+DASHES = ("solid", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px")
 COLOURS = 10
 
 

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { eventText } from "../../web/lib/eventtext.js";
+
+const told = (kind, data) => eventText({ kind, data });
+
+test("what the hook tells of a run is a sentence, not its fields", () => {
+  assert.equal(told("scaler", { scaler: "scaler1", change: "backoff", from: 65536, to: 32768 }), "backoff 65\u202f536 → 32\u202f768 · scaler1");
+  assert.equal(told("attached", { optimizers: [{ class: "AdamW", name: "opt1", parameters: 3, defaults: { lr: 0.001 } }], scalers: [], torch: "2.13.0", signals: { clip: "ok", loss: "missing: x" } }), "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x");
+  assert.equal(told("audit", { checks: ["a", "b"], findings: [{ severity: "critical", check: "eps", subject: "opt1" }], took_ms: 1.5 }), "1 finding of 2 checks in 1.50 ms · critical eps: opt1");
+  assert.equal(told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }), "the script's clip at 1");
+  assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
+  assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: runs freely again");
+});
+
+test("what a script tells is told field by field, whatever it is", () => {
+  assert.equal(told("saved", { path: "a", size: { mb: 3 } }), "path a · size.mb 3");
+  assert.equal(told("constructor", {}), "–");
+  assert.equal(told("anything", { "<b>": "<i>" }), "<b> <i>");
+});
+
+test("data that are not as the kind says are told, never thrown at", () => {
+  for (const kind of ["attached", "audit", "scaler", "grad-norm-source", "start-step", "schedule", "phase", "checkpoint", "nonfinite-input", "gpu-throttle"]) {
+    for (const data of [{}, { optimizers: 3, findings: "x", inputs: [null], reasons: 7 }, { optimizers: [{}], signals: null, findings: [{}], clip: "x" }]) assert.equal(typeof told(kind, data), "string");
+  }
+});

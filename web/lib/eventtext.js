@@ -1,0 +1,41 @@
+/** What an event of a run says, as a person reads it; what is not known here is told field by field. */
+
+import { flatten, valueText } from "./flatten.js";
+import { counted, int, num } from "./format.js";
+
+/** @typedef {Record<string, unknown>} Data @typedef {(data: Data) => string} Telling "" where the data are not as expected */
+
+/** @param {unknown} value @returns {Data[]} */
+const objects = (value) => (Array.isArray(value) ? value.filter((one) => one && typeof one === "object") : []);
+/** @param {unknown} value */
+const text = (value) => (typeof value === "string" ? value : "");
+/** @param {unknown} value */
+const number = (value) => (typeof value === "number" ? valueText(value) : text(value));
+/** @param {...string} parts */
+const line = (...parts) => parts.filter(Boolean).join(" · ");
+
+const SOURCES = new Map([["clip", "the script's clip"], ["own", "sampled by the hook"], ["local", "sampled by the hook, this rank's part"]]);
+
+/** @type {Record<string, Telling>} */
+const TELLINGS = {
+  attached: ({ optimizers, scalers, torch, signals }) => line(
+    objects(optimizers).map((one) => `${text(one.class)}${one.name && one.name !== "opt1" ? ` ${text(one.name)}` : ""} of ${int(Number(one.parameters))} parameters, lr ${number(/** @type {Data} */ (one.defaults ?? {}).lr) || "?"}`).join("; ") || "no optimizer yet",
+    objects(scalers).length ? counted(objects(scalers).length, "scaler") : "", text(torch) && `torch ${text(torch)}`,
+    Object.entries(/** @type {Data} */ (signals ?? {})).filter(([, state]) => state !== "ok").map(([name, state]) => `${name} ${text(state)}`).join(", ")),
+  audit: ({ checks, findings, took_ms }) => line(`${counted(objects(findings).length, "finding")} of ${counted(Array.isArray(checks) ? checks.length : 0, "check")}${typeof took_ms === "number" ? ` in ${num(took_ms, 3)} ms` : ""}`,
+    objects(findings).map((one) => `${text(one.severity)} ${text(one.check)}: ${text(one.subject)}`).join("; ")),
+  scaler: ({ change, from, to, scaler }) => line(`${text(change)} ${number(from)} → ${number(to)}`, text(scaler)),
+  "grad-norm-source": ({ source, clip, series, scaled }) => line(`${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`, text(series), scaled === true ? "the clip got scaled gradients" : ""),
+  "start-step": ({ step, approximate }) => `goes on at step ${number(step)}${approximate === true ? ", as the optimizer's state says" : ""}`,
+  schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
+  phase: ({ name, state }) => line(text(name), text(state) && `${text(state)}s`),
+  checkpoint: ({ path }) => text(path),
+  "nonfinite-input": ({ inputs }) => objects(inputs).map((one) => `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ${number(one.ninf)} −Inf of ${number(one.of)}`).join("; "),
+  "gpu-throttle": ({ gpu, reasons }) => `GPU ${number(gpu)}: ${Array.isArray(reasons) && reasons.length ? reasons.map(String).join(", ") : "runs freely again"}`,
+};
+
+/** @param {{ kind: string, data: Data }} event @returns {string} */
+export function eventText({ kind, data }) {
+  const told = Object.hasOwn(TELLINGS, kind) ? TELLINGS[kind](data) : "";
+  return told || flatten(data).map(([key, value]) => `${key} ${value}`).join(" · ") || "–";
+}
