@@ -81,7 +81,10 @@ def _forget() -> None:
         run.forget()
     live.clear()
     terminating.forget()
+    terminating.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(
+        before=terminating.before_fork, after_in_parent=terminating.after_fork, after_in_child=_forget
+    )

@@ -5,6 +5,10 @@ this one ends the runs as failed, with the lines the script was at, and then let
 happen, so that the exit status stays that of SIGTERM. A script's own handler is never replaced:
 there the run ends as that handler ends it. ``TOCSIN_SIGNALS=0`` or ``patch=False`` install nothing.
 
+A fork copies handler and bell. Until the child has forgotten them, SIGTERM waits at its kernel:
+taken in between it would be lost (Python clears what is pending in a child), and the bell, which
+both share, would make the parent's sender end the parent.
+
 A main thread that hangs in C (a collective, a driver) runs no handler. The signal also wakes
 the sender's thread, which ends the run in its stead after ``STUCK_S`` and then the process.
 """
@@ -30,6 +34,8 @@ MESSAGE = "the process was terminated by SIGTERM"
 
 _wakes: socket.socket | None = None
 _noted = False
+_masks = threading.local()
+"""``before``: the signals that a thread that forks had blocked."""
 
 
 class Terminated(BaseException):
@@ -106,6 +112,20 @@ def die() -> None:
     """The default action, from any thread."""
     ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def before_fork() -> None:
+    """SIGTERM waits, where it is ours, until :func:`after_fork`."""
+    if is_ours():
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def after_fork() -> None:
+    """In the parent at once, in the child after :func:`forget`: what waited comes now."""
+    before = getattr(_masks, "before", None)
+    if before is not None:
+        _masks.before = None
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def forget() -> None:

@@ -167,3 +167,23 @@ def test_only_the_main_thread_touches_signals() -> None:
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_child_terminated_while_it_is_forked_dies_alone(
+    server: IngestServer, spool: Path, tmp_path: Path
+) -> None:
+    """SIGTERM comes before the child has forgotten the run: it is not lost, and not the parent's."""
+    early = "import os\nos.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 15))\n"
+    (tmp_path / "sitecustomize.py").write_text(early)
+    body = (
+        "run = watch(patch=True)\ntrain(run, 20)\n"
+        "child = os.fork() or time.sleep(60) or os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == signal.SIGTERM\n"
+        "time.sleep(3.0)  # longer than the sender waits for a main thread that does not answer\n"
+        "assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()\n"
+    )
+    script = Script(body, server.url, spool, environ={"PYTHONPATH": str(tmp_path)})
+    assert script.end() == 0, script.complaints
+    assert_whole(server.only, 20)
+    assert server.only.finish is not None
+    assert server.only.finish.state == "finished"
