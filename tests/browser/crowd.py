@@ -1,4 +1,7 @@
-"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN RUNS``. One in nine has a fault."""
+"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN RUNS``. One in nine has a fault.
+
+Runs are numbered from 0; those from ``RUNS`` on may be written straight into the store instead.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,19 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sqlalchemy import make_url
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from tocsin import protocol
+from tocsin_server.domain import Column, Intake, RecordBatch
+from tocsin_server.store.database import open_database
+from tocsin_server.store.registry import register
+from tocsin_server.store.writer import StoreWriter
 
 AT_ONCE = 24
 ATTEMPTS, PAUSE_S = 10, 2.0
@@ -38,15 +48,20 @@ def hello(number: int, token: str) -> protocol.Hello:
     return protocol.Hello(version=1, token=token, writer=writer, time_ns=time.time_ns(), **told, **rest)  # type: ignore[arg-type]
 
 
-def records(number: int, now_ns: int) -> protocol.Records:
-    """Eighty steps with the four vital signs; a spike and a NaN in some."""
+def values(number: int) -> dict[str, list[float]]:
+    """Eighty steps of the four vital signs; a spike and a NaN in some."""
     chance = random.Random(number)
     loss = [1 / (1 + step / 20) + chance.gauss(0, 0.02) for step in range(STEPS)]
     if number % 9 == 0:
         loss[50], loss[60] = 9.0, math.nan
     columns = {"loss": loss, "grad_norm": [chance.uniform(0.5, 1.5) for _ in loss]}
-    columns |= {"scale": [65536.0] * STEPS, "lr": [1e-3] * STEPS, "skipped": [0.0] * STEPS}
-    packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in columns.items()}
+    return columns | {"scale": [65536.0] * STEPS, "lr": [1e-3] * STEPS, "skipped": [0.0] * STEPS}
+
+
+def records(number: int, now_ns: int) -> protocol.Records:
+    """These values as one message."""
+    told = values(number).items()
+    packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in told}
     steps, times = range(STEPS), [now_ns + step * 1_000_000 for step in range(STEPS)]
     step_bytes, time_bytes = protocol.little_endian("q", steps), protocol.little_endian("q", times)
     return protocol.Records(0, STEPS, step_bytes, time_bytes, packed)
@@ -83,9 +98,36 @@ async def crowd(address: str, token: str, runs: int) -> None:
     await asyncio.gather(*(report(address, token, number, gate) for number in range(runs)))
 
 
-def crowd_of(tower: Any, runs: int) -> None:
-    """Runs this file against a server; returns once all is durable."""
-    subprocess.run([sys.executable, __file__, tower.base, tower.token, str(runs)], check=True)
+def crowd_of(tower: Any, runs: int, told: int | None = None) -> None:
+    """Runs this file against a server; returns once all is durable.
+
+    Only the first ``told`` report over the socket: the others, which have ended, are in the store when the
+    server comes back from a pause, as on the second day of a server's life.
+    """
+    live = runs if told is None else told
+    subprocess.run([sys.executable, __file__, tower.base, tower.token, str(live)], check=True)
+    if live < runs:
+        tower.stop()
+        store(tower.directory / "tocsin.db", range(live, runs))
+        tower.start()
+
+
+def store(database: Path, numbers: range) -> None:
+    """Ended runs, written by the server's own writer."""
+    now_ns, opened = time.time_ns(), open_database(make_url(f"sqlite:///{database}"))
+    writer = StoreWriter(opened)
+    writer.start()
+    told = [hello(number, "") for number in numbers]
+    known = writer.call(lambda connection: [register(connection, each, now_ns) for each in told]).result()
+    step = np.arange(STEPS)
+    for number, each in zip(numbers, known, strict=True):
+        columns = {name: Column(np.asarray(column)) for name, column in values(number).items()}
+        batch = RecordBatch(each.writer, 0, 0, STEPS, step, now_ns + step * 1_000_000, columns)
+        ended = {"state": "finished", "ended_ns": now_ns}
+        writer.submit(Intake(each.writer.run_id, batch=batch, changes=ended))
+    writer.call(lambda connection: None).result()
+    writer.stop(60)
+    opened.close()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ RUNS = 2000
 
 @pytest.fixture(scope="module")
 def crowded(tower_of_the_module: Any) -> Any:
-    """A server that two thousand runs have reported to."""
-    crowd_of(tower_of_the_module, RUNS)
+    """A server that two thousand runs have reported to, four hundred of them since it was started."""
+    crowd_of(tower_of_the_module, RUNS, told=400)
     return tower_of_the_module
 
 
