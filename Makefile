@@ -16,8 +16,9 @@ SHELL := /bin/bash
 .PHONY: setup demo check test test-versions bench bench-detection screenshots browser clean
 
 TORCH ?= torch==2.13.0
-# Files of tests side by side: a core each, four at most, for each brings a Postgres and a Chromium of its own.
-JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 4 ? cores : 4)))
+# Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
+# at most, for each brings a Postgres and a Chromium of its own.
+JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 4 ? cores + 1 : 5)))
 BENCHES ?= $(wildcard tests/benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,7 +38,7 @@ check: $(STAMPS)/python $(STAMPS)/node
 
 test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/alertmanager browser
 	cd tests/web && node --test
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
 
 test-versions:
 	@tests/hook/versions.sh $(VERSIONS)

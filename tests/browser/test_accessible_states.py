@@ -14,12 +14,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_states"
 
 
-@pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest) -> str:
-    """Both themes."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
 def quiet(tower_of_the_module: Any) -> Any:
     """A server that nobody has reported to."""
@@ -33,9 +27,9 @@ class Stranger:
         self.page = page
 
 
-def test_axe_finds_nothing_before_the_login(theme: str, quiet: Any, chromium: Browser) -> None:
+def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> None:
     """The login page, and the one that says that the link is void."""
-    context = chromium.new_context(color_scheme=theme)  # type: ignore[arg-type]
+    context = chromium.new_context()
     tab = Stranger(context.new_page())
     found = {}
     for address in ("/", "/login?token=tcn_void"):
@@ -46,10 +40,9 @@ def test_axe_finds_nothing_before_the_login(theme: str, quiet: Any, chromium: Br
     assert not {name: faults for name, faults in found.items() if faults}
 
 
-def test_axe_finds_nothing_on_an_empty_fleet(theme: str, quiet: Any, visit: Callable[..., Any]) -> None:
+def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., Any]) -> None:
     """The two lines to paste, before and after their token is made."""
     tab = visit(quiet)
-    tab.page.emulate_media(color_scheme=theme)
     tab.page.locator(".empty").wait_for()
     before = faults_of(tab)
     tab.page.get_by_role("button", name="Fill in a token").click()
@@ -58,20 +51,17 @@ def test_axe_finds_nothing_on_an_empty_fleet(theme: str, quiet: Any, visit: Call
 
 
 def test_axe_finds_nothing_in_toasts_and_editors(
-    theme: str, shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
+    shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
     """A critical alert's toast, the undo card, the strip of a deleted run, the editor of notes, a form."""
     tab = visit(shared_tower)
-    tab.page.emulate_media(color_scheme=theme)
     tab.page.locator("#floats .toasts").wait_for(state="attached")
-    with shared_tower.training(
-        script("scripted"), f"toasted {theme}", f"{RUN}_{theme}", "0", "40"
-    ) as process:
+    with shared_tower.training(script("scripted"), "toasted", RUN, "0", "40") as process:
         assert process.wait(120) == 0
     found: dict[str, list[str]] = {"toast": []}
     if tab.page.locator(".toast").count():
         found["toast"] = faults_of(tab)
-    tab.open_run(f"{RUN}_{theme}")
+    tab.open_run(RUN)
     tab.page.get_by_role("tab", name="Notes").click()
     tab.page.locator(".notesbar button").click()
     tab.page.get_by_label("Notes in Markdown").fill("# one\n| a | b |\n|---|---|\n| 1 | 2 |")

@@ -62,7 +62,9 @@ def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable
     assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 
-def test_a_toast_of_a_hostile_run_fits(named: Any, visit: Callable[..., Any], ringing: Callable[..., Any]) -> None:
+def test_a_toast_of_a_hostile_run_fits(
+    named: Any, visit: Callable[..., Any], ringing: Callable[..., Any]
+) -> None:
     """It comes while the page is open, with the whole name, and is no wider than the phone."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
