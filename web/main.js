@@ -74,6 +74,8 @@ function router(app) {
   }
 
   document.addEventListener("click", (event) => {
+    // An address may hold its view behind the #, where a jump would put its own.
+    if (/** @type {Element} */ (event.target).closest?.("a.skip")) { event.preventDefault(); return main.focus(); }
     const link = linkOf(event);
     if (!link) return;
     event.preventDefault();
@@ -89,7 +91,7 @@ function linkOf(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
-  return isPage(link.pathname) && !link.hash ? link : null;
+  return isPage(link.pathname) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
 }
 
 /** The tab says the page and how many alerts fire, in its title and by its icon. @param {AlertBook} alerts */

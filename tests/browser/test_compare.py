@@ -16,6 +16,11 @@ INKS = """() => document.querySelector('[data-series=loss] .plot').data
 VALUES = """() => [...document.querySelector('[data-series=loss] .plot').data
     .find((each) => each.mode === 'lines' && !each.fill).y].map((each) => (isFinite(each) ? each : null))"""
 
+DRAWN = """document.querySelector('[data-series=loss] .plot').data
+    .filter((each) => each.mode === 'lines' && !each.fill)"""
+DIM = f"[...new Set({DRAWN}.map((each) => each.opacity))].join()"
+LIT = f"{DRAWN}.filter((each) => each.line.width > 2).length"
+
 
 @pytest.fixture(scope="module")
 def pair(shared_tower: Any, script: Callable[[str], str]) -> str:
@@ -103,3 +108,61 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     tab.page.get_by_label("Add a run").fill("left")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**run=r_left*")
+
+
+def test_a_run_without_a_line_dims_no_other(tab: Any) -> None:
+    """Pointing at a hidden run, or at the baseline of a difference, leaves the others as they are."""
+    tab.page.get_by_role("button", name="Hide left").click()
+    tab.page.locator("tr[data-run=r_left] th").hover()
+    tab.page.wait_for_function(f"() => {DIM} === '1'")
+    tab.page.locator("tr[data-run=r_right] th").hover()
+    tab.page.wait_for_function(f"() => {LIT} === 1")
+    tab.page.mouse.move(5, 5)
+    tab.page.get_by_role("button", name="Show left").click()
+    tab.page.get_by_role("button", name="Difference to baseline").click()
+    tab.page.wait_for_function(f"() => ({INKS})().length === 1")
+    tab.page.locator("tr[data-run=r_left] th").hover()
+    tab.page.locator("tr[data-run=r_left].is-lit").wait_for()
+    tab.page.wait_for_function(f"() => {DIM} === '1' && {LIT} === 0")
+
+
+def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
+    """Hiding one run leaves the other's row, and the focus stays where it was."""
+    tab.page.evaluate("() => document.querySelectorAll('tr[data-run]').forEach((row) => { row.old = true; })")
+    tab.page.get_by_role("button", name="Hide left").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("button", name="Show left").wait_for()
+    olds = "() => [...document.querySelectorAll('tr[data-run]')].map((row) => Boolean(row.old))"
+    assert tab.page.evaluate(olds) == [False, True]
+    assert tab.page.evaluate("() => document.activeElement.ariaLabel") == "Show left"
+
+
+def test_a_run_is_taken_away_by_keyboard_and_the_next_has_the_focus(tab: Any) -> None:
+    """So several go one after another."""
+    tab.page.get_by_role("button", name="Take left away").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("tr[data-run=r_left]").wait_for(state="detached")
+    assert tab.page.evaluate("() => document.activeElement.dataset.act") == "drop r_right"
+
+
+def test_where_every_run_is_hidden_the_charts_say_so(tab: Any) -> None:
+    """Not that there are no values."""
+    for name in ("left", HOSTILE):
+        tab.page.get_by_role("button", name=f"Hide {name}").click()
+    tab.page.locator('[data-series="loss"] .plot.is-empty').wait_for()
+    script = "() => getComputedStyle(document.querySelector('[data-series=loss] .plot'), '::after').content"
+    assert tab.page.evaluate(script) == '"every run is hidden"'
+
+
+def test_an_address_of_a_thousand_runs_is_opened_whole(tab: Any, pair: str, shared_tower: Any) -> None:
+    """As it stands, too; written by the page it is behind a #, which the link to the content leaves alone."""
+    others = "&".join(f"run=r_not_there_{number:016}" for number in range(998))
+    tab.page.goto(f"{shared_tower.base}{pair}&{others}")
+    tab.page.wait_for_function("() => document.querySelectorAll('tr[data-run]').length === 1000")
+    tab.page.get_by_role("button", name="Hide left").click()
+    tab.page.wait_for_function("() => location.hash.startsWith('#?run=r_left') && !location.search")
+    tab.page.reload()
+    tab.page.wait_for_function("() => document.querySelectorAll('tr[data-run]').length === 1000")
+    tab.page.locator("a.skip").focus()
+    tab.page.keyboard.press("Enter")
+    assert tab.page.evaluate("() => document.activeElement.id + location.hash.slice(0, 5)") == "main#?run"

@@ -86,6 +86,25 @@ def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, vi
     assert page.get_by_label("Title").input_value() == ""
 
 
+def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -> None:
+    """A look at another one in between loses nothing; what is set for a built-in rule waits as well."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Title").fill("Half a rule")
+    page.get_by_label("Where").get_by_role("link", name="Rules").click()
+    page.locator('[data-focus="open-loss-spike"]').click()
+    page.get_by_label("Severity").select_option("critical")
+    page.get_by_label("Where").get_by_role("link", name="Rules").click()
+    page.get_by_role("link", name="New rule").click()
+    page.get_by_text("What you wrote here before is back").wait_for()
+    assert page.get_by_label("Title").input_value() == "Half a rule"
+    page.get_by_role("link", name="Discard").click()
+    page.locator('[data-focus="open-loss-spike"]').click()
+    page.get_by_text("What you wrote here before is back").wait_for()
+    assert page.get_by_label("Severity").input_value() == "critical"
+    page.get_by_role("link", name="Discard").click()
+
+
 def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, visit: Any) -> None:
     """Each at once, and undone by a button."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})

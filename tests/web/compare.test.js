@@ -69,10 +69,19 @@ test("runs of one value each stay points, however many look alike", () => {
   assert.deepEqual(overlay({ axis: "linear" }, lone, null, [0, 6], 100, false, 0).lines.map((line) => [line.lone, line.y.filter(Number.isFinite).length]), [[true, 2], [false, 2]]);
 });
 
-test("the run under the pointer is the one whose line passes nearest, where it has a value", () => {
-  const runs = [{ id: "low", layers: [layerOf([[0, 0], [10, 10]])], line: STEPS }, { id: "high", layers: [layerOf([[0, 20], [10, 20]])], line: STEPS }, { id: "gone", layers: [layerOf([[5, NaN]])], line: STEPS }];
-  const at = (y) => nearest(runs, 5, (value) => value - y, 3);
-  assert.deepEqual([at(6), at(18), at(12)], ["low", "high", null]);
+test("the run under the pointer is the one whose line, as drawn, passes nearest", () => {
+  const runs = [["low", [[0, 0], [10, 10]]], ["high", [[0, 20], [10, 20]]], ["gone", [[5, NaN]]]].map(([id, points]) => ({ ...over([layerOf(points)]), id }));
+  const under = (y, how = { axis: "linear" }, base = null, weight = 0) => nearest(overlay(how, runs, base, [0, 12], 100, false, weight).owned, 5, (value) => value - y, 3);
+  assert.deepEqual([under(6), under(18), under(12)], ["low", "high", null]);
+  assert.deepEqual([under(5, { axis: "linear", steps: true }), under(1, { axis: "linear", steps: true })], [null, "low"]);
+  assert.deepEqual([under(15, { axis: "linear" }, runs[0]), under(5, { axis: "linear" }, runs[0])], ["high", null]);
+});
+
+test("where a line is smoothed, the smoothed one is pointed at, and none beyond its end", () => {
+  const run = { ...over([layerOf([[0, 0], [1, 0], [2, 100], [3, 100]])]), id: "a" }, { owned } = overlay({ axis: "linear" }, [run], null, [0, 4], 100, false, 0.9);
+  const drawn = owned[0].y[2];
+  assert.ok(owned.length === 1 && drawn < 60);
+  assert.deepEqual([nearest(owned, 2, (v) => v - drawn, 1), nearest(owned, 2, (v) => v - 100, 1), nearest(owned, 3.5, (v) => v - owned[0].y[3], 1)], ["a", null, null]);
 });
 
 test("the more runs the fewer buckets of each are asked for", () => {

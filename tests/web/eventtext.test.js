@@ -19,6 +19,12 @@ test("what a script tells is told field by field, whatever it is", () => {
   assert.equal(told("anything", { "<b>": "<i>" }), "<b> <i>");
 });
 
+test("what a script adds to an event of a known kind is told too", () => {
+  assert.equal(told("checkpoint", { path: "a.pt", epoch: 3, best: true }), "a.pt · epoch 3 · best true");
+  assert.equal(told("checkpoint", { path: 7 }), "path 7");
+  assert.equal(told("phase", { name: "eval", state: "end", psnr: 31.5 }), "eval · ends · psnr 31.5");
+});
+
 test("data that are not as the kind says are told, never thrown at", () => {
   for (const kind of ["attached", "audit", "scaler", "grad-norm-source", "start-step", "schedule", "phase", "checkpoint", "nonfinite-input", "gpu-throttle"]) {
     for (const data of [{}, { optimizers: 3, findings: "x", inputs: [null], reasons: 7 }, { optimizers: [{}], signals: null, findings: [{}], clip: "x" }]) assert.equal(typeof told(kind, data), "string");

@@ -15,12 +15,13 @@ test("no more than its width runs at once, in the order asked for", async () => 
   const lane = new Lane(2), begun = [], works = [held(), held(), held()];
   const all = works.map(({ work }, i) => lane.run(() => { begun.push(i); return work(); }));
   await settled();
-  assert.deepEqual(begun, [0, 1]);
+  assert.deepEqual([begun, lane.busy], [[0, 1], true]);
   works[1].end();
   await settled();
   assert.deepEqual(begun, [0, 1, 2]);
   works.forEach(({ end }) => end());
   assert.deepEqual(await Promise.all(all), ["done", "done", "done"]);
+  assert.equal(lane.busy, false);
 });
 
 test("work that fails makes room like any other", async () => {

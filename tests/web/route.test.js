@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isPage, match, runAddress } from "../../web/lib/route.js";
+import { addressOf, askedIn, isPage, match, runAddress } from "../../web/lib/route.js";
 
 test("each page has its address, and a run's name may hold anything", () => {
   const pages = ["/", "/alerts", "/rules/", "/silences", "/routes", "/channels", "/deliveries", "/settings", "/compare", "/runs/a%2Fb", "/runs/%ff", "/else"].map((path) => match(path).page);
@@ -10,4 +10,12 @@ test("each page has its address, and a run's name may hold anything", () => {
 
 test("a link of the API or a file is the browser's own business", () => {
   assert.deepEqual(["/", "/alerts", "/runs/x", "/api/v1/runs", "/icon.svg", "/alertsx"].map(isPage), [true, true, true, false, false, false]);
+});
+
+test("an address too long for a proxy stands behind the #, and both are read", () => {
+  const short = "?run=a", long = `?${"run=abcdefgh&".repeat(1000)}`, parsed = (text) => new URL(text, "http://x");
+  assert.equal(addressOf("/compare", short), "/compare?run=a");
+  assert.equal(parsed(addressOf("/compare", long)).search, "");
+  assert.deepEqual([short, long, ""].map((text) => askedIn(parsed(addressOf("/compare", text)))), [short, long, ""]);
+  assert.equal(askedIn(parsed(`/compare${long}`)), long);
 });

@@ -9,7 +9,7 @@ import { withRail } from "./axis.js";
 import { moments, STEPS, timeline } from "./timeline.js";
 
 /** @typedef {import("./timeline.js").Timeline} Timeline @typedef {import("./picture.js").Line} Line @typedef {import("./picture.js").Outline} Outline */
-/** @typedef {{ layers: Layer[], ink: string, dash: string, line: Timeline, lit?: boolean }} Overlaid one run in one panel; lit: the one pointed at, false where that is another one */
+/** @typedef {{ id?: string, layers: Layer[], ink: string, dash: string, line: Timeline, lit?: boolean }} Overlaid one run in one panel; lit: the one pointed at, false where that is another one */
 
 /** Width of a bucket in pixels for up to so many runs: they overlap anyway, and each costs its share of every update. */
 const WIDTHS = /** @type {const} */ ([[2, 1], [8, 2], [30, 4], [100, 8], [Infinity, 12]]);
@@ -89,15 +89,15 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
   const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX);
   const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative"), high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
   plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
-  const floor = plan.log ? 10 ** plan.range[0] : null;
+  const floor = plan.log ? 10 ** plan.range[0] : null, lines = parts.flatMap((part) => linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id, ...(part.lit === undefined ? {} : { lit: part.lit }) })));
   return {
-    lines: alike(parts.flatMap((part) => linesOf(part, how, plan.log, weight).map((line) => (part.lit === undefined ? line : { ...line, lit: part.lit })))), envelope: { x: [], y: [] }, shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
+    lines: alike(lines), owned: lines.filter((line) => !line.raw).map(({ id = "", x, y }) => ({ id, x, y, held: Boolean(drawing.steps) })), envelope: { x: [], y: [] }, shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks, skips: [], plan, range, steps: Boolean(drawing.steps), empty: !parts.length,
   };
 }
 
 /** What a run shows, oldest attempt first. @param {Overlaid} run */
-const partsOf = ({ layers, ink, dash, line, lit }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, ink, dash, lit, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
+const partsOf = ({ id, layers, ink, dash, line, lit }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, id, ink, dash, lit, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
 
 /** Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks. The one pointed at comes last, over the others. @param {Line[]} lines @returns {Line[]} */
 export function alike(lines) {
@@ -123,14 +123,21 @@ function append(to, from) {
   to.y.push(NaN, ...from.y);
 }
 
-/** The run whose line passes nearest to a place in a panel, within `reach`; null: none. @param {{ id: string, layers: Layer[], line: Timeline }[]} runs layers newest attempt first @param {number} x in units of the axis @param {(value: number) => number} away pixels between a value and the pointer @param {number} reach pixels @returns {string | null} */
-export function nearest(runs, x, away, reach) {
+/** The run whose line, as drawn, passes nearest to a place in a panel, within `reach`; null: none. @param {import("./picture.js").Owned[]} lines @param {number} x in units of the axis @param {(value: number) => number} away pixels between a value and the pointer @param {number} reach pixels @returns {string | null} */
+export function nearest(lines, x, away, reach) {
   let id = null, least = reach;
-  for (const run of runs) {
-    const off = Math.abs(away(valueAt(run.layers, run.line.toStep(x))));
-    if (off <= least) { least = off; id = run.id; }
+  for (const line of lines) {
+    const off = Math.abs(away(drawnAt(line, x)));
+    if (off <= least) { least = off; id = line.id; }
   }
   return id;
+}
+
+/** Where a line is drawn at `x`; NaN where it is not. @param {import("./picture.js").Owned} line @param {number} x */
+function drawnAt({ x: xs, y, held }, x) {
+  const i = at(xs, x), j = i + 1;
+  if (i < 0 || (j >= xs.length && x > xs[i])) return NaN;
+  return held || j >= xs.length ? y[i] : y[i] + ((x - xs[i]) / (xs[j] - xs[i])) * (y[j] - y[i]);
 }
 
 /** Settings by name with their value in each run; undefined where a run has none. @param {unknown[]} configs @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} those that differ first */

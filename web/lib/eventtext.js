@@ -14,6 +14,9 @@ const number = (value) => (typeof value === "number" ? valueText(value) : text(v
 /** @param {...string} parts */
 const line = (...parts) => parts.filter(Boolean).join(" · ");
 
+/** Fields that the sentence leaves out, one by one: a script may tell more than the kind asks for. @param {Data} data @param {string[]} told */
+const rest = (data, told) => flatten(Object.fromEntries(Object.entries(data).filter(([key]) => !told.includes(key)))).map(([key, value]) => `${key} ${value}`).join(" · ");
+
 const SOURCES = new Map([["clip", "the script's clip"], ["own", "sampled by the hook"], ["local", "sampled by the hook, this rank's part"]]);
 
 /** @type {Record<string, Telling>} */
@@ -28,8 +31,8 @@ const TELLINGS = {
   "grad-norm-source": ({ source, clip, series, scaled }) => line(`${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`, text(series), scaled === true ? "the clip got scaled gradients" : ""),
   "start-step": ({ step, approximate }) => `goes on at step ${number(step)}${approximate === true ? ", as the optimizer's state says" : ""}`,
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
-  phase: ({ name, state }) => line(text(name), text(state) && `${text(state)}s`),
-  checkpoint: ({ path }) => text(path),
+  phase: (data) => line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),
+  checkpoint: (data) => line(text(data.path), rest(data, typeof data.path === "string" ? ["path"] : [])),
   "nonfinite-input": ({ inputs }) => objects(inputs).map((one) => `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ${number(one.ninf)} −Inf of ${number(one.of)}`).join("; "),
   "gpu-throttle": ({ gpu, reasons }) => `GPU ${number(gpu)}: ${Array.isArray(reasons) && reasons.length ? reasons.map(String).join(", ") : "runs freely again"}`,
 };

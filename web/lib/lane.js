@@ -10,6 +10,11 @@ export class Lane {
     this.width = width;
   }
 
+  /** Whether work waits for its turn. */
+  get busy() {
+    return this.#waiting.length > 0;
+  }
+
   /** @template T @param {() => Promise<T>} work @returns {Promise<T>} its answer, or its error */
   async run(work) {
     if (this.#running >= this.width) await new Promise((done) => this.#waiting.push(() => done(null)));

@@ -14,8 +14,9 @@ import { STEPS } from "./timeline.js";
  * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the x axis
  * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lit?: boolean, lone?: boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lit: it is pointed at, false where another one is; lone: points of their own
  * @typedef {Outline & { ink?: string }} Shade
+ * @typedef {{ id: string, x: number[], y: number[], held: boolean }} Owned a line as drawn and the run that it is of
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
- * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean }} Picture
+ * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: of a comparison
  */
 
 /** A mark is nine pixels wide: closer ones become one. */

@@ -16,6 +16,15 @@ export function match(path) {
 /** Whether a page of ours answers there, rather than the API or a file. @param {string} path */
 export const isPage = (path) => path === "/" || /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
 
+/** Longer ones stand behind a #: proxies refuse them (nginx above 8 kB), and what stands there they are never sent. */
+const LONGEST = 6_000;
+
+/** @param {string} path @param {string} asked "" or "?…" */
+export const addressOf = (path, asked) => (asked.length > LONGEST ? `${path}#${asked}` : path + asked);
+
+/** What an address asks for, wherever it stands in it. @param {{ search: string, hash: string }} place */
+export const askedIn = ({ search, hash }) => (hash.startsWith("#?") ? hash.slice(1) : search);
+
 /** @param {string} text */
 function decode(text) {
   try { return decodeURIComponent(text); } catch { return text; }

@@ -1,14 +1,16 @@
 /** Runs over one another: values or the difference to one of them, by step, time or tokens; what was set differently; what rang. */
 
+import { nearest } from "../lib/compare.js";
 import { CrossLine } from "../lib/crossline.js";
 import { fitPaper } from "../lib/paper.js";
 import { el, refill, say } from "../lib/dom.js";
 import { inkOf, MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
 import { counted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../lib/plot.js";
+import { addressOf, askedIn } from "../lib/route.js";
 import { STEPS } from "../lib/timeline.js";
 import { Comparison } from "../parts/comparison.js";
-import { lightRow, runsTable, settingsTable } from "../parts/comparetables.js";
+import { RunsTable, settingsTable } from "../parts/comparetables.js";
 import { icon } from "../parts/icons.js";
 import { menu } from "../parts/menu.js";
 import { button, inset } from "../parts/notice.js";
@@ -25,8 +27,14 @@ const AXIS_PX = 18;
 const REFRESH_MS = 20_000;
 /** Tables are written at most this often while answers come in by the hundred. */
 const TABLES_MS = 150;
+/** Charts are drawn anew so often while runs still come in: each time costs all lines that there are by then. */
+const LOADING_MS = 1_500;
+/** After writing, they rest for this many times as long as it took. */
+const TABLES_REST = 4;
 /** Room above a plot's drawing, and below it where there are no ticks (plot.js). */
 const PLOT_TOP = 6;
+/** A line this near to the pointer is the one pointed at. */
+const REACH_PX = 12;
 
 class ComparePage {
   /** @type {Plots | null} */
@@ -39,7 +47,12 @@ class ComparePage {
   panelKey = "";
   /** @type {string | null} the run that is pointed at */
   lit = null;
+  /** Milliseconds that writing the tables took, the last time. */
+  tablesTook = 0;
   #frame = 0;
+  #drew = -Infinity;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #drawing;
   #pointing = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #tabling;
@@ -48,7 +61,7 @@ class ComparePage {
   constructor(app, main) {
     this.app = app;
     this.main = main;
-    this.view = readCompare(location.search);
+    this.view = readCompare(askedIn(location));
     this.data = new Comparison(app, { view: () => this.view, lit: () => this.lit, changed: () => this.#drawSoon(), known: () => this.#tablesSoon(), failed: (error) => this.#failed(error) });
     this.count = el("span.muted");
     this.report = el("a.btn", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
@@ -60,7 +73,10 @@ class ComparePage {
     this.reset = el("button.btn", { type: "button", disabled: true, onclick: () => this.set({ from: null, to: null }) }, "Reset ", el("kbd.desk", {}, "R"));
     this.seriesMenu = menu("Series", () => this.#seriesItems(), { text: "Series", shape: "fleet" });
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
-    this.runs = el("section.card", { "aria-label": "Runs" });
+    this.runs = new RunsTable({
+      show: (id) => this.set({ runs: this.view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)) }), all: (shown) => this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !shown })) }), point: (id) => this.#light(id),
+      pin: (id) => this.set({ base: this.view.base === id ? null : id }), drop: (id) => this.set({ runs: this.view.runs.filter((run) => run.id !== id), base: this.view.base === id ? null : this.view.base }),
+    });
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
     this.nothing = el("div");
     const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
@@ -73,7 +89,7 @@ class ComparePage {
     this.app.title("Compare");
     this.stopPaper = fitPaper(this.board);
     refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), this.report, el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
-      el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
+      el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs.node, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => this.draw();
     document.addEventListener("keydown", this.key);
@@ -99,6 +115,7 @@ class ComparePage {
     this.sizes?.disconnect();
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
+    clearTimeout(this.#drawing);
     cancelAnimationFrame(this.#frame);
     cancelAnimationFrame(this.#pointing);
     this.data.close();
@@ -106,7 +123,7 @@ class ComparePage {
   }
 
   moved() {
-    this.view = readCompare(location.search);
+    this.view = readCompare(askedIn(location));
     this.cross.pin(this.view.at);
     this.#look();
     return true;
@@ -115,7 +132,7 @@ class ComparePage {
   /** @param {Partial<CompareView>} change */
   set(change) {
     this.view = { ...this.view, ...change };
-    history.replaceState(null, "", location.pathname + writeCompare(this.view));
+    history.replaceState(null, "", addressOf(location.pathname, writeCompare(this.view)));
     this.#look();
   }
 
@@ -149,7 +166,8 @@ class ComparePage {
   /** All that the view decides. */
   #look() {
     const { view } = this, none = !view.runs.length;
-    say(this.count, none ? "" : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}`);
+    if (this.lit !== null && !view.runs.some((run) => run.id === this.lit)) this.lit = null;
+    say(this.count, none ? "" : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}${view.runs.length > MOST_REPORTED ? ` · a report holds ${MOST_REPORTED}` : ""}`);
     this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
     this.report.setAttribute("href", this.report.hidden ? "" : this.app.api.report(view.runs.map((run) => run.id), view.series));
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
@@ -199,33 +217,39 @@ class ComparePage {
 
   /** Answers come in by the hundred where there are as many runs. */
   #tablesSoon() {
-    this.#tabling ??= setTimeout(() => { this.#tabling = undefined; if (!this.closed) this.#tables(); }, TABLES_MS);
+    this.#tabling ??= setTimeout(() => { this.#tabling = undefined; if (!this.closed) this.#tables(); }, Math.max(TABLES_MS, TABLES_REST * this.tablesTook));
   }
 
+  /** At the next frame; where runs come in by the hundred, so often that a person sees it go on. */
   #drawSoon() {
-    if (!this.#frame) this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.draw(); });
+    if (this.#frame || this.#drawing) return;
+    const wait = this.data.loading ? this.#drew + LOADING_MS - performance.now() : 0;
+    if (wait > 0) this.#drawing = setTimeout(() => { this.#drawing = undefined; this.#drawSoon(); }, Math.min(wait, 100));
+    else this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.draw(); });
   }
 
   #tables() {
-    const { view } = this, show = (/** @type {string} */ id) => this.set({ runs: view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)) });
-    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), this.cross.step), {
-      base: this.data.base(), show, all: (shown) => this.set({ runs: view.runs.map((run) => ({ ...run, hidden: !shown })) }), point: (id) => this.#light(id),
-      pin: (id) => this.set({ base: view.base === id ? null : id }), drop: (id) => this.set({ runs: view.runs.filter((run) => run.id !== id), base: view.base === id ? null : view.base }),
-    });
-    lightRow(this.runs, this.lit);
-    settingsTable(this.settings, this.data.details(), view.same, () => this.set({ same: !view.same }), this.data.base());
+    const began = performance.now();
+    this.runs.show(this.#rows(this.cross.step), this.data.base());
+    settingsTable(this.settings, this.data.details(), this.view.same, () => this.set({ same: !this.view.same }), this.data.base());
+    this.tablesTook = performance.now() - began;
   }
 
   /** @param {number | null} x */
   #told(x) {
-    runsTable(this.runs, this.data.rows(this.panels.map((panel) => panel.kind), x), null);
+    this.runs.values(this.#rows(x));
+  }
+
+  /** @param {number | null} x */
+  #rows(x) {
+    return this.data.rows(this.panels.map((panel) => panel.kind), x);
   }
 
   /** One run steps forward, in the charts and in the table. @param {string | null} id */
   #light(id) {
     if (id === this.lit) return;
     this.lit = id;
-    lightRow(this.runs, id);
+    this.runs.light(id);
     this.draw();
   }
 
@@ -242,7 +266,7 @@ class ComparePage {
     const box = panel.plot.getBoundingClientRect(), { left, right } = margins(), [a, b] = this.data.range(), bottom = PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0);
     const high = box.height - PLOT_TOP - bottom, x = a + ((event.clientX - box.left - left) / Math.max(1, box.width - left - right)) * (b - a), [low, top] = plan.range;
     const y = (/** @type {number} */ value) => box.top + PLOT_TOP + (1 - ((plan.log ? Math.log10(value) : value) - low) / (top - low)) * high;
-    return this.data.under(panel.kind.name, x, (value) => y(value) - event.clientY);
+    return nearest(panel.picture?.owned ?? [], x, (value) => y(value) - event.clientY, REACH_PX);
   }
 
   /** @param {number} x */
@@ -261,6 +285,7 @@ class ComparePage {
     const axis = this.view.axes[panel.kind.name], range = this.data.range();
     const picture = this.data.picture(panel.kind.name, axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing, range, width, panel.log);
     panel.drew(picture);
+    panel.plot.classList.toggle("has-hidden", this.view.runs.every((run) => run.hidden));
     say(panel.value, "");
     say(panel.note, this.view.difference && this.data.base() ? `minus ${this.data.nameOf(String(this.data.base()))}` : panel.kind.note(picture.plan));
     return { picture, bands: [], edges: [], xticks: bottom || this.view.full !== null, ticks: this.data.ticks(range), colour: inkOf(0) };

@@ -8,6 +8,7 @@ import { GRACE_S } from "../lib/edits.js";
 import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../lib/fleetview.js";
 import { counted, int, span } from "../lib/format.js";
 import { readPins, writePins } from "../lib/kept.js";
+import { addressOf, askedIn } from "../lib/route.js";
 import { emptyFleet } from "../parts/empty.js";
 import { FleetTable } from "../parts/fleettable.js";
 import { icon } from "../parts/icons.js";
@@ -34,7 +35,7 @@ class Fleet {
   constructor(app, main) {
     this.app = app;
     this.main = main;
-    this.view = readFleet(location.search);
+    this.view = readFleet(askedIn(location));
     this.pins = readPins(localStorage);
     this.table = new FleetTable({ now: () => app.clock.now(), sort: (id) => this.set(resorted(this.view, id)), lacking: (ids) => void this.#sparks(ids), mine: (id) => ({ picked: this.view.picked.includes(id), pinned: this.pins.has(id) }),
       pick: (id) => this.#pick(id), all: (on) => this.#pickAll(on), pin: (id) => this.#pin(id), archive: (row) => void this.#archive(row) });
@@ -78,7 +79,7 @@ class Fleet {
   }
 
   moved() {
-    this.view = readFleet(location.search);
+    this.view = readFleet(askedIn(location));
     this.#look();
     return true;
   }
@@ -86,7 +87,7 @@ class Fleet {
   /** @param {Partial<FleetView>} change */
   set(change) {
     this.view = { ...this.view, ...change };
-    history.replaceState(null, "", location.pathname + writeFleet(this.view));
+    history.replaceState(null, "", addressOf(location.pathname, writeFleet(this.view)));
     this.#look();
   }
 
@@ -108,7 +109,7 @@ class Fleet {
 
   #compareLink() {
     const { picked } = this.view;
-    this.compare?.setAttribute("href", `/compare${picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""}`);
+    this.compare?.setAttribute("href", addressOf("/compare", picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""));
     if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"));
     this.compare?.classList.toggle("primary", picked.length > 1);
   }

@@ -6,10 +6,12 @@ import { complain, field, selectInput, textInput } from "./form.js";
 
 const AS_IT_IS = /** @type {const} */ (["", "as without this"]);
 
+/** @typedef {{ project: string, enabled: boolean | null, severity: string | null, settings: Record<string, number | string | null> }} Tuned */
+
 export class BuiltinForm {
-  /** @param {BuiltinRule} rule @param {string} project "*": all @param {{ changed: () => void, save: () => void }} o */
-  constructor(rule, project, { changed, save }) {
-    const tuning = rule.tunings.find((each) => each.project === project);
+  /** @param {BuiltinRule} rule @param {string} project "*": all @param {{ changed: () => void, save: () => void }} o @param {Tuned} [begun] what was written here before and not saved */
+  constructor(rule, project, { changed, save }, begun) {
+    const tuning = begun ?? rule.tunings.find((each) => each.project === project);
     this.rule = rule;
     this.project = project;
     this.rest = el("p.fielderror", { role: "alert", hidden: true });
@@ -22,7 +24,7 @@ export class BuiltinForm {
       el("section.card.pad", { "aria-label": "Settings" }, el("h2", {}, project === "*" ? "In all projects" : `In project ${project}`), this.rest, el("div.settinggrid", {}, ...this.fields.map((each) => each.node))), el("button", { type: "submit", hidden: true, tabindex: "-1" }, "Save"));
   }
 
-  /** What is set here, as it stands in the form. */
+  /** What is set here, as it stands in the form. @returns {Tuned} */
   get tuning() {
     const settings = Object.fromEntries(this.settings.filter(({ input }) => input.value.trim()).map(({ name, input }) => [name, numberOf(input.value)]));
     return { project: this.project, enabled: this.enabled.value ? this.enabled.value === "true" : null, severity: this.severity.value || null, settings };

@@ -1,7 +1,7 @@
 /** The data of a comparison: a feed a run, one axis for all of them. */
 
 import { ApiError } from "../lib/api.js";
-import { alignment, bucketsFor, nearest, overlay, tokenSeries, valueAt } from "../lib/compare.js";
+import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/compare.js";
 import { dashOf, inkOf } from "../lib/compareview.js";
 import { Feed } from "../lib/feed.js";
 import { int, num, span } from "../lib/format.js";
@@ -16,11 +16,9 @@ const AT_ONCE = 4;
 /** Up to so many runs what is known of each is asked for again now and then; above, only of those that go on. */
 const SOME = 30;
 const ENDED = new Set(["finished", "failed"]);
-/** A line this near to the pointer is the one pointed at. */
-const REACH_PX = 12;
 
-/** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string }} Member */
-/** @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone: boolean, note: string, last: number | null, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow */
+/** @typedef {import("../lib/compareview.js").CompareView} CompareView @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone: boolean, asked: string, known: boolean }} Member known: what it logs was asked for */
+/** @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone: boolean, note: string, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow */
 
 export class Comparison {
   /** @type {Map<string, Member>} */
@@ -30,11 +28,17 @@ export class Comparison {
   /** What the lines kept were worked out for. */
   #kind = "";
   #lane = new Lane(AT_ONCE);
+  #asking = false;
 
   /** @param {import("../main.js").App} app @param {{ view: () => CompareView, lit: () => string | null, changed: () => void, known: () => void, failed: (error: Error) => void }} source lit: the run pointed at */
   constructor(app, source) {
     this.app = app;
     this.source = source;
+  }
+
+  /** Whether runs still wait to be asked for. */
+  get loading() {
+    return this.#lane.busy;
   }
 
   /** Asks for what the view shows now. */
@@ -49,8 +53,17 @@ export class Comparison {
   /** @param {string} id */
   #join(id) {
     const feed = new Feed(this.app.api, this.app.live, id, { changed: (_, grew) => { this.#lines.delete(id); this.#finer(id); if (grew) this.source.changed(); }, failed: (error) => this.#failed(id, error) });
-    this.members.set(id, { feed, fine: null, finest: "", detail: null, alerts: [], gone: false, asked: "" });
-    void this.#lane.run(() => this.#detail(id));
+    this.members.set(id, { feed, fine: null, finest: "", detail: null, alerts: [], gone: false, asked: "", known: false });
+    void this.#lane.run(() => this.#begin(id));
+  }
+
+  /** What a run is, then at once its series: of hundreds the first are drawn while others are still asked for. @param {string} id */
+  async #begin(id) {
+    await this.#detail(id);
+    const member = this.members.get(id);
+    if (!member) return;
+    member.known = true;
+    await this.#series(id);
   }
 
   /** @param {string} id */
@@ -75,15 +88,21 @@ export class Comparison {
     this.source.failed(error);
   }
 
-  /** Series and window of one run; asks only where that changed. @param {string} id */
+  /** Series and window of one run. @param {string} id */
   #ask(id) {
+    if (!this.members.get(id)?.known) return;
+    this.#finer(id);
+    void this.#lane.run(() => this.#series(id));
+  }
+
+  /** Asks only where series or buckets changed. @param {string} id */
+  async #series(id) {
     const member = this.members.get(id), view = this.source.view();
     if (!member || member.gone) return;
     const tokens = this.#tokens(id), names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])], buckets = bucketsFor(view.runs.length), asked = JSON.stringify([names, buckets]);
-    this.#finer(id);
     if (asked === member.asked) return;
     member.asked = asked;
-    void this.#lane.run(() => (member.asked === asked && this.members.get(id) === member ? member.feed.load(names, { from: null, to: null, buckets }) : Promise.resolve()));
+    await member.feed.load(names, { from: null, to: null, buckets });
   }
 
   /** The window's own buckets of a run, finer than those of the whole, which say which steps the window is, whatever runs are aligned by. @param {string} id */
@@ -119,10 +138,13 @@ export class Comparison {
     return tokenSeries((this.members.get(id)?.detail?.series ?? []).map((each) => each.name));
   }
 
-  /** What changes of a run beside its series. */
-  refresh() {
+  /** What changes of a run beside its series; nothing while the last round is still under way. */
+  async refresh() {
+    if (this.#asking) return;
     const due = [...this.members].filter(([, member]) => this.members.size <= SOME || !member.detail || !ENDED.has(member.detail.state));
-    return Promise.all(due.map(([id]) => this.#lane.run(() => this.#detail(id))));
+    this.#asking = true;
+    await Promise.all(due.map(([id]) => this.#lane.run(() => this.#detail(id))));
+    this.#asking = false;
   }
 
   reload() {
@@ -131,6 +153,7 @@ export class Comparison {
 
   close() {
     for (const member of this.members.values()) { member.feed.close(); member.fine?.close(); }
+    this.members.clear(); // what still waits for its turn asks nothing any more
   }
 
   /** The axis of a run; null: it has nothing to be aligned by. @param {string} id */
@@ -147,10 +170,16 @@ export class Comparison {
     return this.#lines.get(id) ?? null;
   }
 
+  /** The run pointed at, where it has a line to stand out: a hidden one, or the baseline of a difference, dims no others. @param {{ id: string }[]} shown */
+  #lit(shown) {
+    const lit = this.source.lit();
+    return shown.some((run) => run.id === lit) && !(this.source.view().difference && lit === this.base()) ? lit : null;
+  }
+
   /** Runs that are shown, in their colours. @param {string} name */
   #overlaid(name) {
-    const lit = this.source.lit();
-    return this.source.view().runs.filter((run) => !run.hidden).flatMap((run) => {
+    const shown = this.source.view().runs.filter((run) => !run.hidden), lit = this.#lit(shown);
+    return shown.flatMap((run) => {
       const feed = this.members.get(run.id)?.feed, line = this.line(run.id);
       return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line, ...(lit === null ? {} : { lit: run.id === lit }) }] : [];
     });
@@ -166,13 +195,6 @@ export class Comparison {
   picture(name, drawing, range, width, wasLog) {
     const { difference, smooth } = this.source.view(), runs = this.#overlaid(name), base = difference ? this.#baseOf(name) : null;
     return overlay(drawing, base ? runs.filter((run) => run.id !== base.id) : runs, base, range, width, wasLog, smooth);
-  }
-
-  /** The run whose line passes the pointer; null: none near enough. @param {string} name @param {number} x @param {(value: number) => number} away pixels between a value and the pointer */
-  under(name, x, away) {
-    const base = this.source.view().difference ? this.#baseOf(name) : null, runs = this.#overlaid(name);
-    const off = base ? valueAt(base.layers, base.line.toStep(x)) : 0;
-    return nearest(base ? runs.filter((run) => run.id !== base.id) : runs, x, (value) => away(value - off), REACH_PX);
   }
 
   /** The baseline's own layers, shown or not. @param {string} name */
@@ -225,7 +247,7 @@ export class Comparison {
     return this.source.view().runs.map(({ id, slot, hidden }) => {
       const member = this.members.get(id), detail = member?.detail, line = this.line(id), ready = Boolean(member?.feed.ready);
       const note = member?.gone ? "deleted, or of another server" : ready && !line ? (this.source.view().x === "tokens" ? "logs no count of tokens" : "has no step yet") : "";
-      return { id, name: detail?.name ?? id, project: detail?.project ?? "", state: detail?.state ?? "", slot, hidden, gone: Boolean(member?.gone), note, last: detail?.last_step ?? null, alerts: this.#alerts(id), values: kinds.map((kind) => ({ title: kind.title, text: this.#value(id, kind, x) })) };
+      return { id, name: detail?.name ?? id, project: detail?.project ?? "", state: detail?.state ?? "", slot, hidden, gone: Boolean(member?.gone), note, alerts: this.#alerts(id), values: kinds.map((kind) => ({ title: kind.title, text: this.#value(id, kind, x) })) };
     });
   }
 

@@ -14,8 +14,11 @@ const RUNS = 8;
 /** Series of built-in rules whose name says what they look at. @type {[RegExp, string][]} */
 const LOOKS_AT = [[/^scale|^scaler/, "scale"], [/grad|norm/, "grad_norm"], [/^lr|lr$/, "lr"], [/throughput|straggler/, "step_time"]];
 
-/** @type {{ key: string, draft: import("../lib/ruledraft.js").Draft } | null} what was written and neither saved nor discarded when its page was left; one, the newest */
-let left = null;
+/** @typedef {{ draft?: import("../lib/ruledraft.js").Draft, tuning?: import("./builtinform.js").Tuned }} Left */
+/** What was written and neither saved nor discarded when its page was left, by the editor's key; the newest few. @type {Map<string, Left>} */
+const left = new Map();
+const MOST_LEFT = 20;
+const BACK = () => el("p.notefile.soft", { role: "status" }, icon("info"), " What you wrote here before is back: it is not saved yet.");
 
 /**
  * @typedef {{ app: import("../main.js").App, client: import("../lib/ruleclient.js").RuleClient, known: { items: BuiltinRule[], own: OwnRule[] }, view: import("../lib/ruleview.js").RulesView, key: string, may: boolean, back: string,
@@ -56,27 +59,34 @@ export class RuleEditor {
     return el("section.card.pad.notice", {}, el("h2", {}, icon("info"), " There is no such rule"), el("p.soft", {}, "It may have been deleted, or its file no longer holds it."), el("p.then", {}, el("a.btn", { href: this.given.back }, "All rules")));
   }
 
+  /** What was left here. */
+  #back() {
+    const found = left.get(this.key);
+    left.delete(this.key);
+    return found;
+  }
+
   #ownForm() {
     const { known, view } = this.given, copied = known.own.find((rule) => rule.id === view.copy), taken = [...known.own, ...known.items].map((rule) => rule.id);
-    const back = left?.key === this.key ? left.draft : null, draft = back ?? (this.own ? draftOf(this.own) : copied ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false } : BLANK);
-    left = null;
+    const back = this.#back()?.draft ?? null, draft = back ?? (this.own ? draftOf(this.own) : copied ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false } : BLANK);
     this.form = new RuleForm(draft, { fresh: !this.own, taken, changed: () => this.#try(), save: () => void this.#store(), below: this.trial.node });
     const notice = this.own?.source && !this.own.source.startsWith("pack:") ? el("p.notefile.soft", {}, icon("info"), ` This rule lives in the file ${this.own.source}: the next apply puts back what is changed here.`) : null;
     if (back) this.begun = "left";
-    return el("div", {}, notice, back ? el("p.notefile.soft", { role: "status" }, icon("info"), " What you wrote here before is back: it is not saved yet.") : null, this.form.node, el("datalist", { id: "known-series" }));
+    return el("div", {}, notice, back ? BACK() : null, this.form.node, el("datalist", { id: "known-series" }));
   }
 
   /** @param {BuiltinRule} rule */
   #builtinForm(rule) {
-    const chosen = this.given.view.project || "*", host = el("div"), projects = [...new Set(["*", chosen, ...rule.tunings.map((each) => each.project)])];
+    const back = this.#back()?.tuning, chosen = back?.project ?? (this.given.view.project || "*"), host = el("div"), projects = [...new Set(["*", chosen, ...rule.tunings.map((each) => each.project)])];
     const show = (/** @type {string} */ project) => {
-      this.setting = new BuiltinForm(rule, project, { changed: () => this.#try(), save: () => void this.#store() });
+      this.setting = new BuiltinForm(rule, project, { changed: () => this.#try(), save: () => void this.#store() }, project === back?.project ? back : undefined);
       refill(host, this.setting.node);
       if (this.begun) this.begun = this.#written();
     };
     const tabs = el("div.bar", {}, el("span.micro", {}, "Settings"), ...projects.map((project) => el("button.btn.tinychip", { type: "button", "aria-pressed": String(project === chosen), onclick: (/** @type {Event} */ event) => { for (const each of tabs.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget)); show(project); this.#try(); } }, project === "*" ? "all projects" : project)), el("span.micro", {}, "for another project, choose it in the list"));
     show(chosen);
-    return el("div", {}, el("p.soft.ruleabout", {}, `${rule.title}. Judged by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`), tabs, host);
+    if (back) this.begun = "left";
+    return el("div", {}, back ? BACK() : null, el("p.soft.ruleabout", {}, `${rule.title}. Judged by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`), tabs, host);
   }
 
   /** What is wrong, while one types. @param {unknown} error @returns {boolean} */
@@ -105,7 +115,8 @@ export class RuleEditor {
 
   close() {
     removeEventListener("beforeunload", this.leave);
-    if (this.form && this.#dirty()) left = { key: this.key, draft: this.form.draft };
+    if (this.#dirty()) left.set(this.key, { draft: this.form?.draft, tuning: this.setting?.tuning });
+    for (const key of [...left.keys()].slice(0, Math.max(0, left.size - MOST_LEFT))) left.delete(key);
     this.trial.stop();
   }
 
