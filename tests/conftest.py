@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -29,6 +30,13 @@ LASTING = ("resource_tracker", "forkserver", "compile_worker")
 
 settings.register_profile("suite", deadline=None)  # no test fails because the machine is slow
 settings.load_profile("suite")
+
+
+def pytest_collection_finish() -> None:
+    """What all the tests' modules hold lives as long as they do: no collection, and no watch that looks for
+    optimizers among all objects, goes through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 TRAININGS = Path(__file__).parent / "trainings"
 RINGING = Path(__file__).with_name("ringing_trainer.py")
 PATIENCE_MS = 120_000
+FLAGS = ["--no-sandbox", "--disable-gpu"]
+"""Without a GPU, drawing by its emulation would cost more than all else."""
 Colour = tuple[int, ...]
 
 
@@ -25,7 +27,7 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("google-chrome")
     assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
-STEPS = 900
+STEPS = 760
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 

@@ -18,7 +18,10 @@ def test_it_is_found_without_importing_plotly() -> None:
     plotly = installed()
     assert plotly.version == version("plotly")
     assert b"plotly.js v" in plotly.script[:200]
-    script = "import sys; from tocsin_server.plotlyjs import installed; installed(); print('plotly' in sys.modules)"
+    script = (
+        "import sys; from tocsin_server.plotlyjs import installed; installed(); "
+        "print('plotly' in sys.modules)"
+    )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "False"
 
 

@@ -164,9 +164,10 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
 
 
 def test_silences_and_alertmanagers_know_failures(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the label rule="failed": silenced it is held back, and an Alertmanager gets it as an alert."""
+    monkeypatch.setattr("tocsin_server.notify.channels.alertmanager.PUSH_S", 0.5)
     server, receiver, manager = run_server(**QUICK), receive(), receive()
     api = desk(server)
     api.hook(receiver.url)

@@ -84,7 +84,7 @@ def test_the_tail_of_postgres_stays_small(
     monkeypatch.setattr("tocsin_server.store.space.DEAD_ROWS", 20)
     who = admit().writer
     sizes = []
-    for begin in range(0, 5 * RECORDS, RECORDS):
+    for begin in range(0, 4 * RECORDS, RECORDS):
         for seq in range(begin, begin + RECORDS, 128):
             put(batch(who, seq, list(range(seq, seq + 128)), seq, loss=np.ones(128), lr=np.ones(128)))
         sealed(database, begin // RECORDS + 1)
