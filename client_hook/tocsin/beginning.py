@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,15 @@ from .configuration import plain
 from .disabled import NoRun
 from .greeting import Facts, hello, versions
 from .identity import identify, world
+from .naming import count_of, name_of, notes_of, seconds_of, tags_of
 from .outbox import Outbox
+from .reading import text, whole
 from .run import Run
 from .watching import LOG, Out, Watch, Way
 
 DEFAULT_URL = "http://127.0.0.1:8321"
+EXIT_S = 3.0
+"""Seconds that the end of a run may take at most, plus one, where the script says nothing else."""
 
 _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
@@ -27,12 +31,14 @@ _begun = 0
 def begin(project: str, *, ranks: str | int | Collection[int], **options: Any) -> Run | NoRun:
     """A run, or a NoRun with one warning that says why."""
     global _begun
-    name = str(options.pop("name") or default_name(project))
-    if not _is_wanted(ranks) or _is_reimported():
-        return NoRun(project, name)
-    ordinal, _begun = _begun, _begun + 1
+    name = ""
     try:
-        return _begin(str(project), name, ordinal, **options)
+        project = name_of(project, "project") or "unnamed"
+        name = name_of(options.pop("name") or default_name(project), "name") or project
+        if not _is_wanted(ranks) or _is_reimported():
+            return NoRun(project, name)
+        ordinal, _begun = _begun, _begun + 1
+        return _begin(project, name, ordinal, **options)
     except Exception as error:
         LOG.warning("tocsin: %s is not watched: %s", name, error)
         return NoRun(project, name)
@@ -61,15 +67,16 @@ def _begin(
     from .spool import default_dir
     from .system import Machine
 
+    capture["start_step"] = count_of(capture["start_step"], "start_step")
     facts = Facts(
         project=project,
         name=name,
         identity=identify(project, name, ordinal, resume=resume),
-        token=token if token is not None else os.environ.get("TOCSIN_TOKEN", ""),
+        token=text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")),
         config=plain(config),
-        tags=[str(tag) for tag in ([tags] if isinstance(tags, str) else tags)],
-        notes=str(notes),
-        planned_steps=planned_steps,
+        tags=tags_of(tags),
+        notes=notes_of(notes),
+        planned_steps=count_of(planned_steps, "planned_steps"),
         start_step=capture["start_step"],
     )
     box = outbox if outbox is not None else Outbox()
@@ -79,13 +86,13 @@ def _begin(
             lambda: hello(facts),
             url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
-            exit_timeout=exit_timeout,
+            exit_timeout=seconds_of(exit_timeout, EXIT_S),
             on_message=lambda message: watch.tell(message),
             sampler=Machine(os.environ, lambda values, events: watch.sampled(values, events)).step,
             phase=lambda: watch.phases[-1] if watch.phases else "",
         )
     watch = Watch(box, sender)
-    wanted = {actions} if isinstance(actions, str) else actions
+    wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
         run = Run(watch, facts, attach(watch, facts, **capture), wanted)
     except Exception:
@@ -136,7 +143,9 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
 
 
 def _described_model(model: Any) -> dict[str, Any]:
-    parameters = [param.numel() for param in model.parameters()]
+    from .capture.census import size_of
+
+    parameters = [size_of(param) for param in model.parameters()]
     return {"class": type(model).__name__, "parameters": sum(parameters), "tensors": len(parameters)}
 
 
@@ -152,9 +161,13 @@ def _has_torch() -> bool:
 
 def _is_wanted(ranks: str | int | Collection[int]) -> bool:
     rank, _ = world(os.environ)
-    if ranks == "all":
+    if ranks is None or (isinstance(ranks, str) and ranks == "all"):
         return True
-    return rank == ranks if isinstance(ranks, int) else rank in ranks
+    several = ranks if isinstance(ranks, Iterable) and not isinstance(ranks, str) else [ranks]
+    chosen = {whole(one) for one in several}
+    if None in chosen:
+        raise ValueError(f'ranks: expected "all", a rank or ranks, got {ranks!r}')
+    return rank in chosen
 
 
 def _is_reimported() -> bool:

@@ -28,6 +28,12 @@ def plain(value: Any) -> Any:
     return _Reading().of(value, DEPTH)
 
 
+def words(given: Iterable[Any]) -> tuple[str, ...]:
+    """The texts among ``given`` and in the lists among it."""
+    flat = (one for some in given for one in (some if isinstance(some, (list, tuple, set)) else [some]))
+    return tuple(one for one in flat if isinstance(one, str))
+
+
 class _Reading:
     """One pass over a configuration; counts what it has taken and knows the containers it is in."""
 

@@ -11,18 +11,24 @@ from typing import Any
 
 from . import _live as live
 from . import terminating
+from .reading import text
 
 LINES = 40
 TEXT = 4_000
 """Of an uncaught exception so many last lines and characters are kept."""
 
 _previous: Any = None
+_before: Any = None
+"""The newest uncaught exception from before our hook."""
+_worker = 0
+"""The process of multiprocessing whose end is seen to."""
 
 
 def begin(run: Any) -> None:
     """From now on the process's end is the run's end."""
     live.append(run)
     _chain()
+    _watch_worker()
 
 
 def end(run: Any) -> None:
@@ -34,32 +40,67 @@ def end(run: Any) -> None:
         terminating.end()
 
 
-def error_facts(error: BaseException) -> dict[str, Any]:
-    """``type``, ``message`` and the last ``lines`` of the traceback."""
+def error_facts(error: Any) -> dict[str, Any]:
+    """``type``, ``message`` and the last ``lines`` of the traceback; of what is no exception its text."""
     if isinstance(error, terminating.Terminated):
         return error.facts
     try:
-        message = str(error)
+        message = text(error)[:TEXT]
     except Exception:
         message = "<no message>"
+    if not isinstance(error, BaseException):
+        return {"type": "", "message": message, "lines": []}
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__)).splitlines()
     return {
         "type": type(error).__name__,
-        "message": message[:TEXT],
-        "lines": [line[:400] for line in lines[-LINES:]],
+        "message": message,
+        "lines": [text(line[:400]) for line in lines[-LINES:]],
     }
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    for run in tuple(live):
-        run.finish(error=error)
+    _end_all(error)
     (_previous or sys.__excepthook__)(kind, error, trace)
 
 
 def _chain() -> None:
-    global _previous
+    global _previous, _before
     if sys.excepthook is not _uncaught and _previous is None:
         _previous, sys.excepthook = sys.excepthook, _uncaught
+        _before = getattr(sys, "last_value", None)
+
+
+def _unheard() -> BaseException | None:
+    """The uncaught exception that a hook put in the place of ours told nobody of.
+
+    Not in a session at a prompt, which goes on after each.
+    """
+    newest: BaseException | None = getattr(sys, "last_value", None)
+    replaced = sys.excepthook is not _uncaught and not hasattr(sys, "ps1")
+    return newest if replaced and newest is not _before else None
+
+
+def _watch_worker() -> None:
+    """A process of multiprocessing catches what is uncaught itself, and a forked one ends by ``os._exit``."""
+    global _worker
+    process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
+    if process is None or util is None or process.parent_process() is None or _worker == os.getpid():
+        return
+    _worker = os.getpid()
+    util.Finalize(None, _worker_ends, exitpriority=0)
+
+
+def _worker_ends() -> None:
+    """Called while what ends the worker passes by; of an exit within an ``except`` what led there is told."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        error = None if error.code in (None, 0) else error.__context__ or error
+    _end_all(error or terminating.was_noted())
+
+
+def _end_all(error: BaseException | None) -> None:
+    for run in tuple(live):
+        run.finish(error=error)
 
 
 def _unchain() -> None:
@@ -71,9 +112,7 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    error = terminating.was_noted()
-    for run in tuple(live):
-        run.finish(error=error)
+    _end_all(terminating.was_noted() or _unheard())
 
 
 def _forget() -> None:

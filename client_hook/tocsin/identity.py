@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .naming import run_of
 from .protocol import WriterId
 
 _IMPORTED_NS = time.time_ns()
@@ -59,7 +60,7 @@ def identify(
     )
     rank, size = world(environ)
     rendezvous = _rendezvous(environ) if size > 1 and not given else ""
-    run = environ.get("TOCSIN_RUN_ID") or resume or ""
+    run = run_of(environ.get("TOCSIN_RUN_ID") or resume or "")
     if not run and not rendezvous:
         run = run_id(project, name, chosen, ordinal)
     return Identity(
@@ -134,11 +135,14 @@ def boot_id() -> str:
 def _process_start_ns() -> int:
     """Start of this process since boot in ns (Linux), else the time of our import.
 
-    With the boot id and the pid it names one process for ever: pids are used again.
+    With the boot id and the pid it names one process for ever: pids are used again. What the kernel
+    leaves open, the part of its tick, is that of our import: a script that replaces itself (``exec``)
+    keeps pid and start, and begins to number its records anew.
     """
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])
-        return ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+        tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        return ticks * tick_ns + _IMPORTED_NS % tick_ns
     except (OSError, ValueError, IndexError):
         return _IMPORTED_NS

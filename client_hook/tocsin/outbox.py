@@ -165,8 +165,8 @@ class Outbox:
         items = self._take()
         if not items:
             return None
-        self.last_step = items[-1][0]
         steps, times, columns = columns_of(items)
+        self.last_step = steps[-1]
         seq, self._next_seq = self._next_seq, self._next_seq + len(items)
         return Records(seq, len(items), little_endian("q", steps), little_endian("q", times), columns)
 

@@ -36,6 +36,30 @@ def number(value: Any) -> Any:
         return None
 
 
+def whole(value: Any) -> int | None:
+    """``value`` as an ``int`` of 64 bits (floats, NumPy and tensors too), or None for what is none."""
+    try:
+        found = int(value)
+    except Exception:
+        return None
+    return found if -(1 << 63) <= found < 1 << 63 else None
+
+
+def wholes(given: Any) -> list[int]:
+    """The whole numbers of one, of several, or of none; what else is among them is left out."""
+    try:
+        alone = isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0
+        found = [whole(one) for one in ([given] if alone else given)]
+    except Exception:
+        return []
+    return [one for one in found if one is not None]
+
+
+def text(value: Any) -> str:
+    """``value`` as text that can be sent: half of a surrogate pair becomes a question mark."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
 def within(pairs: Iterable[tuple[str, Any]], deep: int = DEEP) -> Iterator[tuple[str, Any]]:
     """The pairs, mappings in them laid out flat: ``a`` of ``{"b": 1.0}`` is ``a/b``; empty ones vanish."""
     for name, value in pairs:

@@ -11,11 +11,11 @@ from typing import Any
 from . import ending
 from .actions import Actions, Handler
 from .batches import Batches
-from .configuration import plain
+from .configuration import plain, words
 from .greeting import Facts, with_group
 from .inputs import describe
 from .protocol import Request
-from .reading import nonfinite, number, within
+from .reading import nonfinite, number, text, whole, wholes, within
 from .watching import LOG, Watch
 
 NAMES = 4096
@@ -129,6 +129,8 @@ class Run:
                 step = self.current_step if ledger is None or ledger.quiet else ledger.coming
                 if self._ahead and names in self._ahead:
                     step = self._in_forward(names, step)
+            elif type(step) is not int and (step := self._whole(step)) is None:
+                return
             for value in row:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
@@ -136,6 +138,13 @@ class Run:
             watch.put((step, monotonic_ns() + watch.offset_ns, known, *row))
         except Exception as error:
             watch.trouble("log", error)
+
+    def _whole(self, step: Any) -> int | None:
+        """A step of another type (NumPy, a tensor, a float) as an int; None, said once, where it is none."""
+        found = whole(step)
+        if found is None:
+            self._watch.say("tocsin: expected whole numbers as steps, got others: their values are left out")
+        return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
         """The step of names that came ahead of the first backward: a step that has them already is not it.
@@ -160,7 +169,7 @@ class Run:
         captured = () if ledger is None or ledger.quiet else watch.captured
         if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
             self._ahead[names] = -1
-        known = tuple(f"logged/{name}" if name in captured else str(name) for name in names)
+        known = tuple(f"logged/{name}" if name in captured else text(name) for name in names)
         if len(watch.names) < NAMES:
             known = watch.names.setdefault(names, known)
         return known
@@ -170,7 +179,7 @@ class Run:
         watch = self._watch
         if any(isinstance(value, Mapping) for value in row):
             flat = dict(within(zip(names, row, strict=True)))
-            names, row = tuple(flat), flat.values()
+            names, row = tuple(map(text, flat)), flat.values()
         values: list[Any] = []
         odd = on_device = False
         for value in row:
@@ -185,7 +194,7 @@ class Run:
             pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
             watch.say("tocsin: expected numbers or tensors of one element, got others too: they are left out")
-        item = (int(step), monotonic_ns() + watch.offset_ns, names, *values)
+        item = (step, monotonic_ns() + watch.offset_ns, names, *values)
         if on_device:
             watch.stage(item)
         elif values:
@@ -205,7 +214,9 @@ class Run:
                 values = {"loss": loss, **values}
             if self._ledger is not None and not self._ledger.quiet:
                 values = self._hush(step, values)
-            self._step = self._step + 1 if step is None else int(step)
+            if step is not None and (step := self._whole(step)) is None:
+                return
+            self._step = self._step + 1 if step is None else step
             now, paused = watch.now_ns(), watch.paused_ns
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
@@ -265,7 +276,8 @@ class Run:
         if watch.off:
             return
         try:
-            watch.put_event(str(kind), plain(data), self.current_step if step is None else int(step))
+            at = self.current_step if step is None else self._whole(step)
+            watch.put_event(text(kind), plain(data), at)
             watch.start()
         except Exception as error:
             watch.trouble("event", error)
@@ -273,6 +285,7 @@ class Run:
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """``with run.phase("eval"):`` - a stretch without steps on purpose; its time is in no step time."""
+        name = text(name)
         self.event("phase", name=name, state="begin")
         began, outer = self._watch.now_ns(), bool(self._phases)
         self._phases.append(name)
@@ -286,8 +299,10 @@ class Run:
 
     def expect(self, what: str, *, steps: Any = None) -> None:
         """Announces a change that is meant, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
-        planned = [] if steps is None else [steps] if isinstance(steps, int) else list(steps)
-        self.event("expect", what=what, steps=planned)
+        try:
+            self.event("expect", what=what, steps=wholes(steps))
+        except Exception as error:
+            self._watch.trouble("expect", error)
 
     def batch(self, identifier: Any) -> None:
         """Names the data of the coming step; it is told where that step goes wrong or stands out.
@@ -378,7 +393,7 @@ class Run:
         """
         if len(given) == 1 and callable(given[0]):
             return self.on_alert(rules=rules, severity=severity)(given[0])
-        chosen = (*given, *([rules] if isinstance(rules, str) else rules))
+        chosen = words((*given, rules))
 
         def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
             self._handlers.append((handler, {"rules": chosen, "severity": severity}))
@@ -458,7 +473,8 @@ class Run:
         try:
             self._watch.detach()
             facts = None if error is None else ending.error_facts(error)
-            self._watch.close("failed" if error is not None else state, facts)
+            failed = error is not None or state == "failed"
+            self._watch.close("failed" if failed else "finished", facts)
         except Exception as problem:
             LOG.warning("tocsin: the end of the run failed: %r", problem)
 

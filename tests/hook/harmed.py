@@ -47,6 +47,7 @@ def plain(run: Any) -> nn.Module:
                 run._watch.sampled({"system/cpu": 1.0}, [])
     assert run.requested in ("", "checkpoint")
     run.event("checkpoint", path="a.pt")
+    run.expect("lr-restart", steps=3)
     return net
 
 

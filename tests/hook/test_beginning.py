@@ -9,15 +9,19 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tests.hook.ingest_server import IngestServer
+from tests.hook.trainers import TOKEN
 from tocsin.beginning import default_name
 from tocsin.capture import patching
 from tocsin.disabled import NoRun
 from tocsin.run import Run
+from tocsin_server.intake import Limits, read_hello
 
 
 @pytest.mark.parametrize(
@@ -125,3 +129,45 @@ def test_a_run_is_named_after_its_script(monkeypatch: pytest.MonkeyPatch) -> Non
     assert default_name("p") == "train_gan"
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert default_name("p") == "p"
+
+
+ODD: list[dict[str, Any]] = [
+    {"tags": None, "notes": None, "actions": None, "ranks": None, "exit_timeout": None},
+    {"planned_steps": 1e3, "start_step": np.float64(4.0), "ranks": np.int64(0), "name": Path("a/b")},
+    {"planned_steps": "many", "tags": range(100), "name": "n" * 300, "resume": 7, "token": 5},
+    {"name": "two\nlines", "tags": ["a\tb", 3], "notes": 4, "exit_timeout": float("inf"), "ranks": "0"},
+]
+
+
+@pytest.mark.parametrize("options", ODD)
+def test_odd_arguments_cost_no_record(
+    options: dict[str, Any], strict_server: IngestServer, tmp_path: Path
+) -> None:
+    """What ``argparse`` and NumPy hand in: the hello is one that a server takes."""
+    run = tocsin.watch("", url=strict_server.url, patch=False, **{"token": TOKEN, **options})
+    strict_server.token = str(options.get("token", TOKEN))
+    assert isinstance(run, Run)
+    run.log(loss=1.0)
+    run.finish()
+    assert strict_server.only.columns == {"loss": [1.0]}
+    (hello,) = strict_server.only.hellos
+    _, told = read_hello(hello, Limits())
+    assert [one for one in told if one.scope == "connection"] == []
+
+
+def test_ranks_that_are_none_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing that is handed in for ``ranks`` raises."""
+    assert isinstance(tocsin.watch("p", ranks=object()), NoRun)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["model", "optimizer"])
+def test_a_lazy_model_is_watched(given: str) -> None:
+    """Its parameters have no size before its first batch: that costs their number, not the run."""
+    net = torch.nn.Sequential(torch.nn.LazyLinear(1))
+    kept = torch.optim.SGD(net.parameters(), lr=0.1) if given == "optimizer" else None
+    run = watch(outbox := KeptOutbox(), model=net if given == "model" else None)
+    net(torch.ones(2, 3)).mean().backward()
+    (kept or torch.optim.SGD(net.parameters(), lr=0.1)).step()
+    run.finish()
+    assert len(outbox.items) == 1
+    assert outbox.events("attached")[0].get("model", {}).get("parameters", 0) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tocsin
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, rings_of, run_script
 
@@ -154,3 +155,64 @@ def test_the_end_of_the_interpreter_delivers_on_every_python(
     assert_whole(server.only, 300)
     assert server.only.finish is not None
     assert list(spool.iterdir()) == []
+
+
+WORKERS = {
+    "normal end": ("", "finished", ""),
+    "exception": ("raise ValueError('boom')", "failed", "ValueError"),
+    "sys.exit(3)": ("sys.exit(3)", "failed", "SystemExit"),
+    "exit within an except": (
+        "try:\n        1 / 0\n    except Exception:\n        sys.exit(1)",
+        "failed",
+        "ZeroDivisionError",
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("how", WORKERS)
+def test_a_run_of_a_worker_process_ends_with_it(
+    server: IngestServer, spool: Path, how: str, method: str
+) -> None:
+    """multiprocessing catches what is uncaught, and ends a fork without atexit: the run says it anyway."""
+    last_line, state, kind = WORKERS[how]
+    body = (
+        "import multiprocessing\n"
+        f"def work():\n    run = watch()\n    train(run, 50)\n    {last_line}\n"
+        "if __name__ == '__main__':\n"
+        f"    worker = multiprocessing.get_context({method!r}).Process(target=work)\n"
+        "    worker.start()\n    worker.join()\n"
+    )
+    status, script = run_script(body, server.url, spool)
+    assert status == 0, script.complaints
+    assert_whole(server.only, 50)
+    finish = server.only.finish
+    assert finish is not None
+    assert (finish.state, finish.error.get("type", "")) == (state, kind)
+
+
+@pytest.mark.parametrize("passes_on", [False, True])
+def test_an_uncaught_exception_is_told_behind_another_hook(
+    server: IngestServer, spool: Path, passes_on: bool
+) -> None:
+    """Libraries that print tracebacks their own way put their hook in the place of ours."""
+    hook = "ours = sys.excepthook\nsys.excepthook = lambda *e: " + (
+        "ours(*e)" if passes_on else "print('oh')"
+    )
+    body = f"run = watch()\ntrain(run, 50)\n{hook}\nraise ValueError('boom')\n"
+    status, _ = run_script(body, server.url, spool)
+    assert status == 1
+    finish = server.only.finish
+    assert finish is not None
+    assert (finish.state, finish.error["type"], finish.error["message"]) == ("failed", "ValueError", "boom")
+
+
+@pytest.mark.parametrize("error", ["diverged", ValueError("diverged")])
+def test_a_run_may_be_ended_as_failed_with_a_word(server: IngestServer, spool: Path, error: object) -> None:
+    """``run.finish(error="diverged")`` is no exception, and says as much."""
+    run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
+    run.log(loss=1.0)
+    run.finish(error=error)  # type: ignore[arg-type]
+    finish = server.only.finish
+    assert finish is not None
+    assert (finish.state, finish.error["message"]) == ("failed", "diverged")

@@ -53,6 +53,7 @@ ELSEWHERE = {
             "compiling.Traced.__init__",
             "compiling._*",
             "inside._Depth.__init__",
+            "meter._forget",
             "patching._silence_in_child",
         ),
         "reading._learn_torch",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -91,3 +93,18 @@ def test_a_strange_environment_is_survived(environ: dict[str, str]) -> None:
     rank, size = world(environ)
     assert rank >= 0
     assert size >= 1
+
+
+def test_a_script_that_replaces_itself_is_another_writer() -> None:
+    """``exec`` keeps pid and start, also under a launcher that names the launch: the numbers begin anew."""
+    body = (
+        "import os, sys\nfrom tocsin.identity import writer_id\nwriter = writer_id('job', 0)\n"
+        "print(writer.pid, writer.started_ns, flush=True)\n"
+        "if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, '-c', sys.orig_argv[2], 'again'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", body], capture_output=True, text=True, timeout=60, check=True
+    )
+    (first, began), (second, begun) = (line.split() for line in done.stdout.splitlines())
+    assert first == second
+    assert began != begun

@@ -96,3 +96,14 @@ def test_norms_stay_within_their_share(every: int, own_ns: int, step_ns: int) ->
 def test_the_next_look_is_near(step: int, every: int) -> None:
     """Ahead, and at most one interval away."""
     assert step < next_look(step, every) <= step + EVERY
+
+
+def test_a_fork_leaves_its_parents_measurement() -> None:
+    """Forked within a measured step: the child's callbacks are plain, and its own run can measure."""
+    plain = _callbacks()
+    with watched():
+        _train(EVERY)
+        assert _callbacks() != plain
+        meter._forget()  # what runs in the child
+        assert _callbacks() == plain
+        assert meter._busy == []

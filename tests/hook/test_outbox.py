@@ -181,3 +181,11 @@ def test_a_backlog_of_flat_tuples_is_left_alone_by_the_garbage_collector(item: t
     gc.collect()
     tracked = [entry for entry in outbox._items if gc.is_tracked(entry)]
     assert tracked == []
+
+
+def test_the_newest_step_is_a_whole_number_whatever_was_put() -> None:
+    """It goes into a message of its own, which takes nothing else."""
+    outbox = Outbox()
+    outbox.put((7.0, 0, LOSS, 1.0))
+    drained(outbox)
+    assert (type(outbox.last_step), outbox.last_step) == (int, 7)

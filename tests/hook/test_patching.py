@@ -346,3 +346,16 @@ def test_warnings_of_torch_are_not_added() -> None:
         with watched():
             LOOPS["scaled_fused"](Truth())
     assert not [one for one in told if "tocsin" in str(one.filename)]
+
+
+def test_a_forked_child_that_watches_has_each_patch_once() -> None:
+    """The parent's are still in place there: they give way, so that nothing is counted twice."""
+    before = _places()
+    parent = watch()
+    patching._silence_in_child()
+    child = watch()
+    assert vars(torch.autograd.backward)["__wrapped__"] is before[0]
+    child.finish()
+    assert _places() == before
+    parent.finish()
+    assert _places() == before

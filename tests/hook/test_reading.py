@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tocsin.reading import nonfinite, number
+from tocsin.reading import nonfinite, number, whole
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,23 @@ def test_an_array_of_another_library_is_not_called_finite() -> None:
     other = SimpleNamespace(shape=(2,), dtype="float32")
     assert nonfinite({"x": other, "y": 1.0}) is None
     assert nonfinite({"x": other, "y": math.nan}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *[(3, 3), (3.0, 3), (True, 1), (np.int32(3), 3), (torch.tensor(3), 3), ("3", 3)],
+        *[
+            (math.nan, None),
+            (math.inf, None),
+            ("x", None),
+            (None, None),
+            (1 << 63, None),
+            (torch.ones(2), None),
+        ],
+    ],
+)
+def test_whole_numbers_of_64_bits_are_read(value: Any, expected: int | None) -> None:
+    """Numbers of every kind become an ``int``, the rest None."""
+    found = whole(value)
+    assert (found, type(found)) == (expected, type(expected))

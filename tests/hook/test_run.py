@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 
 import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch, watched
+from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.loops.single import plain
 from tests.hook.truth import Truth
 
@@ -357,3 +360,75 @@ def test_the_newest_run_gets_what_is_logged() -> None:
     tocsin.log(a=2.0)
     one.finish()
     assert (second.series("a"), first.series("a")) == ([(0, 1.0)], [(0, 2.0)])
+
+
+@pytest.mark.parametrize("step", [7, 7.0, np.int64(7), torch.tensor(7), "7"])
+def test_a_step_may_be_any_whole_number(step: Any) -> None:
+    """Of NumPy, a tensor or a float: it is an ``int`` from here on, as the sender wants it."""
+    with watched() as (run, outbox):
+        run.log(a=1.0, step=step)
+        run.log(b=1, step=step)
+        run.step(loss=1.0, step=step)
+        run.event("checkpoint", step=step)
+    assert [(type(item[0]), item[0]) for item in outbox.items] == [(int, 7)] * 3
+    assert outbox.events("checkpoint") == [{"step": 7}]
+
+
+@pytest.mark.parametrize("step", ["abc", math.nan, 2.0**70, object()])
+def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """With one warning, and no internal error."""
+    with watched() as (run, outbox):
+        run.log(a=1.0, step=step)
+        run.step(loss=1.0, step=step)
+        run.event("checkpoint", step=step)
+        run.log(a=2.0)
+    assert [item[3:] for item in outbox.items] == [(2.0,)]
+    assert caplog.text.count("expected whole numbers as steps") == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (None, []),
+        (5, [5]),
+        (np.int64(5), [5]),
+        (torch.tensor(5), [5]),
+        (np.arange(3), [0, 1, 2]),
+        ([1e3, math.nan, "x"], [1000]),
+        (iter(range(2)), [0, 1]),
+        ((1 // k for k in (1, 0)), []),
+    ],
+)
+def test_expected_steps_are_any_numbers(steps: Any, told: list[int]) -> None:
+    """A schedule's milestones as NumPy or torch has them; nothing raises into training."""
+    with watched() as (run, outbox):
+        run.expect("lr-restart", steps=steps)
+    assert outbox.events("expect") == [{"step": 0, "what": "lr-restart", "steps": told}]
+
+
+def test_text_that_cannot_be_encoded_reaches_the_server(server: IngestServer, spool: Path) -> None:
+    """File names that are no UTF-8 hold halves of surrogate pairs: names of any kind are sent without."""
+    run = tocsin.watch("p\udcff", name="n\udcff", url=server.url, spool_dir=spool, patch=False)
+    with run.phase("eval\udcff"):
+        run.log({"a\udcff": 1.0, "deep": {"b\udcff": 2}})
+        run.event("saved\udcff", path="c\udcff")
+        wait_until(lambda: server.writers and server.only.alive)
+    run.finish()
+    assert server.only.columns == {"a?": [1.0], "deep/b?": [2.0]}
+    assert "saved?" in [event.kind for event in server.only.events]
+    assert server.only.alive[0].phase == "eval?"
+    assert server.only.finish is not None
+
+
+def test_no_registration_of_a_handler_raises() -> None:
+    """``rules=None`` is every rule, a list is its rules."""
+    heard: list[str] = []
+    with watched() as (run, _):
+        run.on_alert(rules=None)(lambda alert: heard.append("any"))
+        run.on_alert(rules=5)(lambda alert: heard.append("any"))
+        run.on_alert(["loss-spike"])(lambda alert: heard.append("spike"))
+        run.on_alert(rules={"stalled"})(lambda alert: heard.append("stalled"))
+        run._watch.tell(SimpleNamespace(rule="loss-spike", severity="critical"))
+        run.log(a=1.0)
+        run.log(a=1.0)
+    assert heard == ["any", "any", "spike"]

@@ -117,8 +117,10 @@ def _twins(parameters: Iterable[tuple[str, Any]]) -> list[list[str]]:
 
 
 def _place(param: Any) -> Any:
-    """Which memory it lies in; None where it has none of its own (sharded, on the meta device)."""
-    if hasattr(param, "_local_tensor") or param.numel() == 0 or param.device.type == "meta":
+    """Which memory it lies in; None where it has none of its own (sharded, lazy, on the meta device)."""
+    if hasattr(param, "_local_tensor") or hasattr(param, "materialize"):
+        return None
+    if param.numel() == 0 or param.device.type == "meta":
         return None
     return param.untyped_storage()._cdata, param.storage_offset(), param.numel()  # transposed: the same too
 

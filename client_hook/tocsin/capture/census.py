@@ -87,8 +87,13 @@ def _optimizer(name: str, optimizer: Any) -> dict[str, Any]:
         "module": type(optimizer).__module__,
         "defaults": _simple(optimizer.defaults),
         "groups": len(groups),
-        "parameters": sum(param.numel() for group in groups for param in group["params"]),
+        "parameters": sum(size_of(param) for group in groups for param in group["params"]),
     }
+
+
+def size_of(param: Any) -> int:
+    """Elements of a parameter; 0 of a lazy module's that its first batch has not made yet."""
+    return 0 if hasattr(param, "materialize") else int(param.numel())
 
 
 def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:

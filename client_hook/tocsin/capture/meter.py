@@ -11,6 +11,7 @@ ranks which differ in it still have steps in common. A number the script gave it
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import monotonic_ns, perf_counter_ns
 from typing import Any
@@ -143,3 +144,13 @@ def next_look(step: int, norm_every: int) -> int:
     """The step to measure next, about EVERY after ``step``: one with an own norm, if there is one soon."""
     every = norm_every if 0 < norm_every <= EVERY else 1
     return (step + EVERY) // every * every
+
+
+def _forget() -> None:
+    """In a forked child: the look that its parent was at is none of ours."""
+    for meter in tuple(_busy):
+        meter.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -113,6 +113,7 @@ def join(ledger: Ledger, installs: Mapping[str, Install]) -> dict[str, str]:
     global attached
     with _lock:
         if not attached:
+            _take_back()  # in a forked child: the parent's patches are still in place
             _bring(installs)
         attached = (*attached, ledger)
         return dict(_signals)
