@@ -42,7 +42,8 @@ def faults(
         found.append(("backoff_factor", "between 0 and 1", f"{backoff_factor:g}"))
     if growth_interval < 1:
         found.append(("growth_interval", "at least 1: else the scale never grows", f"{growth_interval:g}"))
-    if not found and (share := skipped_share(growth_factor, backoff_factor, growth_interval)) > MOST_SKIPPED:
+    hunts = not found or [setting for setting, _, _ in found] == ["init_scale"]
+    if hunts and (share := skipped_share(growth_factor, backoff_factor, growth_interval)) > MOST_SKIPPED:
         got = f"{growth_interval:g}, which skips about {share:.0%} of the steps"
         found.append(("growth_interval", "long enough to skip less than 5 % of the steps", got))
     if not found and (steps := steps_down(init_scale, backoff_factor)) > 100:

@@ -41,6 +41,12 @@ def test_settings_of_a_scaler(change: dict[str, float], setting: str | None) -> 
     assert found == ([setting] if setting else [])
 
 
+def test_a_start_that_is_too_high_hides_no_other_fault() -> None:
+    """The scale comes down from it; that its interval is too short is found all the same."""
+    fault = {"init_scale": 2.0**30, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2.0}
+    assert [name for name, _, _ in faults(**fault)] == ["init_scale", "growth_interval"]
+
+
 def test_the_share_of_skipped_steps() -> None:
     """Doubled every step and halved on overflow, every second step is lost."""
     assert skipped_share(2.0, 0.5, 1) == 0.5
