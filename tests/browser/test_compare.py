@@ -16,11 +16,6 @@ INKS = """() => document.querySelector('[data-series=loss] .plot').data
 VALUES = """() => [...document.querySelector('[data-series=loss] .plot').data
     .find((each) => each.mode === 'lines' && !each.fill).y].map((each) => (isFinite(each) ? each : null))"""
 
-DRAWN = """document.querySelector('[data-series=loss] .plot').data
-    .filter((each) => each.mode === 'lines' && !each.fill)"""
-DIM = f"[...new Set({DRAWN}.map((each) => each.opacity))].join()"
-LIT = f"{DRAWN}.filter((each) => each.line.width > 2).length"
-
 
 @pytest.fixture(scope="module")
 def pair(shared_tower: Any, script: Callable[[str], str]) -> str:
@@ -110,20 +105,44 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     tab.page.wait_for_url("**run=r_left*")
 
 
-def test_a_run_without_a_line_dims_no_other(tab: Any) -> None:
-    """Pointing at a hidden run, or at the baseline of a difference, leaves the others as they are."""
-    tab.page.get_by_role("button", name="Hide left").click()
-    tab.page.locator("tr[data-run=r_left] th").hover()
-    tab.page.wait_for_function(f"() => {DIM} === '1'")
+def test_the_run_pointed_at_is_lifted_without_drawing_the_chart_anew(tab: Any) -> None:
+    """By its row or its line; a run without a line, hidden or the baseline, dims no other."""
+    lifted = tab.page.locator('[data-series="loss"] .lift path')
+    tab.page.evaluate("() => { document.querySelector('[data-series=loss] .scatterlayer').old = true; }")
     tab.page.locator("tr[data-run=r_right] th").hover()
-    tab.page.wait_for_function(f"() => {LIT} === 1")
-    tab.page.mouse.move(5, 5)
-    tab.page.get_by_role("button", name="Show left").click()
+    lifted.wait_for(state="attached")
+    tab.page.mouse.move(*tab.place("loss", 20, 0.5))
+    tab.page.get_by_role("button", name="Hide left").focus()
+    tab.page.locator("tr[data-run=r_left].is-lit").wait_for()
+    assert "left" in tab.page.locator(".cross span").inner_text()
+    tab.page.keyboard.press("Enter")
+    lifted.wait_for(state="detached")
+    tab.page.keyboard.press("Enter")
+    lifted.wait_for(state="attached")
     tab.page.get_by_role("button", name="Difference to baseline").click()
-    tab.page.wait_for_function(f"() => ({INKS})().length === 1")
     tab.page.locator("tr[data-run=r_left] th").hover()
     tab.page.locator("tr[data-run=r_left].is-lit").wait_for()
-    tab.page.wait_for_function(f"() => {DIM} === '1' && {LIT} === 0")
+    lifted.wait_for(state="detached")
+    assert tab.page.evaluate("() => document.querySelector('[data-series=loss] .scatterlayer').old")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_long_name_at_the_cross_line_makes_the_page_no_wider(
+    width: int, tab: Any, shared_tower: Any
+) -> None:
+    """At the right edge as well."""
+    tab.page.set_viewport_size({"width": width, "height": 900})
+    rename = """(name) => fetch("/api/v1/runs/r_left", { method: "PATCH", body: JSON.stringify({ name }),
+        headers: { "content-type": "application/json" } })"""
+    tab.page.evaluate(rename, "L" * 200)
+    tab.page.reload()
+    tab.page.get_by_role("button", name="Hide LLL").focus()
+    tab.page.wait_for_function("() => document.querySelector('[data-series=loss] .xy')")
+    tab.page.mouse.move(*tab.place("loss", 39, 0.5))
+    tab.page.get_by_role("button", name="Take LLL").focus()
+    tab.page.locator(".cross span", has_text="LLL").wait_for()
+    assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= width
+    tab.page.evaluate(rename, "left")
 
 
 def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:

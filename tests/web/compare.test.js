@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alignment, bucketsFor, difference, nearest, overlay, settings, tokenSeries, valueAt } from "../../web/lib/compare.js";
+import { alignment, bucketsFor, difference, nearest, overlay, pathOf, settings, tokenSeries, valueAt } from "../../web/lib/compare.js";
 import { STEPS } from "../../web/lib/timeline.js";
 import { layerOf } from "./layers.js";
 
@@ -59,9 +59,11 @@ test("hundreds of runs are as many lines as there are looks, and no fault and no
   assert.deepEqual(marks.map(({ kind, x }) => [kind, x]), [["nan", 1]]);
 });
 
-test("the run pointed at is a line of its own over the others, which step back", () => {
-  const runs = [{ ...over([layerOf([[0, 1], [1, 2]])]), lit: true }, { ...over([layerOf([[0, 3], [1, 4]])]), lit: false }];
-  assert.deepEqual(overlay({ axis: "linear" }, runs, null, [0, 2], 100, false, 0).lines.map((line) => [line.lit, line.y[0]]), [[false, 3], [true, 1]]);
+test("the line pointed at is drawn once more as it stands: gaps, held values, a lone one as a dot", () => {
+  const same = (v) => v, line = (y, held = false) => ({ id: "a", x: [0, 1, 2, 3], y, held, ink: "", dash: "" });
+  assert.equal(pathOf(line([5, 6, NaN, 7]), same, same), "M0.0 5.0h0L1.0 6.0M3.0 7.0h0");
+  assert.equal(pathOf(line([5, 5, 6, NaN], true), same, same), "M0.0 5.0h0H1.0V5.0H2.0V6.0");
+  assert.equal(pathOf(line([NaN, 0, NaN, NaN]), same, Math.log10), "");
 });
 
 test("runs of one value each stay points, however many look alike", () => {

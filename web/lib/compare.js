@@ -9,7 +9,7 @@ import { withRail } from "./axis.js";
 import { moments, STEPS, timeline } from "./timeline.js";
 
 /** @typedef {import("./timeline.js").Timeline} Timeline @typedef {import("./picture.js").Line} Line @typedef {import("./picture.js").Outline} Outline */
-/** @typedef {{ id?: string, layers: Layer[], ink: string, dash: string, line: Timeline, lit?: boolean }} Overlaid one run in one panel; lit: the one pointed at, false where that is another one */
+/** @typedef {{ id?: string, layers: Layer[], ink: string, dash: string, line: Timeline }} Overlaid one run in one panel */
 
 /** Width of a bucket in pixels for up to so many runs: they overlap anyway, and each costs its share of every update. */
 const WIDTHS = /** @type {const} */ ([[2, 1], [8, 2], [30, 4], [100, 8], [Infinity, 12]]);
@@ -89,26 +89,26 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
   const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX);
   const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative"), high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
   plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
-  const floor = plan.log ? 10 ** plan.range[0] : null, lines = parts.flatMap((part) => linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id, ...(part.lit === undefined ? {} : { lit: part.lit }) })));
+  const floor = plan.log ? 10 ** plan.range[0] : null, lines = parts.flatMap((part) => linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })));
   return {
-    lines: alike(lines), owned: lines.filter((line) => !line.raw).map(({ id = "", x, y }) => ({ id, x, y, held: Boolean(drawing.steps) })), envelope: { x: [], y: [] }, shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
+    lines: alike(lines), owned: lines.filter((line) => !line.raw).map(({ id = "", x, y, ink = "", dash = "" }) => ({ id, x, y, ink, dash, held: Boolean(drawing.steps) })), envelope: { x: [], y: [] }, shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks, skips: [], plan, range, steps: Boolean(drawing.steps), empty: !parts.length,
   };
 }
 
 /** What a run shows, oldest attempt first. @param {Overlaid} run */
-const partsOf = ({ id, layers, ink, dash, line, lit }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, id, ink, dash, lit, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
+const partsOf = ({ id, layers, ink, dash, line }) => stretches(layers).filter((part) => !part.faint).map(({ layer, from, to }) => ({ faint: false, id, ink, dash, layer: line.project(clip(layer, from, to)) })).sort((a, b) => a.layer.attempt - b.layer.attempt);
 
-/** Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks. The one pointed at comes last, over the others. @param {Line[]} lines @returns {Line[]} */
+/** Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks. @param {Line[]} lines @returns {Line[]} */
 export function alike(lines) {
   /** @type {Map<string, Line>} */
   const found = new Map();
   for (const line of lines) {
-    const lone = line.y.filter(Number.isFinite).length < 2, key = [line.ink, line.dash, line.faint, line.raw, line.lit, lone].join(), same = found.get(key);
+    const lone = line.y.filter(Number.isFinite).length < 2, key = [line.ink, line.dash, line.faint, line.raw, lone].join(), same = found.get(key);
     if (same) append(same, line);
     else found.set(key, { ...line, x: [...line.x], y: [...line.y], lone });
   }
-  return [...found.values()].sort((a, b) => Number(a.lit ?? false) - Number(b.lit ?? false));
+  return [...found.values()];
 }
 
 /** One range a colour. @param {import("./picture.js").Shade[]} shades @returns {import("./picture.js").Shade[]} */
@@ -131,6 +131,17 @@ export function nearest(lines, x, away, reach) {
     if (off <= least) { least = off; id = line.id; }
   }
   return id;
+}
+
+/** A line as the path of an SVG; a lone value is a dot where ends are round. @param {import("./picture.js").Owned} line @param {(x: number) => number} across pixels @param {(y: number) => number} down pixels */
+export function pathOf({ x, y, held }, across, down) {
+  let text = "", on = false;
+  for (let i = 0; i < x.length; i++) {
+    const px = across(x[i]), py = down(y[i]), there = Number.isFinite(py);
+    if (there) text += !on ? `M${px.toFixed(1)} ${py.toFixed(1)}h0` : held ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `L${px.toFixed(1)} ${py.toFixed(1)}`;
+    on = there;
+  }
+  return text;
 }
 
 /** Where a line is drawn at `x`; NaN where it is not. @param {import("./picture.js").Owned} line @param {number} x */

@@ -57,6 +57,7 @@ export class CrossLine {
     this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
     if (!this.line.hidden) {
       this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
+      this.line.style.setProperty("--share", (px / Math.max(1, this.source.width())).toFixed(3));
       this.line.classList.toggle("pinned", this.#hover === null);
       say(this.label, line.label(Number(step)));
     }

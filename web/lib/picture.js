@@ -12,9 +12,9 @@ import { STEPS } from "./timeline.js";
  * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each value until the next
  * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the x axis
- * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lit?: boolean, lone?: boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lit: it is pointed at, false where another one is; lone: points of their own
+ * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?: boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lone: points of their own
  * @typedef {Outline & { ink?: string }} Shade
- * @typedef {{ id: string, x: number[], y: number[], held: boolean }} Owned a line as drawn and the run that it is of
+ * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a line as drawn and the run that it is of
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
  * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: of a comparison
  */

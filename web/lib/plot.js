@@ -116,13 +116,10 @@ function traces({ picture, colour: name }) {
   return out;
 }
 
-/** What is left of the others while one line is pointed at. */
-const UNLIT = 0.22;
-
 /** @param {import("./picture.js").Line} line @param {string} ink @param {boolean} held */
 function lineTrace(line, ink, held) {
-  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2, style = { width: line.lit ? 2.5 : line.faint ? 1 : 1.5, color: ink, shape: held ? "hv" : "linear", simplify: true, ...(line.dash ? { dash: line.dash } : {}) };
-  return { type: "scatter", mode: lone ? "markers" : "lines", x: line.x, y: line.y, marker: { size: 5, color: ink }, opacity: line.lit === false ? UNLIT : line.raw ? 0.28 : line.faint ? 0.38 : 1, line: style, connectgaps: false, hoverinfo: "skip" };
+  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2, style = { width: line.faint ? 1 : 1.5, color: ink, shape: held ? "hv" : "linear", simplify: true, ...(line.dash ? { dash: line.dash } : {}) };
+  return { type: "scatter", mode: lone ? "markers" : "lines", x: line.x, y: line.y, marker: { size: 5, color: ink }, opacity: line.raw ? 0.28 : line.faint ? 0.38 : 1, line: style, connectgaps: false, hoverinfo: "skip" };
 }
 
 /** @param {number[]} x @param {number} row @param {string} symbol @param {string} ink @param {number} width */

@@ -1,9 +1,9 @@
 /** Runs over one another: values or the difference to one of them, by step, time or tokens; what was set differently; what rang. */
 
-import { nearest } from "../lib/compare.js";
+import { nearest, pathOf } from "../lib/compare.js";
 import { CrossLine } from "../lib/crossline.js";
 import { fitPaper } from "../lib/paper.js";
-import { el, refill, say } from "../lib/dom.js";
+import { el, refill, say, svg } from "../lib/dom.js";
 import { inkOf, MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
 import { counted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../lib/plot.js";
@@ -27,8 +27,8 @@ const AXIS_PX = 18;
 const REFRESH_MS = 20_000;
 /** Tables are written at most this often while answers come in by the hundred. */
 const TABLES_MS = 150;
-/** Charts are drawn anew so often while runs still come in: each time costs all lines that there are by then. */
-const LOADING_MS = 1_500;
+/** Charts are drawn anew at least so often while runs still come in. */
+const LOADING_MS = 6_000;
 /** After writing, they rest for this many times as long as it took. */
 const TABLES_REST = 4;
 /** Room above a plot's drawing, and below it where there are no ticks (plot.js). */
@@ -51,8 +51,8 @@ class ComparePage {
   tablesTook = 0;
   #frame = 0;
   #drew = -Infinity;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #drawing;
+  /** Runs that had come in by then. */
+  #drawn = 0;
   #pointing = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #tabling;
@@ -62,7 +62,7 @@ class ComparePage {
     this.app = app;
     this.main = main;
     this.view = readCompare(askedIn(location));
-    this.data = new Comparison(app, { view: () => this.view, lit: () => this.lit, changed: () => this.#drawSoon(), known: () => this.#tablesSoon(), failed: (error) => this.#failed(error) });
+    this.data = new Comparison(app, { view: () => this.view, changed: () => this.#drawSoon(), known: () => this.#tablesSoon(), failed: (error) => this.#failed(error) });
     this.count = el("span.muted");
     this.report = el("a.btn", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
     this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
@@ -115,7 +115,6 @@ class ComparePage {
     this.sizes?.disconnect();
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
-    clearTimeout(this.#drawing);
     cancelAnimationFrame(this.#frame);
     cancelAnimationFrame(this.#pointing);
     this.data.close();
@@ -220,12 +219,10 @@ class ComparePage {
     this.#tabling ??= setTimeout(() => { this.#tabling = undefined; if (!this.closed) this.#tables(); }, Math.max(TABLES_MS, TABLES_REST * this.tablesTook));
   }
 
-  /** At the next frame; where runs come in by the hundred, so often that a person sees it go on. */
+  /** At the next frame; while runs come in by the hundred, each time that there are twice as many, and now and then: every drawing costs all lines that there are by then. */
   #drawSoon() {
-    if (this.#frame || this.#drawing) return;
-    const wait = this.data.loading ? this.#drew + LOADING_MS - performance.now() : 0;
-    if (wait > 0) this.#drawing = setTimeout(() => { this.#drawing = undefined; this.#drawSoon(); }, Math.min(wait, 100));
-    else this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.draw(); });
+    if (this.#frame || (this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS)) return;
+    this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.#drawn = this.data.ready; this.draw(); });
   }
 
   #tables() {
@@ -250,7 +247,8 @@ class ComparePage {
     if (id === this.lit) return;
     this.lit = id;
     this.runs.light(id);
-    this.draw();
+    for (const panel of this.panels) this.#lift(panel);
+    this.cross.refresh();
   }
 
   /** @param {PointerEvent} event */
@@ -259,14 +257,30 @@ class ComparePage {
     this.#pointing = requestAnimationFrame(() => { if (!this.closed && !event.buttons) this.#light(this.#runUnder(event)); });
   }
 
+  /** Where values of a panel's drawing lie; null: it was never drawn. @param {Panel} panel */
+  #placed(panel) {
+    const plan = panel.picture?.plan, [from, to] = this.data.range(), { left, right } = margins();
+    if (!plan) return null;
+    const bottom = PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0), wide = Math.max(1, panel.plot.clientWidth - left - right), high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom), [low, top] = plan.range;
+    return { left, wide, high, x: (/** @type {number} */ px) => from + (px / wide) * (to - from), across: (/** @type {number} */ x) => ((x - from) / (to - from)) * wide, down: (/** @type {number} */ y) => (1 - ((plan.log ? Math.log10(y) : y) - low) / (top - low)) * high };
+  }
+
+  /** The line of the run pointed at once more, over a veil: the chart below, of hundreds of lines, is not drawn anew. @param {Panel} panel */
+  #lift(panel) {
+    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit), placed = lines.length ? this.#placed(panel) : null, known = panel.node.querySelector(".lift");
+    if (!placed) return known?.remove();
+    const { left, wide, high, across, down } = placed;
+    const veil = svg("svg", { class: "lift", "aria-hidden": "true", "--left": `${left}px`, "--top": `${panel.plot.offsetTop + PLOT_TOP}px`, width: wide, height: high }, ...lines.map((line) => svg("path", { d: pathOf(line, across, down), "--ink": `var(${line.ink})`, "stroke-dasharray": line.dash.replaceAll("px", "") || null })));
+    if (known) known.replaceWith(veil);
+    else panel.node.append(veil);
+  }
+
   /** The run whose line is under the pointer. @param {PointerEvent} event @returns {string | null} */
   #runUnder(event) {
-    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))), plan = panel?.picture?.plan;
-    if (!panel || !plan) return null;
-    const box = panel.plot.getBoundingClientRect(), { left, right } = margins(), [a, b] = this.data.range(), bottom = PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0);
-    const high = box.height - PLOT_TOP - bottom, x = a + ((event.clientX - box.left - left) / Math.max(1, box.width - left - right)) * (b - a), [low, top] = plan.range;
-    const y = (/** @type {number} */ value) => box.top + PLOT_TOP + (1 - ((plan.log ? Math.log10(value) : value) - low) / (top - low)) * high;
-    return nearest(panel.picture?.owned ?? [], x, (value) => y(value) - event.clientY, REACH_PX);
+    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))), placed = panel && this.#placed(panel);
+    if (!panel || !placed) return null;
+    const box = panel.plot.getBoundingClientRect();
+    return nearest(panel.picture?.owned ?? [], placed.x(event.clientX - box.left - placed.left), (value) => box.top + PLOT_TOP + placed.down(value) - event.clientY, REACH_PX);
   }
 
   /** @param {number} x */
@@ -276,15 +290,16 @@ class ComparePage {
 
   draw() {
     if (this.closed) return;
-    this.panels.forEach((panel, i) => this.plots?.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)));
+    this.panels.forEach((panel, i) => this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)));
     this.cross.refresh();
   }
 
   /** @param {Panel} panel @param {number} width @param {boolean} bottom */
-  #drawn(panel, width, bottom) {
+  #shown(panel, width, bottom) {
     const axis = this.view.axes[panel.kind.name], range = this.data.range();
     const picture = this.data.picture(panel.kind.name, axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing, range, width, panel.log);
     panel.drew(picture);
+    this.#lift(panel);
     panel.plot.classList.toggle("has-hidden", this.view.runs.every((run) => run.hidden));
     say(panel.value, "");
     say(panel.note, this.view.difference && this.data.base() ? `minus ${this.data.nameOf(String(this.data.base()))}` : panel.kind.note(picture.plan));

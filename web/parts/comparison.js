@@ -30,7 +30,7 @@ export class Comparison {
   #lane = new Lane(AT_ONCE);
   #asking = false;
 
-  /** @param {import("../main.js").App} app @param {{ view: () => CompareView, lit: () => string | null, changed: () => void, known: () => void, failed: (error: Error) => void }} source lit: the run pointed at */
+  /** @param {import("../main.js").App} app @param {{ view: () => CompareView, changed: () => void, known: () => void, failed: (error: Error) => void }} source */
   constructor(app, source) {
     this.app = app;
     this.source = source;
@@ -39,6 +39,11 @@ export class Comparison {
   /** Whether runs still wait to be asked for. */
   get loading() {
     return this.#lane.busy;
+  }
+
+  /** Runs whose series are here. */
+  get ready() {
+    return [...this.members.values()].filter((member) => member.feed.ready).length;
   }
 
   /** Asks for what the view shows now. */
@@ -170,18 +175,11 @@ export class Comparison {
     return this.#lines.get(id) ?? null;
   }
 
-  /** The run pointed at, where it has a line to stand out: a hidden one, or the baseline of a difference, dims no others. @param {{ id: string }[]} shown */
-  #lit(shown) {
-    const lit = this.source.lit();
-    return shown.some((run) => run.id === lit) && !(this.source.view().difference && lit === this.base()) ? lit : null;
-  }
-
   /** Runs that are shown, in their colours. @param {string} name */
   #overlaid(name) {
-    const shown = this.source.view().runs.filter((run) => !run.hidden), lit = this.#lit(shown);
-    return shown.flatMap((run) => {
+    return this.source.view().runs.filter((run) => !run.hidden).flatMap((run) => {
       const feed = this.members.get(run.id)?.feed, line = this.line(run.id);
-      return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line, ...(lit === null ? {} : { lit: run.id === lit }) }] : [];
+      return feed?.ready && line ? [{ id: run.id, layers: this.#layers(run.id, name), ink: inkOf(run.slot), dash: dashOf(run.slot), line }] : [];
     });
   }
 
