@@ -29,6 +29,8 @@ const REFRESH_MS = 20_000;
 const TABLES_MS = 150;
 /** Charts are drawn anew at least so often while runs still come in. */
 const LOADING_MS = 6_000;
+/** Whether that is so is looked at so often. */
+const AGAIN_MS = 250;
 /** After writing, they rest for this many times as long as it took. */
 const TABLES_REST = 4;
 /** Room above a plot's drawing, and below it where there are no ticks (plot.js). */
@@ -51,6 +53,8 @@ class ComparePage {
   tablesTook = 0;
   #frame = 0;
   #drew = -Infinity;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #waiting;
   /** Runs that had come in by then. */
   #drawn = 0;
   #pointing = 0;
@@ -115,6 +119,7 @@ class ComparePage {
     this.sizes?.disconnect();
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
+    clearTimeout(this.#waiting);
     cancelAnimationFrame(this.#frame);
     cancelAnimationFrame(this.#pointing);
     this.data.close();
@@ -221,8 +226,10 @@ class ComparePage {
 
   /** At the next frame; while runs come in by the hundred, each time that there are twice as many, and now and then: every drawing costs all lines that there are by then. */
   #drawSoon() {
-    if (this.#frame || (this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS)) return;
-    this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.#drawn = this.data.ready; this.draw(); });
+    if (this.#frame || this.#waiting || this.closed) return;
+    const early = this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
+    if (early) this.#waiting = setTimeout(() => { this.#waiting = undefined; this.#drawSoon(); }, AGAIN_MS);
+    else this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.#drawn = this.data.ready; this.draw(); });
   }
 
   #tables() {
