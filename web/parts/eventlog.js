@@ -24,6 +24,7 @@ export class EventLog {
   show(events) {
     this.events = events;
     const kinds = [...new Set(events.map((event) => event.kind))].sort(), chosen = this.kind.value;
+    this.kind.hidden = !kinds.length;
     if (kinds.join("\n") !== this.kinds) {
       this.kinds = kinds.join("\n");
       refill(this.kind, el("option", { value: "" }, "every kind"), ...kinds.map((kind) => el("option", { value: kind }, kind)));
