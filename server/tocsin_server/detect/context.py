@@ -16,6 +16,8 @@ from tocsin_server.detect.layers import NAMES as LAYER_NAMES
 from tocsin_server.detect.layers import VECTORS as LAYER_VECTORS
 from tocsin_server.detect.layers import LayerBook
 
+EXPECTED = 4096
+"""Announced steps kept of one kind, the newest."""
 CHECKPOINTS = 64
 INPUTS = 16
 NAMES = 256
@@ -133,9 +135,7 @@ class RunContext:
             others = [item for item in self.schedulers if item.get("optimizer") != data.get("optimizer")]
             return replace(self, schedulers=(*others, dict(data)))
         if kind == "expect":
-            steps = tuple(int(step) for step in data.get("steps", ()) if isinstance(step, (int, float)))
-            what = str(data.get("what", ""))
-            return replace(self, expected={**self.expected, what: self.expected.get(what, ()) + steps})
+            return self._with_expected(str(data.get("what", "")), data.get("steps"))
         if kind == "loss-components":
             return self._with_components(data.get("names"))
         if kind == "metric":
@@ -148,6 +148,15 @@ class RunContext:
         if kind in (LAYER_NAMES, LAYER_VECTORS):
             return replace(self, layers=self.layers.learn(kind, step, data))
         return self
+
+    def _with_expected(self, what: str, told: Any) -> RunContext:
+        """What a script sends by ``run.event`` may be anything: what is no step says nothing."""
+        given = told if isinstance(told, (list, tuple)) else [told]
+        steps = tuple(int(step) for step in given if isinstance(step, (int, float)) and math.isfinite(step))
+        if not steps or (what not in self.expected and len(self.expected) >= NAMES):
+            return self
+        known = (*self.expected.get(what, ()), *steps)[-EXPECTED:]
+        return replace(self, expected={**self.expected, what: known})
 
     def _with_components(self, names: Any) -> RunContext:
         told = [str(name) for name in names] if isinstance(names, (list, tuple)) else []

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tocsin_server.detect.context import CHECKPOINTS, RunContext, ScalerFacts
+from tocsin_server.detect.context import CHECKPOINTS, EXPECTED, RunContext, ScalerFacts
 
 
 def test_healthy_rate_at_the_defaults() -> None:
@@ -65,3 +67,43 @@ def test_what_events_added_survives_a_snapshot() -> None:
     again = RunContext(scalers=[{"growth_interval": 9}]).relearn(context.learned())
     assert again.checkpoints == ((7, "7.pt"),)
     assert again.scalers == ({"growth_interval": 9},)
+
+
+ODD: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "steps",
+    "what",
+    "path",
+    "optimizers",
+    "scalers",
+    "schedulers",
+    "optimizer",
+    "series",
+    "source",
+    "clip",
+)
+KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "loss-components", "metric")
+
+
+@given(
+    st.sampled_from([*KINDS, "nonfinite-input", "sibling-facts", "layers", "layer-names"]),
+    st.dictionaries(
+        st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table"]), ODD
+    ),
+)
+def test_nothing_that_an_event_says_ends_the_judging(kind: str, data: dict[str, Any]) -> None:
+    """A script may send any data under any kind; what is not as expected says nothing."""
+    learnt = RunContext().learn(kind, 5, data)
+    assert learnt.learn("expect", 5, {"what": "eval", "steps": [math.nan, math.inf, 7.0, "x"]}).expected[
+        "eval"
+    ] == (7,)
+
+
+def test_announced_steps_are_bounded() -> None:
+    """The newest are kept."""
+    learnt = RunContext().learn("expect", None, {"what": "eval", "steps": list(range(EXPECTED + 10))})
+    assert learnt.expected["eval"] == tuple(range(10, EXPECTED + 10))
