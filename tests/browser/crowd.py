@@ -1,7 +1,4 @@
-"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN RUNS``. One in nine has a fault.
-
-Runs are numbered from 0; those from ``RUNS`` on may be written straight into the store instead.
-"""
+"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN FIRST END``. One in nine has a fault."""
 
 from __future__ import annotations
 
@@ -92,24 +89,24 @@ async def told(address: str, token: str, number: int) -> None:
         raise ConnectionClosedError(None, None)
 
 
-async def crowd(address: str, token: str, runs: int) -> None:
+async def crowd(address: str, token: str, numbers: range) -> None:
     """All of them, a few at a time."""
     gate = asyncio.Semaphore(AT_ONCE)
-    await asyncio.gather(*(report(address, token, number, gate) for number in range(runs)))
+    await asyncio.gather(*(report(address, token, number, gate) for number in numbers))
 
 
-def crowd_of(tower: Any, runs: int, told: int | None = None) -> None:
+def crowd_of(tower: Any, runs: int, stored: int = 0) -> None:
     """Runs this file against a server; returns once all is durable.
 
-    Only the first ``told`` report over the socket: the others, which have ended, are in the store when the
-    server comes back from a pause, as on the second day of a server's life.
+    The first ``stored`` have ended and are in the store when the server comes back from a pause, as on the
+    second day of a server's life; the others report over the socket.
     """
-    live = runs if told is None else told
-    subprocess.run([sys.executable, __file__, tower.base, tower.token, str(live)], check=True)
-    if live < runs:
+    if stored:
         tower.stop()
-        store(tower.directory / "tocsin.db", range(live, runs))
+        store(tower.directory / "tocsin.db", range(stored))
         tower.start()
+    command = [sys.executable, __file__, tower.base, tower.token, str(stored), str(runs)]
+    subprocess.run(command, check=True)
 
 
 def store(database: Path, numbers: range) -> None:
@@ -131,4 +128,4 @@ def store(database: Path, numbers: range) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(crowd(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    asyncio.run(crowd(sys.argv[1], sys.argv[2], range(int(sys.argv[3]), int(sys.argv[4]))))

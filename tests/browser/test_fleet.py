@@ -16,7 +16,7 @@ RUNS = 2000
 @pytest.fixture(scope="module")
 def crowded(tower_of_the_module: Any) -> Any:
     """A server that two thousand runs have reported to, four hundred of them since it was started."""
-    crowd_of(tower_of_the_module, RUNS, told=400)
+    crowd_of(tower_of_the_module, RUNS, stored=1600)
     return tower_of_the_module
 
 
