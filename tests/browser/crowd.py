@@ -95,18 +95,16 @@ async def crowd(address: str, token: str, numbers: range) -> None:
     await asyncio.gather(*(report(address, token, number, gate) for number in numbers))
 
 
-def crowd_of(tower: Any, runs: int, stored: int = 0) -> None:
+def crowd_of(tower: Any, runs: int, live: int) -> None:
     """Runs this file against a server; returns once all is durable.
 
-    The first ``stored`` have ended and are in the store when the server comes back from a pause, as on the
-    second day of a server's life; the others report over the socket.
+    The oldest ``live`` runs report over the socket; the others have ended and are in the store when the
+    server comes back from a pause, as in a later week of a server's life.
     """
-    if stored:
-        tower.stop()
-        store(tower.directory / "tocsin.db", range(stored))
-        tower.start()
-    command = [sys.executable, __file__, tower.base, tower.token, str(stored), str(runs)]
-    subprocess.run(command, check=True)
+    subprocess.run([sys.executable, __file__, tower.base, tower.token, "0", str(live)], check=True)
+    tower.stop()
+    store(tower.directory / "tocsin.db", range(live, runs))
+    tower.start()
 
 
 def store(database: Path, numbers: range) -> None:

@@ -16,7 +16,7 @@ RUNS = 2000
 @pytest.fixture(scope="module")
 def crowded(tower_of_the_module: Any) -> Any:
     """A server that two thousand runs have reported to, four hundred of them since it was started."""
-    crowd_of(tower_of_the_module, RUNS, stored=1600)
+    crowd_of(tower_of_the_module, RUNS, live=400)
     return tower_of_the_module
 
 
@@ -100,6 +100,7 @@ def test_an_update_redraws_only_the_cells_that_changed(
 ) -> None:
     """While a new run reports, no cell of another row in sight is touched."""
     tab.page.get_by_label("Group by").select_option("none")
+    tab.page.evaluate(QUIET)
     tab.page.evaluate(WATCH)
     with crowded.training(script("scripted"), "news", "r_news", "0", "40") as process:
         assert process.wait(120) == 0
@@ -110,6 +111,15 @@ def test_an_update_redraws_only_the_cells_that_changed(
 DRAWN = """(() => document.querySelector('[data-series=loss] .plot').data
     .filter((each) => each.mode === 'lines' && !each.fill).length)"""
 FIRST = "document.querySelector('[data-run] .name a')?.textContent"
+QUIET = """() => new Promise((done) => {
+    let timer;
+    const seen = new MutationObserver(() => rest());
+    const end = () => { seen.disconnect(); done(); };
+    const rest = () => { clearTimeout(timer); timer = setTimeout(end, 1500); };
+    seen.observe(document.querySelector(".rows"), { childList: true, characterData: true, subtree: true });
+    rest();
+})"""
+"""What is asked for beside the rows, such as sparklines of those that came into sight, is there."""
 WATCH = """() => {
     globalThis.touched = new Set();
     const note = (all) => all.forEach(({ target }) => {
