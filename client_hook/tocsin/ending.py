@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import traceback
@@ -61,6 +62,15 @@ def error_facts(error: Any) -> dict[str, Any]:
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     _end_all(error)
     (_previous or sys.__excepthook__)(kind, error, trace)
+    if issubclass(kind, KeyboardInterrupt) and not hasattr(sys, "ps1"):
+        _note_interrupt()
+
+
+def _note_interrupt() -> None:
+    """CPython ends by SIGINT (status 130) where it noted a KeyboardInterrupt that nobody caught; whatever is
+    run from text meanwhile, such as a module that is imported late, takes that note back: it is made anew."""
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")  # noqa: S102 - our own text
 
 
 def _chain() -> None:
