@@ -370,9 +370,8 @@ class Ledger:
     def record(self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False) -> None:
         """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
 
-        ``amid``: noticed in the next attempt's backward, where the script is not to be called.
-
-        In one piece, because it runs cold after torch's own work: each call more is felt.
+        ``amid``: noticed in the next attempt's backward, where the script is not to be called. In one piece,
+        because it runs cold after torch's own work: each call more is felt.
         """
         if depth.inside and not stepper.losses:
             self.gathered[id(stepper)] = (stepper, stepped, skipped)
@@ -380,8 +379,7 @@ class Ledger:
         if CUDA and capturing():
             stepper.reset()  # what runs at capture runs once, and not when the graph is replayed
             return
-        now = monotonic_ns()
-        reporter = self.reporter
+        now, reporter = monotonic_ns(), self.reporter
         if not stepper.number:
             self.first_step(stepper, stepper.ref())
         stepper.number += 1
