@@ -4,6 +4,7 @@
 #   make demo         the server with real trainings reporting to it; prints a login link
 #   make check        ruff, mypy --strict, tsc
 #   make test         the whole suite
+#   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make bench        the benchmarks, one after another (BENCHES=files: these)
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test test-versions bench bench-detection screenshots browser clean
+.PHONY: setup demo check test test-all test-versions bench bench-detection screenshots browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -36,9 +37,19 @@ check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/mypy server client_hook tests
 	node_modules/.bin/tsc -p tsconfig.json
 
-test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/alertmanager browser
+test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked browser
 	cd tests/web && node --test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
+
+# Kernels round differently on another CPU. These variables make torch take those of an older one.
+test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked browser
+	cd tests/web && node --test
+	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 --numprocesses=$(JOBS) --dist=loadfile
+	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
+	  'ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=2'; do \
+	  env TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $$kernels $(BIN)/python -m pytest --timeout=1800 \
+	    --numprocesses=$(JOBS) --dist=loadfile tests/scenarios tests/demo; \
+	done
 
 test-versions:
 	@tests/hook/versions.sh $(VERSIONS)
@@ -60,10 +71,13 @@ clean:
 
 # Python 3.11 or newer; Debian keeps venv in a package of its own.
 $(BIN)/python:
-	@for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
-	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python="$$candidate"; break; fi; \
-	done; \
-	[ -n "$${python:-}" ] || { echo "expected Python 3.11 or newer as python3, found $$(python3 --version 2>&1)" >&2; exit 1; }; \
+	@fits() { for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  ! "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || return 0; done; false; }; \
+	if ! fits && ! command -v python3 >/dev/null; then \
+	  $(call ROOT_ONLY,Python,python3 python3-venv); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends python3 python3-venv; \
+	fi; \
+	fits || { echo "Python 3.11 or newer is needed as python3; found $$(python3 --version 2>&1)" >&2; exit 1; }; \
 	if ! "$$python" -c 'import ensurepip' 2>/dev/null; then \
 	  $(call ROOT_ONLY,Python's venv module,python3-venv); \
 	  apt-get update -q && apt-get install -y -q python3-venv; \
@@ -86,22 +100,33 @@ $(STAMPS)/node: package.json package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# For one test. Debian's package is unpacked, not installed: installing it would start a service. Tried
-# once; where it cannot be had the test is skipped, and says so.
-$(STAMPS)/alertmanager:
-	@mkdir -p $(STAMPS) build/alertmanager
-	@if ! command -v prometheus-alertmanager >/dev/null && ! command -v alertmanager >/dev/null \
-	  && command -v apt-get >/dev/null && command -v dpkg >/dev/null; then \
-	  cd build/alertmanager; \
-	  fetch() { timeout 60 apt-get download -q prometheus-alertmanager >/dev/null 2>&1; }; \
-	  { fetch || { [ "$$(id -u)" = 0 ] && timeout 60 apt-get update -q >/dev/null 2>&1 && fetch; }; } \
-	    && dpkg -x prometheus-alertmanager_*.deb . && rm -f prometheus-alertmanager_*.deb \
-	    || echo "prometheus-alertmanager could not be fetched: the test with a real one is skipped"; \
+# Alertmanager and nginx, for the tests against a real one. Debian's packages are unpacked, not installed:
+# installing them would start services. Tried once; if a package cannot be fetched, its tests are skipped and
+# say so. Debian's Alertmanager reads its templates from an absolute path that is compiled in; a relative path
+# of the same length lets it run from the unpacked folder.
+$(STAMPS)/unpacked:
+	@rm -rf build/unpacked; mkdir -p $(STAMPS) build/unpacked
+	@if command -v apt-get >/dev/null && command -v dpkg >/dev/null; then \
+	  cd build/unpacked; \
+	  fetch() { timeout 60 apt-get download -q "$$1" >/dev/null 2>&1; }; \
+	  for package in prometheus-alertmanager nginx; do \
+	    { fetch "$$package" || { [ "$$(id -u)" = 0 ] && timeout 60 apt-get update -q >/dev/null 2>&1 && fetch "$$package"; }; } \
+	      && dpkg -x "$${package}"_*.deb . && rm -f "$${package}"_*.deb \
+	      || echo "$$package could not be fetched: the tests with a real one are skipped"; \
+	  done; \
+	  templates=usr/share/prometheus/alertmanager; binary=usr/bin/prometheus-alertmanager; \
+	  [ ! -f "$$binary" ] || LC_ALL=C sed -i "s,/$$templates,$$templates/,g" "$$binary"; \
 	fi
 	@touch $@
 
-browser:
+# Playwright brings a Node.js of its own, which needs a library that a bare Debian lacks.
+browser: $(STAMPS)/python
 	@if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then \
 	  $(call ROOT_ONLY,Chromium,chromium); \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; \
+	fi
+	@driver=$$($(BIN)/python -c 'import pathlib, playwright; print(pathlib.Path(playwright.__file__).parent / "driver" / "node")'); \
+	if ! "$$driver" --version >/dev/null 2>&1; then \
+	  $(call ROOT_ONLY,libatomic,libatomic1); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends libatomic1; \
 	fi

@@ -124,6 +124,17 @@ def test_every_described_setting_exists() -> None:
     assert hook == set(re.findall(r"TOCSIN_[A-Z_]+", sources))
 
 
+def test_the_page_of_what_is_sent_names_every_field_and_event() -> None:
+    """What a handshake holds, and every kind of event that the hook or the protocol knows."""
+    page = text_of("docs/what-is-sent.md")
+    kinds = set(re.findall(r"^\| `([a-z-]+)` \| `\{", text_of("docs/protocol.md"), re.MULTILINE))
+    sources = text_of(*(os.path.relpath(path, ROOT) for path in (ROOT / "client_hook/tocsin").rglob("*.py")))
+    kinds |= set(re.findall(r"put_event\(\s*\"([a-z-]+)\"", sources))
+    from_the_server = {"sibling-facts", "closed", "rules", "refused"}
+    named = set(protocol.Hello.__struct_fields__) | kinds - from_the_server
+    assert {name for name in named if f"`{name}`" not in page} == set()
+
+
 @pytest.mark.parametrize("command", server_commands())
 def test_every_command_of_the_server_is_described(command: str) -> None:
     """README or docs show it as it is typed."""

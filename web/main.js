@@ -9,6 +9,7 @@ import { Desk } from "./lib/desk.js";
 import { Live } from "./lib/live.js";
 import { MarkBook } from "./lib/markbook.js";
 import { isPage, match } from "./lib/route.js";
+import { inside, outside } from "./lib/root.js";
 import { followSystem } from "./lib/theme.js";
 import { masterBar } from "./parts/master.js";
 import { notify } from "./parts/notify.js";
@@ -49,7 +50,7 @@ const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 /** @returns {WebSocket} */
 function openSocket() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-  return new WebSocket(`${scheme}//${location.host}/api/v1/live`);
+  return new WebSocket(`${scheme}//${location.host}${outside("/api/v1/live")}`);
 }
 
 /** Shows the page of the address, and the next one when that changes. @param {App} app */
@@ -60,7 +61,7 @@ function router(app) {
   let here = "", turn = 0;
 
   async function show() {
-    const { page: name, id } = match(location.pathname), key = `${name} ${id}`;
+    const { page: name, id } = match(inside(location.pathname)), key = `${name} ${id}`;
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
@@ -91,7 +92,7 @@ function linkOf(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
-  return isPage(link.pathname) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
+  return isPage(inside(link.pathname)) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
 }
 
 /** The tab says the page and how many alerts fire, in its title and by its icon. @param {AlertBook} alerts */
@@ -99,7 +100,7 @@ function titles(alerts) {
   let page = "";
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
-    const { firing } = lamps(alerts.all()), shape = firing ? "/icon-ringing.svg" : "/icon.svg";
+    const { firing } = lamps(alerts.all()), shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
   };
@@ -108,7 +109,7 @@ function titles(alerts) {
 }
 
 async function start() {
-  const api = new Api((input, init) => fetch(input, init));
+  const api = new Api((input, init) => fetch(outside(input), init));
   const session = await signIn(api);
   if (!session) return;
   const live = new Live({ open: openSocket, now: Date.now, later: (run, ms) => setTimeout(run, ms), cancel: (timer) => clearTimeout(timer), random: Math.random });

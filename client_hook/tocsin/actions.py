@@ -31,7 +31,7 @@ class Actions:
 
     def __init__(self, watch: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
         self._watch = watch
-        self._ledger = ledger
+        self.ledger = ledger
         self._world = world
         self._done: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
         """(alert, action) of what was done."""
@@ -67,7 +67,7 @@ class Actions:
     @property
     def step(self) -> int:
         """The newest step."""
-        ledger = self._ledger
+        ledger = self.ledger
         return self._step if ledger is None or ledger.quiet else int(ledger.step)
 
     def stepped(self, step: int) -> None:
@@ -103,7 +103,7 @@ class Actions:
         return f"done {MOST} times in this run" if self._counts[request.action] >= MOST else ""
 
     def _arm(self, request: Request, at: int) -> None:
-        ledger = self._ledger
+        ledger = self.ledger
         if ledger is None or ledger.quiet or ledger.primary is None:
             self._armed.setdefault(at, []).append(request)
         else:
@@ -126,7 +126,8 @@ class Actions:
                 handler(request)
             except Exception as error:
                 LOG.warning("tocsin: the script's %s failed", request.action, exc_info=True)
-                self._tell(request, "failed", reason=f"{type(error).__name__}: {error}"[:300])
+                reason = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
+                self._tell(request, "failed", reason=reason)
                 return
         self._tell(request, "done" if handlers else "requested")
 

@@ -31,7 +31,7 @@ class Delivery:
         token: str,
         *,
         random: Callable[[], float],
-        resolve: Callable[[Target], list[Address]],
+        resolve: Callable[[Target], list[Address] | None],
     ) -> None:
         self.spool = spool
         self._token = token
@@ -77,7 +77,7 @@ def rescue(path: Path, backlog: Backlog) -> None:
         return
     with contextlib.closing(memory):
         for frame in Scan(memory).frames():
-            backlog.add(frame, always=True)
+            backlog.add(frame)
     if backlog.kept == (float("inf"), float("inf")):
         delete(path)
 
@@ -92,7 +92,7 @@ class Adopter:
         token: Callable[[], str],
         *,
         random: Callable[[], float],
-        resolve: Callable[[Target], list[Address]],
+        resolve: Callable[[Target], list[Address] | None],
     ) -> None:
         self._root = root
         self._target = target

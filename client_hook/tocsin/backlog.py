@@ -3,10 +3,9 @@
 The oldest frames are held in memory (``limit_bytes``), what is behind them lies on a
 shelf (the spool) and is read back when its turn comes.
 
-Policy: what is already kept is never thrown away for something newer. While the shelf
-takes nothing (no disk, disk full, cap reached), frames wait in memory up to the limit and
-are shelved when it takes again; above the limit the newest are dropped and counted, which
-leaves a gap in the numbers.
+Policy: no frame is dropped. While the shelf accepts none (no disk, disk full, limit reached),
+frames wait in memory and are shelved when it takes again; above the limit ``has_room`` is
+False, and the sender leaves what is newer in the queue.
 """
 
 from __future__ import annotations
@@ -21,6 +20,10 @@ MEMORY_BYTES = 4 << 20
 
 class Shelf(Protocol):
     """Where frames lie that do not fit into memory, and survive the process."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether it is worth trying to ``append``."""
 
     def append(self, frame: Frame) -> bool:
         """True when ``frame`` is kept; False when the shelf takes nothing now."""
@@ -57,13 +60,16 @@ class Backlog:
         """The highest event number acknowledged."""
         self.records = 0
         """The highest record number kept, plus one."""
-        self.dropped = 0
-        """Records dropped because neither shelf nor memory had room."""
 
     @property
     def empty(self) -> bool:
         """Nothing waits for an acknowledgement."""
         return not (self._flying or self._ready or self._late or self._unread)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether memory or the shelf takes another frame."""
+        return self._bytes < self._limit or self._shelf.takes
 
     @property
     def kept(self) -> tuple[float, float]:
@@ -77,6 +83,12 @@ class Backlog:
         return records, events
 
     @property
+    def unshelved_records(self) -> int:
+        """Records that are in memory only: they are lost with the process."""
+        first, _ = self.kept
+        return self.records - int(max(first, self.seq + 1)) if first < self.records else 0
+
+    @property
     def in_flight(self) -> int:
         """Messages of records that are sent and not acknowledged."""
         return sum(frame.kind == RECORDS for frame in self._flying)
@@ -85,18 +97,13 @@ class Backlog:
     def _unread(self) -> bool:
         return bool(self._cursor != self._shelf.end)
 
-    def add(self, frame: Frame, *, always: bool = False) -> None:
-        """Keeps ``frame`` (``always``: even above the limit), or drops and counts it."""
+    def add(self, frame: Frame) -> None:
+        """Keep ``frame``: on the shelf, else in memory, even above the limit."""
         behind = self._unread or bool(self._late)
         shelved = self._shelve(frame)
-        room = always or self._bytes + len(frame.body) <= self._limit
-        if shelved and (behind or not room):
-            pass  # it is read back when its turn comes
-        elif room:
+        room = self._bytes + len(frame.body) <= self._limit
+        if not (shelved and (behind or not room)):  # else it is read back when its turn comes
             self._hold(frame, self._late if behind else self._ready, shelved)
-        else:
-            self.dropped += frame.count if frame.kind == RECORDS else 0
-            return
         if frame.kind == RECORDS:
             self.records = frame.last + 1
 

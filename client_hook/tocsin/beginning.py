@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Collection, Iterable
@@ -10,19 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from . import terminating
-from .configuration import plain
+from .configuration import settings_of
+from .console import Problems, is_quiet, write
+from .deferred import when_imported
 from .disabled import NoRun
 from .greeting import Facts, hello, versions
-from .identity import identify, world
-from .naming import count_of, name_of, notes_of, seconds_of, tags_of
+from .identity import (
+    Identity,
+    identify,
+    is_multiprocessing_child,
+    mark_process,
+    process_id,
+    world,
+)
+from .naming import count_of, name_of, named_host, notes_of, seconds_of, tags_of, unique_name
 from .outbox import Outbox
 from .reading import text, whole
+from .redaction import redactor
 from .run import Run
 from .watching import LOG, Out, Watch, Way
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 EXIT_S = 3.0
 """Seconds that the end of a run may take at most, plus one, where the script says nothing else."""
+LINGER_S = 120.0
+"""Unless the script says how long, a run that finished waits so long while the server acknowledges more."""
 
 _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
@@ -34,7 +45,9 @@ def begin(project: str, *, ranks: str | int | Collection[int], **options: Any) -
     name = ""
     try:
         project = name_of(project, "project") or "unnamed"
-        name = name_of(options.pop("name") or default_name(project), "name") or project
+        given = options.pop("name")
+        options["is_named"] = bool(given)
+        name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
             return NoRun(project, name)
         ordinal, _begun = _begun, _begun + 1
@@ -55,10 +68,14 @@ def _begin(
     url: str | None,
     token: str | None,
     spool_dir: Any,
-    exit_timeout: float,
+    exit_timeout: float | None,
     resume: str | None,
     planned_steps: int | None,
     actions: str | Collection[str] = (),
+    host: str | None = None,
+    redact: bool | str | Collection[str] | None = None,
+    quiet: bool | None = None,
+    is_named: bool = True,
     outbox: Out | None = None,
     sender: Way | None = None,
     **capture: Any,
@@ -68,18 +85,23 @@ def _begin(
     from .system import Machine
 
     capture["start_step"] = count_of(capture["start_step"], "start_step")
+    clean = redactor(redact)
+    identity = identify(project, name, ordinal, resume=resume)
     facts = Facts(
         project=project,
-        name=name,
-        identity=identify(project, name, ordinal, resume=resume),
+        name=name if is_named else unique_name(name, _seed(identity)),
+        identity=named_host(identity, host),
         token=text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")),
-        config=plain(config),
+        config=clean.data(settings_of(config)),
         tags=tags_of(tags),
-        notes=notes_of(notes),
+        notes=clean.text(notes_of(notes)),
         planned_steps=count_of(planned_steps, "planned_steps"),
         start_step=capture["start_step"],
     )
+    mark_process()
     box = outbox if outbox is not None else Outbox()
+    # The lines in the terminal are those of one process; the tests' own sender writes none.
+    problems = Problems() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
     if sender is None:
         sender = Sender(
             box,  # type: ignore[arg-type]
@@ -87,25 +109,47 @@ def _begin(
             url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=seconds_of(exit_timeout, EXIT_S),
-            on_message=lambda message: watch.tell(message),
+            linger_s=LINGER_S if exit_timeout is None else 0.0,
+            on_message=lambda message: hear(message),
             sampler=Machine(os.environ, lambda values, events: watch.sampled(values, events)).step,
             phase=lambda: watch.phases[-1] if watch.phases else "",
+            redact=clean,
         )
     watch = Watch(box, sender)
+    watch.redact = clean
+
+    def hear(message: Any) -> None:
+        if problems is not None:
+            problems.hear(message)
+        watch.tell(message)
+
     wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
         run = Run(watch, facts, attach(watch, facts, **capture), wanted)
     except Exception:
         watch.detach()  # what was patched before it failed
         raise
+    if capture["patch"] and "torch" not in sys.modules:
+        watch.on_off.append(when_imported("torch", lambda: attach_late(run, watch, facts, **capture)))
     if capture["patch"]:
         terminating.begin()
+    if problems is not None:
+        run.problems = problems
+        facts.wants += [] if "alerts" in facts.wants else ["alerts"]
+        write(f'watching "{run.name}" (project {project}) at {run.url}')
     return run
 
 
+def _seed(who: Identity) -> str:
+    """What tells this run from others, and is the same on its ranks: worker processes have their parent."""
+    if is_multiprocessing_child():
+        return f"{process_id(os.getppid())}:{who.ordinal}"
+    return who.run or f"{who.rendezvous}:{who.ordinal}"
+
+
 def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: Any) -> Any:
-    """Automatic capture where torch is to be had; says in an ``attached`` event what it found."""
-    if not patch or not _has_torch():
+    """Capture automatically where torch is imported; say in an ``attached`` event what was found."""
+    if not patch or "torch" not in sys.modules:
         facts.versions = versions()
         watch.put_event("attached", {"signals": {}})
         return None
@@ -142,6 +186,19 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     return ledger
 
 
+def attach_late(run: Run, watch: Watch, facts: Facts, **options: Any) -> None:
+    """Begin to capture: torch was imported after ``watch``. Not where the script reports its steps itself."""
+    if watch.off or run.reports_steps:
+        return
+    try:
+        run.captured_by(attach(watch, facts, **options))
+        if watch.has_started:
+            watch.on_start()
+    except Exception as error:
+        watch.detach()
+        watch.trouble("attach", error)
+
+
 def _described_model(model: Any) -> dict[str, Any]:
     from .capture.census import size_of
 
@@ -153,10 +210,6 @@ def default_name(project: str) -> str:
     """The script's name, else the project's."""
     script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
     return script or str(project)
-
-
-def _has_torch() -> bool:
-    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
 
 
 def _is_wanted(ranks: str | int | Collection[int]) -> bool:

@@ -6,20 +6,20 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .protocol import Column, Sparse, little_endian
+from .protocol import MOST_STEP, Column, Sparse, little_endian
+from .reading import step_of, whole
 
 Row = tuple[Any, ...]
-_INT64 = 1 << 63
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[list[int], list[int], dict[str, Column]]:
     """Steps, times (ns) and columns of ``rows`` of ``(step, t_ns, names, *values)``.
 
     A column that every row has is dense, another one :class:`Sparse`. A value that is not
-    a number, and a None, is missing; a step that is not a 64-bit integer becomes -1, which
-    the server refuses by name.
+    a number, and a None, is missing; a step that is no whole number, or beyond ``MOST_STEP``, becomes
+    -1, which the server refuses by name.
     """
-    steps = [_int64(row[0]) for row in rows]
+    steps = [_step(row[0]) for row in rows]
     times = [_int64(row[1]) for row in rows]
     names = rows[0][2]
     if all(row[2] is names for row in rows):
@@ -75,11 +75,13 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def _int64(value: Any) -> int:
-    if type(value) is int and -_INT64 <= value < _INT64:
+def _step(value: Any) -> int:
+    if type(value) is int and -MOST_STEP <= value <= MOST_STEP:
         return value
-    try:
-        number = int(value)
-    except Exception:
-        return -1
-    return number if -_INT64 <= number < _INT64 else -1
+    found = step_of(value)
+    return -1 if found is None else found
+
+
+def _int64(value: Any) -> int:
+    found = whole(value)
+    return -1 if found is None else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import numbers
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -14,6 +15,9 @@ ITEMS = 10_000
 TEXT = 4_096
 ARRAY = 64
 """Deeper, more, longer than this is cut, and the cut says so; larger arrays are told by shape."""
+
+READINGS = ("items", "model_dump", "_asdict", "to_dict")
+"""Methods by which mappings, pydantic models, named tuples and configurations of transformers are read."""
 
 _INT64 = 1 << 63
 
@@ -28,6 +32,21 @@ def plain(value: Any) -> Any:
     return _Reading().of(value, DEPTH)
 
 
+def settings_of(config: Any) -> Any:
+    """Return a script's configuration as plain data; of a class, a module or a plain object its attributes.
+
+    Objects within it are read in the same way where their class comes from the same module. A class within
+    it is told by its name (``optimizer = AdamW``), unless it is nested: ``class Config: class Model: ...``.
+    """
+    try:
+        found = _attributes(config)
+    except Exception:
+        found = None
+    cls = config if isinstance(config, type) else type(config)
+    reading = _Reading("" if found is None else cls.__module__)
+    return reading.of(found or config, DEPTH)
+
+
 def words(given: Iterable[Any]) -> tuple[str, ...]:
     """The texts among ``given`` and in the lists among it."""
     flat = (one for some in given for one in (some if isinstance(some, (list, tuple, set)) else [some]))
@@ -37,7 +56,9 @@ def words(given: Iterable[Any]) -> tuple[str, ...]:
 class _Reading:
     """One pass over a configuration; counts what it has taken and knows the containers it is in."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "") -> None:
+        self.module = module
+        """Plain objects of classes of this module are read by their attributes."""
         self.left = ITEMS
         self.inside: set[int] = set()
 
@@ -70,7 +91,12 @@ class _Reading:
             return self.of(value.tolist(), depth) if _is_small(value) else _shape(value)
         if isinstance(value, (list, tuple, set, frozenset, range)) or _is_list_config(value):
             return [self.of(item, depth) for item in self._bounded(value)]
-        return _cut(_repr(value))
+        cls = value if isinstance(value, _Nested) else type(value)
+        if self.module and cls.__module__ == self.module:
+            found = _attributes(value.cls if isinstance(value, _Nested) else value)
+            if found:
+                return self._container(found, depth)
+        return _cut(_repr(value.cls if isinstance(value, _Nested) else value))
 
     def _bounded(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -104,13 +130,75 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
         return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
     if isinstance(value, type):
         return None
-    for reading in ("items", "model_dump"):
+    for reading in READINGS:
         if callable(getattr(value, reading, None)):
             got = getattr(value, reading)()
             return got.items() if isinstance(got, Mapping) else list(got)
     if any(cls.__name__.endswith("Namespace") for cls in type(value).__mro__):
         return list(vars(value).items())
     return None
+
+
+class _Nested:
+    """A class that is defined in another one: a part of the configuration."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        self.__module__ = cls.__module__
+
+
+def _attributes(config: Any) -> dict[str, Any] | None:
+    """Return the public settings of a class, a module or a plain object; None for what is read otherwise."""
+    if isinstance(config, type):
+        found = _defaults(config)
+    elif isinstance(config, types.ModuleType):
+        found = {name: one for name, one in vars(config).items() if not isinstance(one, type)}
+    elif (
+        _leaf(config)[0]
+        or isinstance(config, (list, tuple, set, frozenset, range))
+        or _is_array(config)
+        or _is_list_config(config)
+        or callable(config)
+        or _pairs(config) is not None
+    ):
+        return None
+    else:
+        slots = [name for cls in type(config).__mro__ for name in _slots(cls) if hasattr(config, name)]
+        own = {name: getattr(config, name) for name in slots}
+        found = {**_defaults(type(config)), **own, **getattr(config, "__dict__", {})}
+    return {name: one for name, one in found.items() if name[:1] != "_" and not isinstance(one, _NO_SETTINGS)}
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the attributes of a class and its bases; of a dataclass or a pydantic model its defaults."""
+    found: dict[str, Any] = {}
+    if cls.__module__ in ("builtins", "typing"):
+        return found
+    for base in reversed(cls.__mro__[:-1]):
+        for name, one in vars(base).items():
+            is_nested = isinstance(one, type) and one.__qualname__ == f"{base.__qualname__}.{name}"
+            found[name] = _Nested(one) if is_nested else one
+    for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
+        if field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+    fields = getattr(cls, "model_fields", None)
+    for name, field in fields.items() if isinstance(fields, Mapping) else ():
+        if not field.is_required():
+            found[name] = field.get_default(call_default_factory=True)
+    if fields:
+        found = {name: one for name, one in found.items() if name in fields}
+    return found
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = getattr(cls, "__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+_NO_SETTINGS = (
+    *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+    *(types.MemberDescriptorType, types.GetSetDescriptorType, property, classmethod, staticmethod),
+)
 
 
 def _is_list_config(value: Any) -> bool:

@@ -46,6 +46,15 @@ def resolve(target: Target) -> list[Address]:
     return [(family, address) for family, _, _, _, address in found]
 
 
+def is_numeric(target: Target) -> bool:
+    """Whether the server is named by an address, so that no name service is asked."""
+    try:
+        socket.getaddrinfo(target.host, target.port, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
     """Reading the certificates of the system takes tens of milliseconds: once."""

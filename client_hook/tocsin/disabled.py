@@ -11,6 +11,9 @@ class NoRun:
     """Has every method of :class:`tocsin.run.Run`; each does nothing."""
 
     id = ""
+    url = ""
+    problems = None
+    reports_steps = False
     requested = ""
     current_step = 0
 

@@ -20,6 +20,7 @@ from . import is_disabled, protocol
 from .connection import Address, Connection, LostError, resolve
 from .frames import EVENT, Frame
 from .link import wait
+from .naming import host_of
 from .outbox import Outbox
 from .spool import FORMAT, Header, Spool, orphans
 from .target import Target, parse_target
@@ -156,7 +157,7 @@ def probe(token: str, project: str) -> protocol.Hello:
     """A hello that no server may take for a run."""
     writer = protocol.WriterId("doctor", -1, "doctor", os.getpid(), time.time_ns())
     return protocol.Hello(
-        protocol.VERSION, token, project, "doctor", "", writer, 1, socket.gethostname(), time.time_ns()
+        protocol.VERSION, token, project, "doctor", "", writer, 1, host_of(), time.time_ns()
     )
 
 

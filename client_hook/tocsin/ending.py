@@ -13,11 +13,13 @@ from typing import Any
 from . import _live as live
 from . import terminating
 from .reading import text
+from .redaction import Redactor
 
 LINES = 40
 TEXT = 4_000
 """Of an uncaught exception so many last lines and characters are kept."""
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _previous: Any = None
 _before: Any = None
 """The newest uncaught exception from before our hook."""
@@ -41,27 +43,64 @@ def end(run: Any) -> None:
         terminating.end()
 
 
-def error_facts(error: Any) -> dict[str, Any]:
+def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
     """``type``, ``message`` and the last ``lines`` of the traceback; of what is no exception its text."""
     if isinstance(error, terminating.Terminated):
-        return error.facts
+        return {**error.facts, "lines": redact.lines(error.facts["lines"])}
     try:
         message = text(error)[:TEXT]
     except Exception:
         message = "<no message>"
     if not isinstance(error, BaseException):
-        return {"type": "", "message": message, "lines": []}
+        return {"type": "", "message": redact.text(message), "lines": []}
+    strip(error)
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__)).splitlines()
     return {
         "type": type(error).__name__,
-        "message": message,
-        "lines": [text(line[:400]) for line in lines[-LINES:]],
+        "message": redact.text(message),
+        "lines": redact.lines([text(line[:400]) for line in lines[-LINES:]]),
     }
+
+
+def strip(error: BaseException | None) -> None:
+    """Take this package's frames out of a traceback, and out of those of what led to the error.
+
+    An error of its own, whose innermost frame is ours, keeps them.
+    """
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        with contextlib.suppress(Exception):
+            one.__traceback__ = _without_ours(one.__traceback__)
+        waiting += [one.__cause__, one.__context__]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    if not frames or _is_ours(frames[-1]):
+        return frames[0] if frames else None
+    kept: TracebackType | None = None
+    for one in reversed(frames):
+        if not _is_ours(one):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return kept
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     _end_all(error)
-    (_previous or sys.__excepthook__)(kind, error, trace)
+    strip(error)
+    (_previous or sys.__excepthook__)(kind, error, error.__traceback__ or trace)
     if issubclass(kind, KeyboardInterrupt) and not hasattr(sys, "ps1"):
         _note_interrupt()
 

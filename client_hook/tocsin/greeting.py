@@ -9,11 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import protocol
-from .identity import Identity
+from .identity import Identity, settled
 
 VERSION = "0.1.0"
 
-_VERSIONS = {"torch": "torch", "numpy": "numpy", "lightning": "lightning", "transformers": "transformers"}
+_REPORTED = (
+    "torch", "numpy", "lightning", "transformers", "accelerate", "deepspeed",
+    "gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env",
+)  # fmt: skip
+"""Libraries whose version matters to a diagnosis; the second row: the loss is that of an agent."""
 
 
 @dataclass
@@ -31,13 +35,15 @@ class Facts:
     start_step: int | None = None
     wants: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+    is_settled: bool = False
+    """Whether the server, or the spool, knows this writer."""
     described: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """``optimizers``, ``scalers``, ``schedulers`` as last seen by the training thread."""
 
 
 def hello(facts: Facts) -> protocol.Hello:
     """The hello of this moment. The sender's thread asks for it, so it must cost next to nothing."""
-    who = with_group(facts.identity)
+    who = settle(facts)
     described = facts.described
     return protocol.Hello(
         version=protocol.VERSION,
@@ -64,22 +70,25 @@ def hello(facts: Facts) -> protocol.Hello:
     )
 
 
-def with_group(who: Identity) -> Identity:
-    """World size of torch's process group where it is larger than the environment says."""
-    distributed = sys.modules.get("torch.distributed")
-    try:
-        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-            return who
-        return replace(who, world_size=max(who.world_size, int(distributed.get_world_size())))
-    except Exception:
-        return who
+def settle(facts: Facts) -> Identity:
+    """Return the identity, completed once by torch's process group.
+
+    Called when delivery starts: a rank that joined its process group after ``watch`` is known by then. Later
+    only the world size may grow, since the server knows the writer.
+    """
+    found = settled(facts.identity)
+    if not facts.is_settled:
+        facts.identity, facts.is_settled = found, True
+    elif found.world_size > facts.identity.world_size:
+        facts.identity = replace(facts.identity, world_size=found.world_size)
+    return facts.identity
 
 
 def versions() -> dict[str, str]:
     """Versions of the hook, Python, and what is imported of what matters to a diagnosis."""
     out = {"tocsin": VERSION, "python": platform.python_version(), "platform": platform.platform()}
-    for name, module in _VERSIONS.items():
-        version = getattr(sys.modules.get(module), "__version__", None)
+    for name in _REPORTED:
+        version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
             out[name] = str(version)
     cuda = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None)

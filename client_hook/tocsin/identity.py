@@ -1,7 +1,9 @@
 """Who is talking: launch id, run id, attempt key, writer. Reads the environment given and /proc.
 
-A launch is one start of the whole job on all its ranks, so everything here must come out
-equal on every rank of one launch (writer apart), and different after a restart.
+A launch is one start of the whole job on all its ranks. Every rank computes the same launch id on its own,
+without a message between them: from the launcher's variables where they name the job, else from the one
+process that started all ranks of a machine. Only ranks on several machines without a job id are joined by
+the server, which matches their rendezvous address.
 """
 
 from __future__ import annotations
@@ -9,25 +11,30 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import sys
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as changed
 
 from .naming import run_of
 from .protocol import WriterId
 
 _IMPORTED_NS = time.time_ns()
-_RANDOM_LAUNCH = uuid.uuid4().hex
-"""One launch id a process where no launcher gives one; ``watch`` ordinals tell its runs apart."""
-
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_SIZES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_SIZES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+"""Ranks on this machine, as torchrun and Ray, DeepSpeed, Open MPI and MPICH name them."""
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_EXEC_MARKER = "TOCSIN_PROCESS"
+"""``pid:start:execs`` of the newest process of this environment that watched: survives ``exec``."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What hello says of run, attempt and writer."""
+    """What the handshake says of run, attempt and writer."""
 
     run: str
     """Empty where the server must join ranks by ``rendezvous``."""
@@ -35,8 +42,12 @@ class Identity:
     world_size: int
     host: str
     launch: str
+    """Empty where the server must join ranks."""
     restarts: int
     rendezvous: str
+    project: str = ""
+    name: str = ""
+    ordinal: int = 0
 
 
 def identify(
@@ -48,39 +59,70 @@ def identify(
     environ: Mapping[str, str] = os.environ,
     launch: str | None = None,
 ) -> Identity:
-    """The identity of the ``ordinal``-th watch of this process (design: words and identity).
+    """Return the identity of the ``ordinal``-th watch of this process.
 
-    ``launch`` replaces this process's random launch id (tests).
+    Args:
+        project: the run's project.
+        name: the run's name.
+        ordinal: 0 for the first watch of this process.
+        resume: id of an earlier run that this one continues.
+        environ: the launcher's variables.
+        launch: used where nothing names this launch; default: this process.
     """
-    given = launch_id(environ)
-    chosen = given or launch or _RANDOM_LAUNCH
-    elastic, requeued = (
-        _number(environ, "TORCHELASTIC_RESTART_COUNT"),
-        _number(environ, "SLURM_RESTART_COUNT"),
-    )
     rank, size = world(environ)
-    rendezvous = _rendezvous(environ) if size > 1 and not given else ""
+    chosen = launch_id(environ)
+    rendezvous = ""
+    if not chosen and size > 1:
+        chosen = _local_launch(environ)
+        rendezvous = "" if chosen else _rendezvous(environ, ordinal)
+    counts = [_number(environ, key) for key in _RESTARTS] + [execs(environ)]
+    own = chosen or launch or process_id(os.getpid())
     run = run_of(environ.get("TOCSIN_RUN_ID") or resume or "")
     if not run and not rendezvous:
-        run = run_id(project, name, chosen, ordinal)
+        run = run_id(project, name, own, ordinal)
     return Identity(
         run=run,
-        writer=writer_id(attempt_key(chosen, elastic, requeued, ordinal), rank),
+        writer=writer_id(attempt_key(own, counts, ordinal), rank),
         world_size=size,
         host=socket.gethostname(),
-        launch=chosen,
-        restarts=elastic + requeued,
+        launch="" if rendezvous else own,
+        restarts=sum(counts),
         rendezvous=rendezvous,
+        project=project,
+        name=name,
+        ordinal=ordinal,
     )
 
 
 def launch_id(environ: Mapping[str, str]) -> str:
-    """torchrun's id, else the Slurm job step, else "" (this launch has no name of its own)."""
+    """Return the launcher's name for this launch: torchrun's id, the Slurm job step or Open MPI's namespace.
+
+    Empty where the launch has no name.
+    """
     elastic = environ.get("TORCHELASTIC_RUN_ID", "")
     if elastic and elastic != "none":
         return elastic
     job, step = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_STEP_ID", environ.get("SLURM_STEPID", ""))
-    return f"{job}.{step}" if job and step else job
+    if job:
+        return f"{job}.{step}" if step else job
+    return environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid") or ""
+
+
+def _local_launch(environ: Mapping[str, str]) -> str:
+    """Return an id of a launch whose ranks all run on this machine; empty where they may not.
+
+    torchrun, DeepSpeed, MPI and Ray start the ranks of a machine as children of one process. Lightning's
+    rank 0 starts the others, which have a local rank but no rank.
+    """
+    if "RANK" not in environ and "LOCAL_RANK" in environ and not _number(environ, "NODE_RANK"):
+        return process_id(os.getppid() if _number(environ, "LOCAL_RANK") else os.getpid())
+    parent = process_id(os.getppid())
+    # Ray's workers of all jobs have one parent: the rendezvous tells them apart.
+    return f"{parent}@{_rendezvous(environ, 0)}" if parent and _is_one_machine(environ) else ""
+
+
+def _is_one_machine(environ: Mapping[str, str]) -> bool:
+    return any(_number(environ, key) == world(environ)[1] for key in _LOCAL_SIZES)
 
 
 def run_id(project: str, name: str, launch: str, ordinal: int) -> str:
@@ -89,14 +131,52 @@ def run_id(project: str, name: str, launch: str, ordinal: int) -> str:
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
-def attempt_key(launch: str, elastic: int, requeued: int, ordinal: int) -> str:
-    """Launch id and restart counts; a later watch of the same process is an attempt of its own.
+def attempt_key(launch: str, restarts: Sequence[int], ordinal: int) -> str:
+    """Return launch id and restart counts; a later watch of the same process is an attempt of its own.
 
     Without the ordinal two watches that share a run (``resume=``, ``TOCSIN_RUN_ID``) would be one
     writer to the server, which would take the second one's records for a resend.
     """
-    key = f"{launch}:{elastic}:{requeued}"
+    key = ":".join([launch, *map(str, restarts)])
     return key if ordinal == 0 else f"{key}:{ordinal}"
+
+
+def settled(who: Identity) -> Identity:
+    """Return ``who`` with rank and world size of torch's process group, once it is initialized.
+
+    Processes that ``torch.multiprocessing`` started learn only here that they are ranks: they are one
+    launch, that of their parent, unless the script or the launcher has named the run.
+    """
+    group = _process_group()
+    if group is None:
+        return who
+    rank, size = group
+    found = replace(who, world_size=size, writer=changed(who.writer, rank=rank))
+    if who.world_size > 1 or who.launch != process_id(os.getpid()) or not is_multiprocessing_child():
+        return found
+    launch = process_id(os.getppid())
+    hashed = run_id(who.project, who.name, who.launch, who.ordinal)
+    run = run_id(who.project, who.name, launch, who.ordinal) if who.run == hashed else who.run
+    key = launch + who.writer.attempt.removeprefix(who.launch)
+    return replace(found, run=run, launch=launch, writer=changed(found.writer, attempt=key))
+
+
+def _process_group() -> tuple[int, int] | None:
+    """Return (rank, world size) of torch's default process group where it has more than one rank."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return None
+        rank, size = int(distributed.get_rank()), int(distributed.get_world_size())
+    except Exception:
+        return None
+    return (rank, size) if size > 1 and rank >= 0 else None
+
+
+def is_multiprocessing_child() -> bool:
+    """Return whether ``multiprocessing`` (``torch.multiprocessing.spawn``) started this process."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and multiprocessing.parent_process() is not None
 
 
 def writer_id(attempt: str, rank: int) -> WriterId:
@@ -105,15 +185,19 @@ def writer_id(attempt: str, rank: int) -> WriterId:
 
 
 def world(environ: Mapping[str, str]) -> tuple[int, int]:
-    """(rank, world size) as the launcher's environment says; (0, 1) without one."""
-    rank = next((_number(environ, key) for key in _RANKS if key in environ), 0)
+    """Return (rank, world size) as the launcher's environment says; (0, 1) without one.
+
+    Lightning's launcher gives its children a local rank only.
+    """
+    local = "LOCAL_RANK" if "WORLD_SIZE" in environ and not _number(environ, "NODE_RANK") else ""
+    rank = next((_number(environ, key) for key in (*_RANKS, local) if key in environ), 0)
     size = next((_number(environ, key) for key in _SIZES if key in environ), 1)
     return rank, max(size, 1)
 
 
-def _rendezvous(environ: Mapping[str, str]) -> str:
+def _rendezvous(environ: Mapping[str, str], ordinal: int) -> str:
     address, port = environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")
-    return f"{address}:{port}" if address else ""
+    return f"{address}:{port}" + (f"#{ordinal}" if ordinal else "") if address else ""
 
 
 def _number(environ: Mapping[str, str], key: str) -> int:
@@ -132,17 +216,61 @@ def boot_id() -> str:
         return f"{uuid.getnode():x}"
 
 
+def process_id(pid: int) -> str:
+    """Return a name of this process or its parent that no other process ever has; the same after ``exec``.
+
+    Empty where the system does not say when the parent started (not Linux).
+    """
+    ticks = _start_ticks(pid)
+    if not ticks:
+        return f"{boot_id()}:{pid}:{_IMPORTED_NS}" if pid == os.getpid() else ""
+    return f"{boot_id()}:{_pid_namespace()}{pid}:{ticks}"
+
+
+def _pid_namespace() -> str:
+    """Return a name of this container's process numbers: containers of one machine share its boot id."""
+    try:
+        return f"{os.stat('/proc/self/ns/pid').st_ino:x}."
+    except OSError:
+        return ""
+
+
+def execs(environ: Mapping[str, str]) -> int:
+    """Return how often this launch replaced itself by ``exec`` since it first watched."""
+    pid, _, rest = environ.get(_EXEC_MARKER, "").partition(":")
+    start, _, count = rest.partition(":")
+    try:
+        if int(pid) == os.getpid():
+            return int(count) + (int(start) != _IMPORTED_NS)
+        return int(count) if int(pid) == os.getppid() else 0
+    except ValueError:
+        return 0
+
+
+def mark_process(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Leave a mark in the environment, so that a script that replaces itself by ``exec`` is a restart."""
+    environ[_EXEC_MARKER] = f"{os.getpid()}:{_IMPORTED_NS}:{execs(environ)}"
+
+
+def _start_ticks(pid: int) -> int:
+    """Return the start of a process in clock ticks since boot; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _process_start_ns() -> int:
     """Start of this process since boot in ns (Linux), else the time of our import.
 
-    With the boot id and the pid it names one process for ever: pids are used again. What the kernel
+    With the boot id and the pid it names one process: pids are used again. What the kernel
     leaves open, the part of its tick, is that of our import: a script that replaces itself (``exec``)
-    keeps pid and start, and begins to number its records anew.
+    keeps pid and start, and numbers its records from 0 again.
     """
+    ticks = _start_ticks(os.getpid())
     try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
         tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        return ticks * tick_ns + _IMPORTED_NS % tick_ns
-    except (OSError, ValueError, IndexError):
+    except (AttributeError, OSError, ValueError):
         return _IMPORTED_NS
+    return ticks * tick_ns + _IMPORTED_NS % tick_ns if ticks else _IMPORTED_NS

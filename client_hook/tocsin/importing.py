@@ -8,7 +8,6 @@ whose records keep their numbers, so that the server knows what it has. Imported
 from __future__ import annotations
 
 import hashlib
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from .greeting import Facts, hello
 from .identity import Identity
 from .importers import Fact, Item, Log, LogRecord, UnreadableLogError, open_log
 from .importers.key_values import FORMAT as KEY_VALUES
+from .naming import host_of
 from .outbox import Outbox
 from .protocol import WriterId
 from .sender import Sender
@@ -99,7 +99,7 @@ class LogRun:
         names = self._names.setdefault(names, names) if len(self._names) < 4096 else names
         time_ns = now() if record.time_ns is None else record.time_ns
         outbox = self._open()
-        outbox.put((record.step, time_ns, names, *values.values()))
+        outbox.put((record.step, time_ns, names, *values.values()), True)
         self.records += 1
         self._put += 1
         if self._sender is not None:
@@ -211,7 +211,7 @@ def identity_of(run_id: str, attempt: int) -> Identity:
     """The writer of an attempt of an imported run: the same however often, wherever it is imported."""
     writer = WriterId(f"import:{run_id}:{attempt}", 0, "import", 0, attempt)
     return Identity(
-        run=run_id, writer=writer, world_size=1, host=socket.gethostname(), launch=f"import:{run_id}",
+        run=run_id, writer=writer, world_size=1, host=host_of(), launch=f"import:{run_id}",
         restarts=attempt, rendezvous="",
     )  # fmt: skip
 

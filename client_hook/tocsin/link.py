@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from . import protocol
-from .connection import Address, Connection, LostError
+from .connection import Address, Connection, LostError, is_numeric, resolve
 from .session import Phase, Session, Told
 from .target import Target
 
@@ -37,6 +38,45 @@ def wait(
     return b""
 
 
+class Lookup:
+    """Resolve the addresses of a server on a separate thread, because DNS may hang for minutes."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self._done = done
+        self._asked: Target | None = None
+        self._answer: list[Address] | LostError | None = None
+
+    def ask(self, target: Target) -> list[Address] | None:
+        """The addresses once they are known, None until then.
+
+        Raises:
+            LostError: the name service knows none.
+            RuntimeError: no thread can be started.
+        """
+        if is_numeric(target):
+            return resolve(target)
+        if self._asked is None:
+            self._answer = None
+            thread = threading.Thread(target=self._look, args=(target,), name="tocsin-lookup", daemon=True)
+            thread.start()
+            self._asked = target
+        if self._asked != target or self._answer is None:
+            return None
+        answer, self._asked = self._answer, None
+        if isinstance(answer, LostError):
+            raise answer
+        return answer
+
+    def _look(self, target: Target) -> None:
+        try:
+            self._answer = resolve(target)
+        except LostError as error:
+            self._answer = error
+        except Exception as error:
+            self._answer = LostError(f"{target.host}: {error!r}")
+        self._done()
+
+
 class Link:
     """Owns the connection of one session. ``step`` never blocks but for ``resolve``."""
 
@@ -45,7 +85,7 @@ class Link:
         session: Session,
         target: Target,
         *,
-        resolve: Callable[[Target], list[Address]],
+        resolve: Callable[[Target], list[Address] | None],
         pulse: Callable[[], protocol.Alive] | None = None,
         told: Callable[[Told], None] = lambda message: None,
     ) -> None:
@@ -55,12 +95,13 @@ class Link:
         self._pulse = pulse
         self._told = told
         self._ping_at = 0.0
+        self._is_resolving = False
         self.connection: Connection | None = None
 
     def step(self, now: float) -> None:
         """Does what can be done now: dial, receive, send, give up."""
         try:
-            if self.session.should_dial(now):
+            if self._is_resolving or self.session.should_dial(now):
                 self._dial(now)
             if self.connection is not None:
                 self._exchange(self.connection, now)
@@ -77,6 +118,7 @@ class Link:
 
     def close(self) -> None:
         """Ends the connection; the session may dial again."""
+        self._is_resolving = False
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -88,9 +130,14 @@ class Link:
             self.connection = None
 
     def _dial(self, now: float) -> None:
+        """Connect, or ask again later where the addresses are not known yet (``resolve`` returned None)."""
         self.session.dialled(now)
+        self._is_resolving = False
         addresses = self._resolve(self._target)
-        self.connection = Connection(self._target, addresses, now)
+        if addresses is None:
+            self._is_resolving = True
+        else:
+            self.connection = Connection(self._target, addresses, now)
 
     def _exchange(self, connection: Connection, now: float) -> None:
         messages, heard = connection.pump(now)

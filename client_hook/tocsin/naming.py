@@ -7,21 +7,30 @@ server (docs/protocol.md).
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
+import os
 import re
+import socket
 import unicodedata
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from .protocol import MOST_STEP
 from .reading import text, whole
+
+if TYPE_CHECKING:
+    from .identity import Identity
 
 LOG = logging.getLogger("tocsin")
 NAME_BYTES = 256
 TAGS = 64
 NOTES = 1 << 18
 """Characters of notes."""
-COUNT = 1 << 62
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
 """What the identifier of a run may not hold: it stands in addresses and file names."""
 
@@ -33,6 +42,40 @@ def name_of(given: Any, what: str) -> str:
     if fit != text(given):
         _say(what, f"at most {NAME_BYTES} bytes without control characters", given, fit)
     return fit
+
+
+def host_of(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the name to report this machine by: ``given``, else ``TOCSIN_HOSTNAME``, else its host name."""
+    given = environ.get("TOCSIN_HOSTNAME") if given is None else given
+    return socket.gethostname() if given is None else name_of(given, "host")
+
+
+def named_host(who: Identity, given: str | None, environ: Mapping[str, str] = os.environ) -> Identity:
+    """Return the identity under the host name that was chosen, where one was.
+
+    The address of the master's host, which finds the ranks of a launch, is hashed then: the same on all.
+    """
+    master = environ.get("MASTER_ADDR", "")
+    if given is None and "TOCSIN_HOSTNAME" not in environ:
+        return who
+    who = replace(who, host=host_of(given, environ))
+    if not master:
+        return who
+
+    def hidden(address: str) -> str:
+        return address.replace(master, hashlib.blake2b(master.encode(), digest_size=6).hexdigest())
+
+    writer = msgspec.structs.replace(who.writer, attempt=hidden(who.writer.attempt))
+    return replace(who, launch=hidden(who.launch), rendezvous=hidden(who.rendezvous), writer=writer)
+
+
+def unique_name(script: str, seed: str) -> str:
+    """Return a name for a run that the script gave none: ``train-482193``, the same on all its ranks.
+
+    The number comes last, so that the server still finds runs of the same script.
+    """
+    number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big") % 1_000_000
+    return f"{script.encode()[: NAME_BYTES - 7].decode('utf-8', 'ignore')}-{number:06d}"
 
 
 def tags_of(given: Any) -> list[str]:
@@ -55,6 +98,7 @@ def run_of(given: Any) -> str:
     """An earlier run's identifier; what none may hold becomes a hyphen, the same each time."""
     known = text(given)
     fit = _FOREIGN.sub("-", known)[:NAME_BYTES]
+    fit = fit if fit.strip(".") else "-" * len(fit)  # dots alone lead elsewhere in addresses
     if fit != known:
         _say("run id", "letters, digits and . _ : -", known, fit)
     return fit
@@ -65,8 +109,8 @@ def count_of(given: Any, what: str) -> int | None:
     if given is None:
         return None
     number = whole(given)
-    if number is None or not 0 <= number < COUNT:
-        _say(what, "a whole number from 0", given, "left out")
+    if number is None or not 0 <= number <= MOST_STEP:
+        _say(what, f"a whole number from 0 to {MOST_STEP}", given, "left out")
         return None
     return number
 

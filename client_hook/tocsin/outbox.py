@@ -4,9 +4,11 @@ The training thread appends flat tuples to a deque, and packs them into a ring t
 the process (ring.py): no lock, no system call, no wake-up. The sender thread comes by five
 times a second and drains the deque into columns; the ring is read by the next process only.
 
-Policy: up to ``limit`` records and ``EVENT_LIMIT`` events wait. Above that the newest are
-not taken, counted in ``dropped``, and leave a gap in the sequence numbers, so that the
-server can show that something is missing and where.
+Policy: when half of ``limit`` records wait, or the ring is full, a call of the script
+(``patient``) waits for the sender, for a bounded time; automatic capture never waits. What
+comes then is taken up to ``limit`` records, ``OUTSIDE_BYTES`` beyond the ring and
+``EVENT_LIMIT`` events. Above that the newest are dropped, counted in ``dropped``, named in a
+``dropped`` event, and leave a gap in the sequence numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -23,6 +26,10 @@ from .plain import packed
 from .protocol import Event, Finish, Records, encode, little_endian
 from .ring import EVENT_MARK, RECORD, NoRing, Ring, one_record
 
+LIMIT = 131_072
+"""Records that may wait."""
+OUTSIDE_BYTES = 12 << 20
+"""Bytes of values that may wait beyond what the ring holds, where records are wide."""
 BATCH_RECORDS = 512
 BATCH_BYTES = 256 << 10
 """A batch is closed at this many records or about this many bytes of values."""
@@ -39,25 +46,52 @@ Item = tuple[Any, ...]
 class Mark(NamedTuple):
     """How far the queue and the ring were filled at one moment: numbers of the next record and event."""
 
+    ring: Ring
     tail: int
     seq: int
     events: int
 
 
+class Relief(Protocol):
+    """What the queue needs from the sender when it is full."""
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Returns when ``ready()`` is true, or after a bounded time."""
+
+    def dropping(self) -> str:
+        """Report in the terminal that records are being dropped; return why, for the run's page."""
+
+
+class _Outside(tuple[Any, ...]):
+    """A record that the ring does not hold: its bytes are counted apart."""
+
+    __slots__ = ()
+
+
 class Outbox:
     """Bounded queue from the training thread to the sender thread, and the numbering."""
 
-    def __init__(self, limit: int = 65_536) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
+        self._busy = (limit + 1) // 2
+        """From here on the script's calls wait."""
         self._event_limit = EVENT_LIMIT
         self._items: deque[Item | int] = deque()
         self._events: deque[tuple[str, int, int | None, bytes]] = deque()
         self._gap = 0
+        self._outside_in = self._outside_out = 0
+        """Bytes put beyond the ring (training thread), and taken of them (sender)."""
         self._next_seq = 0
         self._next_event = 0
         self._ring: Ring = NoRing()
         self._offered: Ring | None = None
         self._put_events = 0
+        self._marks: deque[Mark] = deque()
+        self._released = (0, 0)
+        self._untold: dict[str, Any] = {}
+        """What was dropped since the last event about it."""
+        self._over = False
+        self.relief: Relief | None = None
         self.dropped = 0
         """Records and events not taken because the queue was full."""
         self.last_step: int | None = None
@@ -71,25 +105,30 @@ class Outbox:
         return self._ring.exposed
 
     @property
+    def taken(self) -> int:
+        """Records that were drained so far."""
+        return self._next_seq
+
+    @property
     def is_ring_offered(self) -> bool:
         """A ring was made and not taken yet: what is drained now would be in neither ring nor spool."""
         return self._offered is not None
 
-    def put(self, item: Item) -> None:
-        """Takes one record; the newest is dropped and counted when ``limit`` wait already."""
+    def put(self, item: Item, patient: bool = False) -> None:
+        """Take one record; ``patient``: where there is no room, wait for the sender first."""
         items = self._items
-        if (self._gap or len(items) >= self._limit) and not self._has_room():
+        if (self._gap or len(items) >= self._busy) and not self._has_room(item, patient):
             return
         ring = self._ring
         try:
             shape, size, pack = ring.shapes[item[2]]
         except KeyError:
-            self._put_otherwise(item)
+            self._put_otherwise(item, patient)
             return
         at = ring.head
         end = at + size
         if end > ring.free:
-            self._put_otherwise(item)
+            self._put_otherwise(item, patient)
             return
         commit = ring.commit
         # From here to the end of the append nothing comes between: see ring.py.
@@ -102,11 +141,16 @@ class Outbox:
         except Exception:
             self._keep(ring, item, commit)
 
-    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None:
-        """Takes one event; ``data`` is encoded at once, so the caller may change it afterwards."""
+    def put_event(
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+    ) -> None:
+        """Take one event; ``data`` is encoded at once, so the caller may change it afterwards."""
         if len(self._events) >= self._event_limit:
-            self.dropped += 1
-            return
+            if patient:
+                self._wait(lambda: len(self._events) < self._event_limit)
+            if len(self._events) >= self._event_limit:
+                self._drop("events", t_ns, step)
+                return
         if self._offered is not None:
             self.take_ring()
         event = (kind, t_ns, step, packed(data, EVENT_BYTES))
@@ -142,12 +186,39 @@ class Outbox:
         """Where ring and numbers stand; what is drained afterwards covers all that is before it."""
         ring = self._ring
         tail, commit, events = ring.head, ring.commit, self._put_events
-        return Mark(tail, commit - RECORD, events)
+        return Mark(ring, tail, commit - RECORD, events)
+
+    def note_mark(self) -> None:
+        """Remember how far the ring is filled now, for ``release``."""
+        mark, marks = self.mark(), self._marks
+        if not marks or marks[-1] != mark:
+            marks.append(mark)
+
+    def release(self, seq: float, events: float) -> None:
+        """What was drained of the records and events below these numbers gives its room in the ring back."""
+        marks, newest = self._marks, None
+        seq, events = min(seq, self._next_seq), min(events, self._next_event)
+        while marks and marks[0].seq <= seq and marks[0].events <= events:
+            newest = marks.popleft()
+        if newest is not None:
+            self.kept(newest)
 
     def kept(self, mark: Mark) -> None:
         """All before ``mark`` is on the spool, or acknowledged: the ring may use its room again."""
-        if mark.tail:
-            self._ring.release(*mark)
+        seq, events = self._released
+        # The two threads that make marks may add them in another order than they made them.
+        if mark.ring is self._ring and mark.seq >= seq and mark.events >= events:
+            if (mark.seq, mark.events) == self._released:
+                return
+            self._released = (mark.seq, mark.events)
+            self._ring.release(mark.tail, mark.seq, mark.events)
+
+    def tell_dropped(self, *, at_end: bool = False) -> None:
+        """Put the event that says what was dropped since the last one, once there is room again."""
+        settled = at_end or len(self._items) < self._busy
+        if self._untold and settled and len(self._events) < self._event_limit:
+            told, self._untold = self._untold, {}
+            self.put_event("dropped", told.pop("t_ns"), told["last_step"], told)
 
     def __len__(self) -> int:
         """Records and events that wait."""
@@ -155,8 +226,10 @@ class Outbox:
 
     def silence(self) -> None:
         """Forgets everything and takes nothing more: the run is over, or this is a fork."""
-        self._limit = self._event_limit = 0
+        self._over = True
+        self._limit = self._busy = self._event_limit = 0
         self._ring, self._offered = NoRing(), None
+        self._marks.clear()
         self._items.clear()
         self._events.clear()
 
@@ -182,33 +255,76 @@ class Outbox:
         """The finish message, numbered like an event."""
         return Finish(self._number(), t_ns, state, records, error)
 
-    def _has_room(self) -> bool:
-        """At the limit, or after it: the numbers of what was dropped are left out."""
-        if len(self._items) >= self._limit:
-            self._gap += 1
-            self.dropped += 1
+    def _has_room(self, item: Item, patient: bool) -> bool:
+        """Whether a queue that is half full, or dropped something, takes this record."""
+        items = self._items
+        if patient and len(items) >= self._busy:
+            self._wait(lambda: len(items) < self._busy)
+        if len(items) >= self._limit or (self._gap and not self._fits(item)):
+            self._leave_out(item)
             return False
         gap, self._gap = self._gap, 0
-        self._ring.commit += gap
-        self._items.append(gap)
+        if gap:
+            self._ring.commit += gap
+            items.append(gap)
+            self.tell_dropped()
         return True
 
-    def _put_otherwise(self, item: Item) -> None:
-        """New names, the end of the ring, a full one, or none."""
+    def _fits(self, item: Item) -> bool:
+        """Whether the ring has room for it, or there is room beyond the ring."""
+        ring, names = self._ring, item[2]
+        beyond = self._outside_in - self._outside_out + 8 * len(item)
+        return beyond <= OUTSIDE_BYTES or ring.make_room(ring.admit(names) or _size_of_message(names))
+
+    def _put_otherwise(self, item: Item, patient: bool) -> None:
+        """New names, the end of a segment of the ring, a full one, or none."""
         if self._offered is not None:
             self.take_ring()
         ring = self._ring
         size = ring.admit(item[2])
+        room = size or _size_of_message(item[2])
+        if patient and not ring.make_room(room):
+            self._wait(lambda: ring.make_room(room))
         if size and ring.make_room(size):
+            self.note_mark()
+            self.tell_dropped()
             self.put(item)
             return
+        outside = size or not ring.memory or not ring.make_room(room)
+        if outside:
+            if not self._fits(item):
+                self._leave_out(item)
+                return
+            self._outside_in += 8 * len(item)
+            item = _Outside(item)
         commit = ring.commit
         ring.commit = commit + 1
         self._items.append(item)
-        if size:
-            ring.exposed += 1
-        else:
+        if not outside:
             self._keep(ring, item, commit)
+        elif ring.memory:
+            ring.exposed += 1
+
+    def _leave_out(self, item: Item) -> None:
+        """One record is dropped: its number stays missing."""
+        self._gap += 1
+        self._drop("records", item[1], item[0])
+
+    def _drop(self, what: str, t_ns: int, step: int | None) -> None:
+        """Count what is dropped; the first is said in the terminal at once."""
+        if self._over:
+            return
+        self.dropped += 1
+        told = self._untold
+        if not told:
+            reason = self.relief.dropping() if self.relief is not None else ""
+            told |= {"records": 0, "events": 0, "first_step": step, "reason": reason}
+        told[what] += 1
+        told |= {"last_step": step, "t_ns": t_ns}
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        if self.relief is not None and not self._over:
+            self.relief.wait(ready)
 
     def _keep(self, ring: Ring, item: Item, commit: int) -> None:
         """A record that does not pack (no floats, or names beyond the table) is kept as a message."""
@@ -228,13 +344,15 @@ class Outbox:
         """Without a GIL a lock does what it did."""
         lock, put, put_event = threading.RLock(), self.put, self.put_event
 
-        def put_in_turn(item: Item) -> None:
+        def put_in_turn(item: Item, patient: bool = False) -> None:
             with lock:
-                put(item)
+                put(item, patient)
 
-        def put_event_in_turn(kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None:
+        def put_event_in_turn(
+            kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+        ) -> None:
             with lock:
-                put_event(kind, t_ns, step, data)
+                put_event(kind, t_ns, step, data, patient)
 
         self.put = put_in_turn  # type: ignore[method-assign]
         self.put_event = put_event_in_turn  # type: ignore[method-assign]
@@ -254,7 +372,14 @@ class Outbox:
                     break
                 self._next_seq += head
             else:
+                if type(head) is _Outside:
+                    self._outside_out += 8 * len(head)
                 items.append(head)
                 size += 8 * len(head)
             waiting.popleft()
         return items
+
+
+def _size_of_message(names: tuple[str, ...]) -> int:
+    """About the bytes of a record that is kept as an encoded message."""
+    return 64 + sum(len(name) + 24 for name in names)

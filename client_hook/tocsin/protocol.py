@@ -32,6 +32,10 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Every whole number on the wire; msgpack alone would let unsigned ones through that no database takes."""
 
 
+MOST_STEP = 1 << 53
+"""Steps go from 0 to this number: browsers and float64 axes hold no larger one exactly."""
+
+
 class ProtocolError(ValueError):
     """A message that breaks the protocol: the subject, what was expected, what came."""
 

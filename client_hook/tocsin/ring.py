@@ -13,8 +13,9 @@ An entry is u32 shape, then step, time and the values (or u32 length and an enco
 and last its commit word: magic and number. It is written last, so an entry without it is torn.
 Numbers only grow, so what is left of an earlier lap is told by its number.
 
-Policy: what is packed stays until it is on the spool (``release``). A record that finds no
-room goes by the queue alone and is counted in ``exposed``.
+Policy: what is packed stays until it is on the spool (``release``). Where there is no room the
+script's own calls wait for the sender (outbox.py); a record that still finds none goes by the
+queue alone and is counted in ``exposed``.
 
 Threads: CPython looks for other threads and for signals after a call and at a jump back, so
 nothing comes between reading ``head`` and ``commit``, moving them, and the append to the
@@ -41,8 +42,12 @@ NAMES_AT, NAMES_END = 4096, 256 << 10
 RING_BYTES = 4 << 20
 SIZE = NAMES_END + RING_BYTES
 """Bytes of the whole: 65,536 records of four values fit into the ring."""
+SEGMENTS = 16
+"""The training thread comes by ``make_room`` so many times a lap, and notes how far it got."""
 WIDTH = 2048
 """A record of more values is kept as a message."""
+NAMES_LIMIT = 4096
+"""Different sets of names that are remembered where there is no table of them."""
 RECORD = 0x7EC0 << 48
 EVENT_MARK = 0x7EE1 << 48
 """Commit words: this plus the number."""
@@ -69,6 +74,7 @@ class Ring:
         "_end",
         "_generation",
         "_named",
+        "_segment",
         "commit",
         "exposed",
         "free",
@@ -81,7 +87,10 @@ class Ring:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
         self.head = self.tail = NAMES_END
-        self._end = self.free = len(memory)
+        self._end = len(memory) or SIZE
+        self._segment = (self._end - NAMES_END) // SEGMENTS
+        self.free = NAMES_END + self._segment
+        """``put`` packs up to here without asking."""
         self.commit = RECORD
         """Commit word of the next record."""
         self.shapes: dict[tuple[str, ...], Shape] = {}
@@ -113,16 +122,20 @@ class Ring:
         """True when ``size`` bytes from ``head`` on are free; goes to the front when they are there."""
         head, tail = self.head, self.tail
         if head < tail:
-            self.free = tail - _U64.size
+            end = tail - _U64.size
         elif head + size <= self._end:
-            self.free = self._end
+            end = self._end
         elif NAMES_END + size > tail - _U64.size:
             return False
         else:
-            if head < self._end:
+            if head < self._end and self.memory:
                 _U32.pack_into(self.memory, head, WRAP)
-            if self.head == head:
-                self.head, self.free = NAMES_END, tail - _U64.size
+            if self.head != head:
+                return self.head + size <= self.free  # another thread came first
+            self.head, end = NAMES_END, tail - _U64.size
+        # No call from reading ``head`` to here: no other thread comes between.
+        free = self.head + (size if size > self._segment else self._segment)
+        self.free = end if end < free else free
         return self.head + size <= self.free
 
     def keep(self, commit: int, body: bytes) -> None:
@@ -146,32 +159,27 @@ class Ring:
 
 
 class NoRing(Ring):
-    """Where nothing outlives the process: only the numbers are counted. Every shape needs no room."""
+    """Where nothing outlives the process: bytes are counted as in a ring, and none is written."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(bytearray(0))
-        self.head = self.free = 0
-        self.shapes = _NoShapes()
 
     def admit(self, names: tuple[str, ...]) -> int:
-        """There is no table."""
-        return 0
-
-    def make_room(self, size: int) -> bool:
-        """There is no room."""
-        return False
+        """Bytes that a record of these names would need; names are remembered up to a bound."""
+        known = self.shapes.get(names)
+        if known is not None:
+            return known[1]
+        size = _OVERHEAD + 8 * len(names)
+        if len(names) > WIDTH or len(self.shapes) >= NAMES_LIMIT:
+            return 0
+        self.shapes[names] = (0, size, _pack_nothing)
+        return size
 
     def release(self, tail: int, seq: int, events: int) -> None:
-        """There is nothing."""
-
-
-class _NoShapes(dict[tuple[str, ...], Shape]):
-    """Any names: no bytes, and a packing that does nothing."""
-
-    def __missing__(self, names: tuple[str, ...]) -> Shape:
-        return (0, 0, _pack_nothing)
+        """The bytes before ``tail`` are free again."""
+        self.tail = tail
 
 
 def _pack_nothing(*values: Any) -> None:

@@ -7,15 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
-from . import ending
+from . import console, ending
 from .actions import Actions, Handler
 from .batches import Batches
 from .configuration import plain, words
-from .greeting import Facts, with_group
+from .greeting import Facts
+from .identity import settled
 from .inputs import describe
-from .protocol import Request
-from .reading import nonfinite, number, text, whole, wholes, within
+from .protocol import MOST_STEP, Request
+from .reading import kind_of, nonfinite, number, step_of, text, wholes, within
 from .watching import LOG, Watch
 
 NAMES = 4096
@@ -28,6 +30,8 @@ UNSEEN: dict[str, Any] = {
     "took_ms": 0.0,
 }
 """The audit of a run without capture."""
+MESSAGES = 32
+"""Refused values that are named in the terminal."""
 HANDLERS = 8
 """Failures of the script's own handlers that the server is told of."""
 
@@ -54,9 +58,17 @@ class Run:
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
         self._phases = watch.phases
+        self.problems: console.Problems | None = None
+        """What the server found; None where nothing is written to the terminal."""
+        self._is_alone = True
+        """Nothing was seen so far that counts the steps."""
+        self._counted: int | None = None
+        """The step of values that nothing else counts, and the names it has."""
+        self._in_step: set[str] = set()
+        self._refused: set[tuple[str, str]] = set()
         self._ahead: dict[tuple[Any, ...], int] = {}
         """Names first logged ahead of the first backward -> the step they were put on last."""
-        self._actions = Actions(watch, ledger, actions, lambda: with_group(facts.identity).world_size)
+        self._actions = Actions(watch, ledger, actions, lambda: settled(facts.identity).world_size)
         facts.wants += self._actions.wanted
         watch.handle = self._handle
         watch.between = self._is_between
@@ -78,9 +90,27 @@ class Run:
         return self._facts.identity.run
 
     @property
+    def url(self) -> str:
+        """The address of the run's page; that of the server while it has not named the run."""
+        sender = self._watch.sender
+        base, run = getattr(sender, "address", ""), self.id or getattr(sender, "run", "")
+        return f"{base}/runs/{quote(run)}" if base and run else base
+
+    @property
+    def reports_steps(self) -> bool:
+        """Whether the script has used ``run.step``."""
+        return bool(self._last_ns)
+
+    def captured_by(self, ledger: Any) -> None:
+        """Capture has begun after the run: torch was imported late."""
+        self._ledger = self._actions.ledger = ledger
+
+    @property
     def current_step(self) -> int:
         """The step that a value logged now belongs to: the coming one while a backward waits for it."""
         ledger = self._ledger
+        if self._counted is not None and self._stays_alone():
+            return self._counted
         if ledger is None or ledger.quiet:
             return max(self._step, 0)
         return int(ledger.coming)
@@ -88,6 +118,8 @@ class Run:
     def state_dict(self) -> dict[str, int]:
         """To be saved beside the optimizer's state: the next step's number."""
         step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
+        if self._counted is not None and self._stays_alone():
+            step = self._counted
         return {"step": step + 1}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -101,49 +133,103 @@ class Run:
 
     # -- numbers
 
-    def log(
-        self, mapping: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any
-    ) -> None:
-        """Adds named numbers to a step: floats, or tensors of one element on any device.
+    def log(self, *given: Any, step: int | None = None, **values: Any) -> None:
+        """Add named numbers to a step: floats, or tensors of one element on any device.
 
-        Without ``step`` they belong to the coming step while a backward waits for it, else to
-        the newest. Names that a script logs once a step in its forward pass, from its first step
-        on, belong to the coming step too. A name that capture reports is sent as ``logged/<name>``,
-        ``{"a": {"b": 1.0}}`` as ``a/b``.
+        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)``; the step may follow them. Without one
+        they belong to the coming step while a backward waits for it, else to the newest. Names that a
+        script logs once a step in its forward pass, from its first step on, belong to the coming step too.
+        Where no optimizer was seen and ``run.step`` not used, a name that comes again begins the next step.
+        A name that capture reports is sent as ``logged/<name>``, ``{"a": {"b": 1.0}}`` as ``a/b``.
         """
-        self.take(mapping, step, values)
+        self.take(given, step, values)
 
-    def take(self, mapping: Mapping[str, Any] | None, step: int | None, values: dict[str, Any]) -> None:
-        """``log`` with its values as one mapping."""
+    def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
+        """``log`` with its arguments as one tuple and one mapping."""
         watch = self._watch
         if watch.off:
             return
         try:
-            if mapping:
-                values = {**mapping, **values} if values else mapping  # type: ignore[assignment]
+            if given:
+                values, step = self._arguments("log", given, step, values)
+                if not values:
+                    return
             names = tuple(values)
             row = values.values()
             known = watch.names.get(names) or self._name(names)
             if step is None:
                 ledger = self._ledger
-                step = self.current_step if ledger is None or ledger.quiet else ledger.coming
-                if self._ahead and names in self._ahead:
-                    step = self._in_forward(names, step)
-            elif type(step) is not int and (step := self._whole(step)) is None:
+                if self._is_alone and self._stays_alone():
+                    step = self._count(names, known)
+                else:
+                    step = self.current_step if ledger is None or ledger.quiet else ledger.coming
+                    if self._ahead and names in self._ahead:
+                        step = self._in_forward(names, step)
+            elif (type(step) is not int or not -MOST_STEP <= step <= MOST_STEP) and (
+                step := self._step_of(step)
+            ) is None:
                 return
             for value in row:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
                     return
-            watch.put((step, monotonic_ns() + watch.offset_ns, known, *row))
+            watch.put((step, monotonic_ns() + watch.offset_ns, known, *row), True)
         except Exception as error:
             watch.trouble("log", error)
 
-    def _whole(self, step: Any) -> int | None:
+    def _arguments(
+        self, method: str, given: tuple[Any, ...], step: Any, values: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Any]:
+        """Values and step out of positional arguments: a mapping, or a name and its value; then the step."""
+        first, rest = given[0], given[1:]
+        if isinstance(first, str) and rest:
+            values, rest = {first: rest[0], **values}, rest[1:]
+        elif isinstance(first, Mapping):
+            values = {**first, **values} if values else first
+        elif first is not None:
+            self._refuse(method, "its first argument", first, "a mapping, or a name and a number")
+        if rest:
+            step = rest[0] if step is None else step
+        if rest[1:]:
+            self._watch.say(f"tocsin: run.{method}: arguments after the step are ignored")
+        return values, step
+
+    def _refuse(self, method: str, what: str, got: Any, expected: str) -> None:
+        """Name what was left out, and its type; once each, MESSAGES times."""
+        if (method, what) not in self._refused and len(self._refused) < MESSAGES:
+            self._refused.add((method, what))
+            self._watch.say(
+                f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. It is left out."
+            )
+
+    def _stays_alone(self) -> bool:
+        """Whether nothing counts the steps: no optimizer was seen, and ``run.step`` was not used."""
+        ledger, captured = self._ledger, self._watch.captured
+        counts = ledger is not None and (ledger.steppers or ledger.quiet or captured)
+        self._is_alone = not (self._last_ns or counts)
+        return self._is_alone
+
+    def _count(self, names: tuple[Any, ...], known: tuple[str, ...]) -> int:
+        """The step of names that nothing else counts: one of them that comes again begins the next."""
+        if self._counted is None:
+            self._counted = self._step + 1
+        elif not self._in_step.isdisjoint(known):
+            self._counted += 1
+            self._in_step.clear()
+        self._in_step.update(known)
+        if names in self._ahead:
+            if self._ahead[names] < 0:
+                self._ahead[names] = self._counted
+            else:
+                del self._ahead[names]  # twice before any step: not once a step
+        return self._counted
+
+    def _step_of(self, step: Any) -> int | None:
         """A step of another type (NumPy, a tensor, a float) as an int; None, said once, where it is none."""
-        found = whole(step)
+        found = step_of(step)
         if found is None:
-            self._watch.say("tocsin: expected whole numbers as steps, got others: their values are left out")
+            what = f"step is {kind_of(step)}, expected a whole number up to 2**53"
+            self._watch.say(f"tocsin: {what}. The values of that call are left out.")
         return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
@@ -191,17 +277,21 @@ class Run:
                     on_device = True
             values.append(value)
         if odd:
+            for name, given, value in zip(names, row, values, strict=True):
+                if value is None:
+                    self._refuse("log", f'"{name}"', given, "a number or a tensor of one element")
             pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
-            watch.say("tocsin: expected numbers or tensors of one element, got others too: they are left out")
         item = (step, monotonic_ns() + watch.offset_ns, names, *values)
         if on_device:
             watch.stage(item)
         elif values:
-            watch.put(item)
+            watch.put(item, True)
 
-    def step(self, loss: Any = None, *, step: int | None = None, **values: Any) -> None:
-        """One step said by the script itself: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
+    def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
+        """Report one step: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
+
+        ``step(loss)``, ``step(loss=x, lr=y)`` or ``step({"loss": x})``; the step's number may follow.
 
         From the first call on the run's automatic records stop, so no step comes twice. Where one
         step was captured before that call, it is the same step: only what is new of it is added.
@@ -210,11 +300,14 @@ class Run:
         if watch.off:
             return
         try:
-            if loss is not None:
-                values = {"loss": loss, **values}
+            if given:
+                if given[0] is not None and not isinstance(given[0], (str, Mapping)):
+                    given = ("loss", *given)
+                found, step = self._arguments("step", given, step, values)
+                values = dict(found)
             if self._ledger is not None and not self._ledger.quiet:
                 values = self._hush(step, values)
-            if step is not None and (step := self._whole(step)) is None:
+            if step is not None and (step := self._step_of(step)) is None:
                 return
             self._step = self._step + 1 if step is None else step
             now, paused = watch.now_ns(), watch.paused_ns
@@ -243,9 +336,7 @@ class Run:
 
     def evaluate(
         self,
-        mapping: Mapping[str, Any] | None = None,
-        /,
-        *,
+        *given: Any,
         goal: str | Mapping[str, str] | None = None,
         unit: str | Mapping[str, str] | None = None,
         step: int | None = None,
@@ -256,7 +347,9 @@ class Run:
         Both are told once, for all of these metrics or by a mapping from name.
         """
         try:
-            metrics = {**(mapping or {}), **values}
+            metrics: Mapping[str, Any] = values
+            if given:
+                metrics, step = self._arguments("evaluate", given, step, values)
             for name in metrics:
                 self._tell_goal(str(name), _of(goal, name), _of(unit, name))
             self.log({f"val/{name}": value for name, value in metrics.items()}, step=step)
@@ -270,14 +363,17 @@ class Run:
 
     # -- what is not a number per step
 
-    def event(self, kind: str, /, *, step: int | None = None, **data: Any) -> None:
-        """Something that happened: ``run.event("checkpoint", path=...)``."""
+    def event(self, kind: str, /, *given: Any, step: int | None = None, **data: Any) -> None:
+        """Something that happened: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
         watch = self._watch
         if watch.off:
             return
         try:
-            at = self.current_step if step is None else self._whole(step)
-            watch.put_event(text(kind), plain(data), at)
+            if given:
+                found, step = self._arguments("event", given, step, data)
+                data = dict(found)
+            at = self.current_step if step is None else self._step_of(step)
+            watch.put_event(text(kind), watch.redact.data(plain(data)), at, patient=True)
             watch.start()
         except Exception as error:
             watch.trouble("event", error)
@@ -360,6 +456,8 @@ class Run:
     def _coming(self, names: tuple[Any, ...]) -> int:
         """The step that ``log`` would put these names on now."""
         step = self.current_step
+        if self._is_alone:
+            return step if self._in_step.isdisjoint(names) else step + 1
         if self._ahead.get(names) != step or self._ledger.untouched or self._is_awaited():
             return step
         return step + 1
@@ -380,7 +478,7 @@ class Run:
         """Tells which batch it was where a record says that something went wrong."""
         named = self._batches.judge(item)
         if named is not None:
-            self._watch.put_event("batch", {"id": plain(named)}, item[0])
+            self._watch.put_event("batch", {"id": self._watch.redact.data(plain(named))}, item[0])
 
     # -- alerts
 
@@ -455,7 +553,7 @@ class Run:
         """The server hears of it too, HANDLERS times."""
         self._failures += 1
         if self._failures <= HANDLERS:
-            said = f"{type(error).__name__}: {error}"[:300]
+            said = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
             name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
             self._watch.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
 
@@ -472,11 +570,23 @@ class Run:
         ending.end(self)
         try:
             self._watch.detach()
-            facts = None if error is None else ending.error_facts(error)
+            facts = None if error is None else ending.error_facts(error, self._watch.redact)
             failed = error is not None or state == "failed"
-            self._watch.close("failed" if failed else "finished", facts)
+            state = "failed" if failed else "finished"
+            self._watch.close(state, facts)
+            if self.problems is not None and self._watch.has_started:
+                self._write_end(state)
         except Exception as problem:
             LOG.warning("tocsin: the end of the run failed: %r", problem)
+
+    def _write_end(self, state: str) -> None:
+        """The last line in the terminal: what was sent, what was found, and where it is."""
+        sender: Any = self._watch.sender
+        last = self._watch.last_step
+        count = 0 if last is None else max(last + 1 - (self._facts.start_step or 0), 0)
+        unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
+        told = f"{console.steps(count)} {'recorded' if unsent else 'sent'}{unsent}, {self.problems}"
+        console.write(f'"{self.name}" {state}: {told}. {self.url}')
 
     def forget(self) -> None:
         """In a forked child: this run is the parent's business."""

@@ -158,6 +158,11 @@ class Spool:
             self._refuse(error)
         return self.path
 
+    @property
+    def takes(self) -> bool:
+        """Whether ``append`` would try: always, but for ``RETRY_S`` after the disk took nothing."""
+        return self._clock() >= self._retry_at
+
     def append(self, frame: Frame) -> bool:
         """Writes ``frame`` behind the others; False (and ``error``) when the disk takes nothing now."""
         if self._clock() < self._retry_at:

@@ -14,6 +14,7 @@ from .greeting import Facts
 from .identity import identify
 from .importers import Format, Head, Item, LogRecord, Stream, UnreadableLogError, detect
 from .importing import LogRun, Way
+from .naming import named_host
 
 CHUNK = 1 << 20
 PAUSE_S = 0.5
@@ -165,7 +166,7 @@ def run_of(path: Path, project: str, name: str, way: Way, resume: str | None = N
     launch = uuid.uuid4().hex
 
     def facts(attempt: int) -> Facts:
-        identity = identify(project, name, 0, resume=resume, launch=launch)
+        identity = named_host(identify(project, name, 0, resume=resume, launch=launch), None)
         writer = identity.writer
         key = writer.attempt if attempt == 0 else f"{writer.attempt}:{attempt}"
         own = type(writer)(key, writer.rank, writer.boot, writer.pid, writer.started_ns)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from .redaction import Redactor
+
 LOG = logging.getLogger("tocsin")
 ERROR_LIMIT = 20
 HELD = 64
@@ -27,9 +29,11 @@ Item = tuple[Any, ...]
 class Out(Protocol):
     """Where records and events wait for delivery: the outbox."""
 
-    def put(self, item: Item) -> None: ...
+    def put(self, item: Item, patient: bool = False) -> None: ...
 
-    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None: ...
+    def put_event(
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+    ) -> None: ...
 
 
 class Way(Protocol):
@@ -74,12 +78,15 @@ class Watch:
         """Called once, just before delivery starts."""
         self.on_names: Callable[[], None] = lambda: None
         """Called where a record's names may not have been there before."""
+        self.redact = Redactor()
+        """Replace secrets in the texts of the script: events, errors, names of batches."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
         self.between: Callable[[], bool] = lambda: True
         """Whether any record lies between two steps: no loop was seen, the script logs only."""
-        self.put: Callable[[Item], None] = self._first
-        """Takes a record of plain floats: the outbox's own ``put`` where nothing else is to be done."""
+        self.put: Callable[..., None] = self._first
+        """Takes a record of plain floats, and whether it is a call of the script, which may wait where the
+        queue is full: the outbox's own ``put`` where nothing else is to be done."""
         self._suspects: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
         """The newest reading of the machine; one that was not taken gives way to it."""
@@ -88,6 +95,16 @@ class Watch:
         self._said: set[str] = set()
         self._staging: Any = None
         self._scales: dict[str, tuple[int, float]] = {}
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the newest record that was taken for delivery."""
+        return getattr(self.outbox, "last_step", None)
+
+    @property
+    def has_started(self) -> bool:
+        """Whether delivery has started."""
+        return self._started
 
     def now_ns(self) -> int:
         """Unix time in ns on the clock of the records."""
@@ -98,12 +115,12 @@ class Watch:
         simple = not (self._suspects or self.inbox or self._staging or self._sample or self._riding)
         self.put = self.outbox.put if simple else self._carefully
 
-    def _carefully(self, item: Item) -> None:
+    def _carefully(self, item: Item, patient: bool = False) -> None:
         item = self._join(item)
         if self._staging:
             self._staging.put(item)  # behind the records that still wait for a device
         else:
-            self._take(item)
+            self._take(item, patient)
         if self.inbox and self.between():
             self.hear()
         if not self.off:
@@ -114,8 +131,8 @@ class Watch:
         while self.inbox and not self.off:
             self.handle(self.inbox.popleft())
 
-    def _take(self, item: Item) -> None:
-        self.outbox.put(item)
+    def _take(self, item: Item, patient: bool = False) -> None:
+        self.outbox.put(item, patient)
         for suspect in self._suspects:
             suspect(item)
 
@@ -222,10 +239,12 @@ class Watch:
             data = {"scaler": scaler, "change": change, "from": last, "to": scale}
             self.put_event("scaler", data, last_step)
 
-    def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None:
+    def put_event(
+        self, kind: str, data: dict[str, Any], step: int | None = None, patient: bool = False
+    ) -> None:
         """One event, now."""
         if not self.off:
-            self.outbox.put_event(kind, self.now_ns(), step, data)
+            self.outbox.put_event(kind, self.now_ns(), step, data, patient)
 
     def taken(self, names: tuple[str, ...]) -> None:
         """Names that capture reports: a script's own values of that name go as ``logged/<name>``."""
@@ -245,9 +264,9 @@ class Watch:
                 self.trouble("start", error)
             self.sender.start()
 
-    def _first(self, item: Item) -> None:
+    def _first(self, item: Item, patient: bool = False) -> None:
         self.start()
-        self.put(item)
+        self.put(item, patient)
 
     def trouble(self, where: str, error: Exception) -> None:
         """Counts an internal error; the first is logged, the ERROR_LIMIT-th switches the hook off."""
@@ -265,7 +284,7 @@ class Watch:
         """Captures nothing more and says so, if that is still possible."""
         self.detach()
         try:
-            self.put_event("hook-disabled", {"reason": reason[:500], "errors": self.errors})
+            self.put_event("hook-disabled", {"reason": self.redact.text(reason[:500]), "errors": self.errors})
         finally:
             self.silence()
 
@@ -308,5 +327,5 @@ def _on_device(value: Any) -> bool:
     return type(value) is not float and hasattr(value, "is_cuda")
 
 
-def _nothing(item: Item) -> None:
+def _nothing(item: Item, patient: bool = False) -> None:
     return None

@@ -53,6 +53,16 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A browser's session: by which token, which one, and from when to when, in Unix seconds."""
+
+    token_id: str
+    id: str
+    begun_s: int
+    expires_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Whoever speaks on a connection, and through which token."""
 
@@ -60,6 +70,10 @@ class Identity:
     name: str
     scope: Scope
     project: str = ""
+    digest: str = ""
+    """That of the token when it was checked: a token that was renewed has another one."""
+    session: Session | None = None
+    """The browser session that it came by, None for a token."""
 
     def may(self, scope: Scope) -> bool:
         """Whether this identity's scope includes ``scope``."""
@@ -76,14 +90,18 @@ class Gate(Protocol):
     def check_token(self, secret: str) -> Identity | None:
         """The identity behind a token, or None where it is unknown or revoked."""
 
-    def session_of(self, connection: HTTPConnection) -> Identity | None:
-        """The identity of a request or websocket by its bearer token or its session cookie."""
+    def session_of(self, connection: HTTPConnection, *, ask: bool = True) -> Identity | None:
+        """The identity of a request or websocket by its bearer token or its session cookie. Without ``ask``
+        only tokens in memory count, and no database is asked."""
 
     def same_origin(self, connection: HTTPConnection) -> bool:
         """False where a browser's Origin header names another site than the Host it calls."""
 
     def still_valid(self, identity: Identity) -> bool:
-        """False once the token behind an identity is revoked: a long-lived socket asks now and then."""
+        """Return False once the token is revoked or renewed; long-lived sockets ask every few seconds."""
+
+    def end_session(self, identity: Identity) -> None:
+        """End the browser session of an identity: all copies of its cookie stop working."""
 
     def refresh(self) -> None:
         """Reads the tokens again: after one was made or revoked here."""

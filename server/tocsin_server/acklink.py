@@ -28,7 +28,7 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <title>tocsin · acknowledge</title>
-<link rel="stylesheet" href="/assets/login.css">
+<link rel="stylesheet" href="{root}/assets/login.css">
 </head>
 <body>
 <main>
@@ -38,9 +38,10 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+INVALID = "<p>This link is invalid or has expired. Open the alert in tocsin.</p>"
 FORM = """<p>{summary}</p>
-<p>Acknowledged, it is not repeated any more. Its end is still told.</p>
-<form method="post" action="/ack">
+<p>After you acknowledge it, there are no more reminders. You'll still hear if it resolves.</p>
+<form method="post" action="{root}/ack">
 <input name="alert" type="hidden" value="{alert}">
 <input name="until" type="hidden" value="{until}">
 <input name="signature" type="hidden" value="{signature}">
@@ -55,13 +56,14 @@ def show(request: Request, alert: str = "", until: str = "", signature: str = ""
     """The page with the button. Nothing is changed by looking at it."""
     services = services_of(request)
     if not is_signed(services.delivery.key, alert, until, signature, time.time()):
-        return _page("<p>This link is not valid, or not any more. Open the alert in tocsin.</p>", 403)
+        return _page(request, INVALID, 403)
     stored = services.reader.alert(alert)
     if stored is None:
-        return _page("<p>There is no such alert any more.</p>", 404)
+        return _page(request, "<p>There is no such alert any more.</p>", 404)
     summary = f"{stored.run_name}: {stored.alert.summary} ({stored.alert.state})"
-    shown = {"summary": summary, "alert": alert, "until": until, "signature": signature}
-    return _page(FORM.format(**{name: html.escape(text) for name, text in shown.items()}))
+    root = services.settings.root_path
+    shown = {"summary": summary, "alert": alert, "until": until, "signature": signature, "root": root}
+    return _page(request, FORM.format(**{name: html.escape(text) for name, text in shown.items()}))
 
 
 @router.post("/ack")
@@ -71,7 +73,7 @@ async def acknowledge(request: Request) -> Response:
     async for piece in request.stream():
         body += piece
         if len(body) > BODY_BYTES:
-            return _page("<p>That is too long.</p>", 413)
+            return _page(request, "<p>The note is too long.</p>", 413)
     fields = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
     alert, now_s = fields.get("alert", ""), time.time()
     services = services_of(request)
@@ -80,13 +82,15 @@ async def acknowledge(request: Request) -> Response:
     )
     key = alert_key(alert)
     if not signed or key is None:
-        return _page("<p>This link is not valid, or not any more. Open the alert in tocsin.</p>", 403)
+        return _page(request, INVALID, 403)
     identity = request.state.identity
     actor = "link of a message" if identity is None else f"{identity.token_id} {identity.name}".strip()
     if not await store_ack(services, key, Ack(int(now_s * 1e9), actor, fields.get("note", "")[:1000])):
-        return _page("<p>There is no such alert any more.</p>", 404)
-    return _page("<p>Acknowledged. You may close this page.</p>")
+        return _page(request, "<p>There is no such alert any more.</p>", 404)
+    return _page(request, "<p>Acknowledged. You may close this page.</p>")
 
 
-def _page(content: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(PAGE.format(content=content), status_code=status, headers=HEADERS)
+def _page(request: Request, content: str, status: int = 200) -> HTMLResponse:
+    root = services_of(request).settings.root_path
+    body = PAGE.format(content=content, root=root)
+    return HTMLResponse(body, status_code=status, headers=HEADERS)

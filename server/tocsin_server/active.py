@@ -26,10 +26,14 @@ from tocsin_server.domain import (
 )
 from tocsin_server.fleet import OF_TIME, RunBoard
 from tocsin_server.intake import StepOrder
+from tocsin_server.pace import Allowance
 from tocsin_server.recent import Recent
 
 log = logging.getLogger("tocsin.rules")
 
+PHASES = 64
+"""So many phases may be under way at once; of more, the newest count."""
+LONGEST_PHASE = 256
 INTERVALS = 100
 """So many intervals between records are remembered for the judgement of stalls."""
 TOLD_CRASHES = 5
@@ -75,6 +79,14 @@ class WriterState:
     order: StepOrder = field(default_factory=StepOrder)
     told: set[str] = field(default_factory=set)
     """Notices already given on this connection."""
+    allowance: Allowance | None = None
+    """How many events this writer may still make; None before its first one."""
+    over_rate: int = 0
+    """Events that were refused because of their rate, all in all."""
+    over_rate_stored: int = 0
+    """How many of these the stored events have counted."""
+    over_rate_ns: int = 0
+    """When they last did."""
     waiting: set[Done] = field(default_factory=set)
     """Who wants to know when more of this writer is durable."""
 
@@ -91,8 +103,8 @@ class Pulse:
     opened_ns: int
     last_record_ns: int | None = None
     intervals_s: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
-    pauses_s: tuple[float, float] = (0.0, 0.0)
-    """The longest interval of this attempt, and the second longest."""
+    longest_pause_s: float = 0.0
+    """The longest interval of this attempt."""
     silent_since_ns: int | None = None
     phases: dict[str, int] = field(default_factory=dict)
     """Phases begun by an event and not ended -> when the server heard of it."""
@@ -102,24 +114,33 @@ class Pulse:
     def restart(self, now_ns: int) -> None:
         """A new attempt said hello: its first step may take as long as that of the first."""
         self.opened_ns, self.last_record_ns = now_ns, None
-        self.pauses_s = (0.0, 0.0)
+        self.longest_pause_s = 0.0
         self.phases.clear()
+
+    def shift(self, by_ns: int) -> None:
+        """The clock was set by so much: every duration stays as it is."""
+        self.opened_ns += by_ns
+        self.last_record_ns = None if self.last_record_ns is None else self.last_record_ns + by_ns
+        self.silent_since_ns = None if self.silent_since_ns is None else self.silent_since_ns + by_ns
+        self.phases = {name: since_ns + by_ns for name, since_ns in self.phases.items()}
+        name, since = self.told_phase
+        self.told_phase = (name, None if since is None else since + by_ns)
 
     def record(self, now_ns: int) -> None:
         """Records arrived."""
         if self.last_record_ns is not None:
             interval_s = (now_ns - self.last_record_ns) / 1e9
             self.intervals_s.append(interval_s)
-            longest_s, second_s = self.pauses_s
-            if interval_s > second_s:
-                self.pauses_s = (max(longest_s, interval_s), min(longest_s, interval_s))
+            self.longest_pause_s = max(self.longest_pause_s, interval_s)
         self.last_record_ns = now_ns
 
     def event(self, event: RunEvent, now_ns: int) -> None:
         """An event arrived: it may begin or end a phase."""
-        name = str(event.data.get("name", ""))
+        name = str(event.data.get("name", ""))[:LONGEST_PHASE]
         if event.kind == "phase" and event.data.get("state") == "begin":
             self.phases[name] = now_ns
+            if len(self.phases) > PHASES:
+                del self.phases[next(iter(self.phases))]
         elif event.kind == "phase":
             self.phases.pop(name, None)
 
@@ -133,16 +154,19 @@ class Pulse:
         return {
             "last_record_ns": self.last_record_ns,
             "longest_s": max(self.intervals_s, default=None),
-            "pauses_s": list(self.pauses_s),
+            "longest_pause_s": self.longest_pause_s,
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Goes on from what was saved."""
-        self.last_record_ns = saved.get("last_record_ns")
+        """Resume from what was saved. Raises TypeError and ValueError for what no version saved.
+
+        A time after now was saved before the clock was set back: it counts as now.
+        """
+        last_ns = saved.get("last_record_ns")
+        self.last_record_ns = None if last_ns is None else min(int(last_ns), self.opened_ns)
         if saved.get("longest_s") is not None:
             self.intervals_s.append(float(saved["longest_s"]))
-        longest_s, second_s = saved.get("pauses_s") or (0.0, 0.0)
-        self.pauses_s = (float(longest_s), float(second_s))
+        self.longest_pause_s = float(saved.get("longest_pause_s") or 0.0)
 
     @property
     def phase(self) -> tuple[str, int | None]:
@@ -212,6 +236,13 @@ class ActiveRun:
             for other in self.writers.values()
             if other is not state and other.writer.attempt_no == attempt
         )
+
+    def shift(self, by_ns: int) -> None:
+        """The server's clock was set by so much: silences, pauses and waits go on as they were."""
+        self.pulse.shift(by_ns)
+        self.board.shift(by_ns)
+        self.rests_until_ns = self.rests_until_ns and self.rests_until_ns + by_ns
+        self._saved_ns += by_ns
 
     def next_arrival(self) -> int:
         """The number of the batch or event about to be taken."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
 from sqlalchemy import Connection, select
 
 from tocsin.protocol import Hello
@@ -21,7 +22,7 @@ from tocsin_server.errors import TocsinError
 from tocsin_server.roster import Roster
 from tocsin_server.store import tables
 from tocsin_server.store.life import is_leaving, may_stay
-from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.registry import ForeignRunError, Registered, register
 
 log = logging.getLogger("tocsin.admission")
 
@@ -40,15 +41,57 @@ class TryLaterError(TocsinError):
         self.got = got
 
 
+class Turn:
+    """One hello that is being dealt with, and the memory that it takes meanwhile."""
+
+    def __init__(self, handshakes: Handshakes) -> None:
+        self._handshakes = handshakes
+        self._size = 0
+
+    def hold(self, size: int) -> None:
+        """Count ``size`` bytes until the turn ends."""
+        self._size += size
+        self._handshakes.held_bytes += size
+
+    def end(self) -> None:
+        """Count them no more."""
+        self._handshakes.held_bytes -= self._size
+
+
+class Handshakes:
+    """Bounds the memory of hellos under way: beyond ``limit_bytes`` the next one waits, undecoded."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self._room = asyncio.Condition()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Wait until there is room for one more."""
+        async with self._room:
+            await self._room.wait_for(lambda: self.held_bytes < self.limit_bytes)
+        turn = Turn(self)
+        try:
+            yield turn
+        finally:
+            turn.end()
+            async with self._room:
+                self._room.notify_all()
+
+
 class Registry(Protocol):
     """What admission needs of ``store.writer.StoreWriter``."""
 
-    failing: str | None
+    @property
+    def failing(self) -> str | None: ...
 
     def call(self, work: Callable[[Connection], T]) -> Future[T]: ...
 
 
-def register_keeping_end(connection: Connection, hello: Hello, now_ns: int) -> tuple[Registered, bool]:
+def register_keeping_end(
+    connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = ""
+) -> tuple[Registered, bool]:
     """Registers ``hello``; True where its run stays ended.
 
     A writer that has been here before may come back to an ended run only to hear that all is
@@ -57,7 +100,7 @@ def register_keeping_end(connection: Connection, hello: Hello, now_ns: int) -> t
     run = tables.run
     columns = (run.c.state, run.c.ended_ns, run.c.error)
     before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
-    registered = register(connection, hello, now_ns)
+    registered = register(connection, hello, now_ns, bound_to=bound_to)
     run_id = registered.writer.run_id
     spared = not registered.run_is_new and may_stay(connection, run_id, now_ns)
     if is_leaving(connection, run_id) and not spared:  # rolls back what was just registered
@@ -79,13 +122,18 @@ class Admission:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._late: set[asyncio.Task[None]] = set()
 
-    async def admit(self, hello: Hello, now_ns: int) -> tuple[ActiveRun, WriterState]:
-        """The run and writer of a checked hello.
+    async def admit(self, hello: Hello, now_ns: int, *, bound_to: str = "") -> tuple[ActiveRun, WriterState]:
+        """Return the run and writer of a checked handshake.
 
-        Raises :class:`TryLaterError` while the database fails, and where the run is deleted meanwhile.
+        Args:
+            bound_to: The only project that the token behind ``hello`` may write to; empty for any.
+
+        Raises:
+            TryLaterError: The database fails, or the run was deleted meanwhile.
+            ForeignRunError: The run belongs to another project than ``bound_to``. Nothing was changed.
         """
         with self._roster.watching() as dropped:
-            registered, ended = await self._registered(hello, now_ns)
+            registered, ended = await self._registered(hello, now_ns, bound_to)
             run, fresh = await self._present(registered.writer.run_id, now_ns)
             if run.id in dropped:  # the rows that this hello registered are gone, or are another run's
                 raise _deleted_meanwhile()
@@ -98,21 +146,34 @@ class Admission:
         run.board.card.last_seen_ns = now_ns
         return run, state
 
+    async def present(self, run_id: str, now_ns: int) -> ActiveRun:
+        """Return the run in memory, read from the store where it is not there yet.
+
+        Raises:
+            TryLaterError: There is no such run any more, or it cannot be read.
+        """
+        return (await self._present(run_id, now_ns))[0]
+
     async def _present(self, run_id: str, now_ns: int) -> tuple[ActiveRun, bool]:
         """The run in memory; True where it was not there before."""
         async with self._locks.setdefault(run_id, asyncio.Lock()):
             run = self._roster.active.get(run_id)
             return (run, False) if run is not None else (await self._loaded(run_id, now_ns), True)
 
-    async def _registered(self, hello: Hello, now_ns: int) -> tuple[Registered, bool]:
+    async def _registered(self, hello: Hello, now_ns: int, bound_to: str) -> tuple[Registered, bool]:
         if self._store.failing:
             raise TryLaterError("a working database", self._store.failing)
-        call = self._store.call(partial(register_keeping_end, hello=hello, now_ns=now_ns))
+        given = [hello]  # emptied where nobody waits any more: the call stays in the queue until its turn
+        call = self._store.call(
+            lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to)
+        )
         try:
             return await asyncio.wait_for(asyncio.wrap_future(call), REGISTER_S)
-        except TryLaterError:
+        except (TryLaterError, ForeignRunError):
             raise
         except TimeoutError as error:
+            if call.cancelled():
+                given.clear()
             self._see_to(call, now_ns)
             raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
         except Exception as error:
@@ -188,14 +249,10 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
 
 def _informed(engine: Engine, hello: Hello) -> Engine:
     """The same rules, knowing the optimizers, scalers and schedules of the new attempt."""
-    context = RunContext(
-        run_id=engine.context.run_id,
-        project=engine.context.project,
-        world_size=hello.world_size,
-        planned_steps=hello.planned_steps or engine.context.planned_steps,
-        scalers=tuple(hello.scalers),
-        optimizers=tuple(hello.optimizers),
-        schedulers=tuple(hello.schedulers),
+    known = engine.context
+    planned_steps = hello.planned_steps or known.planned_steps
+    context = RunContext.from_facts(
+        known.run_id, known.project, hello.world_size, planned_steps, msgspec.structs.asdict(hello)
     )
     try:
         return Engine.restore(context, engine.snapshot())

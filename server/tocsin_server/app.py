@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
@@ -31,6 +32,7 @@ from tocsin_server.api import (
     failures,
     health,
     layers,
+    markdown,
     marks,
     projects,
     records,
@@ -46,22 +48,26 @@ from tocsin_server.api import (
     trial,
     tunings,
 )
+from tocsin_server.api.methods import Methods
 from tocsin_server.auth import Auth
+from tocsin_server.connections import Bounds, Connections
 from tocsin_server.delivery.service import Delivery
 from tocsin_server.guard import Guard
 from tocsin_server.housekeeping import Housekeeper
 from tocsin_server.hub import Hub
 from tocsin_server.live import LiveRoom
 from tocsin_server.login import Attempts
-from tocsin_server.pages import SecurityHeaders, page_routes, web_directory
+from tocsin_server.pages import Pieces, SecurityHeaders, page_routes, web_directory
 from tocsin_server.pipeline import Pipeline
 from tocsin_server.plotlyjs import PlotlyJS
 from tocsin_server.recorder import Recorder, record_flights
 from tocsin_server.responses import ExactJSON
+from tocsin_server.rootpath import RootPath
+from tocsin_server.rounds import DATABASE, Rounds
 from tocsin_server.rulebook import watch_rules
 from tocsin_server.services import Services
 from tocsin_server.settings import Settings
-from tocsin_server.siblings import watch_siblings
+from tocsin_server.siblings import Siblings, watch_siblings
 from tocsin_server.store import tokens as token_store
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
@@ -69,39 +75,46 @@ from tocsin_server.store.writer import StoreWriter
 from tocsin_server.watchdog import watch
 
 API = "/api/v1"
-# Those with a longer path first: a run's id may hold a slash, so `/runs/{id}` takes what is left over.
+# The first path that fits is the resource (`methods`): `/runs/{id}/events` before `/runs/{id}`, whose id
+# takes what is left over, slashes too, and `/rules/packs` before `/rules/{id}`.
 RESOURCES = (
     series,
     layers,
     records,
     events,
     report,
+    deletion,
     runs,
     acks,
     marks,
     alerts,
-    rules,
-    tunings,
     rulefiles,
     backtest,
+    rules,
+    tunings,
     projects,
     tokens,
     session,
     health,
-    deletion,
     changes,
     configs,
     channels,
+    trial,
     routes,
     silences,
     deliveries,
     audit,
-    trial,
+    markdown,
     about,
 )
 GZIP_LEVEL = 4
+RESERVED_FILES = 256
+"""Files for everything but connections: the database's, those of notifications, and a few to spare."""
+LEAST_CONNECTIONS = 64
 REFRESH_S = 1.0
 """How often tokens are read again: a token revoked by another process counts within this and one more."""
+ASK_S = 1.0
+"""How often the database is asked whether it answers."""
 
 log = logging.getLogger("tocsin.app")
 
@@ -126,21 +139,28 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         default_response_class=ExactJSON,
         lifespan=_lifespan(services, plotly),
+        servers=[{"url": settings.root_path}] if settings.root_path else None,
         middleware=[
-            Middleware(SecurityHeaders),
+            Middleware(Pieces),
+            Middleware(RootPath, root=settings.root_path),
+            Middleware(SecurityHeaders, public_url=settings.public_url, hsts_days=settings.hsts_days),
             Middleware(Guard, settings=settings, gate=services.gate),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL),
             Middleware(failures.Crashes),
+            Middleware(
+                Methods, routes=[route for one in RESOURCES for route in one.router.routes], prefix=API
+            ),
         ],
     )
     app.state.services = services
     app.state.attempts = Attempts(settings.login_attempts)
     app.state.plotly_version = plotly.version
+    app.state.parsing = anyio.CapacityLimiter(markdown.AT_ONCE)
     failures.install(app)
     description.describe(app)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
-    pages = page_routes(web, plotly)
+    pages = page_routes(web, plotly, settings.root_path)
     for router in (ingest.router, live.router, metrics.router, login.router, acklink.router, pages):
         app.include_router(router)
     return app
@@ -148,15 +168,38 @@ def create_app(settings: Settings) -> FastAPI:
 
 def assemble(settings: Settings, database: Database) -> Services:
     """The parts of a server, not started yet."""
-    writer = StoreWriter(database, interval_s=settings.commit_ms / 1000, limit_bytes=settings.backlog_bytes)
+    rounds, pause_s = Rounds(), settings.commit_ms / 1000
+    writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, rounds=rounds)
     reader = StoreReader(database)
     hub = Hub()
-    pipeline = Pipeline(settings, writer, reader, hub)
+    pipeline = Pipeline(settings, writer, reader, hub, rounds=rounds)
     gate = Auth(settings, lambda: stored_tokens(database))
     room = LiveRoom(pipeline, hub, settings)
     desk = Desk(pipeline)
-    delivery = Delivery(settings, database, writer, reader, hub)
-    return Services(settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery)
+    delivery = Delivery(settings, database, writer, reader, hub, rounds=rounds)
+    connections = Connections(bounds_of(settings), time.monotonic)
+    return Services(
+        settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery, connections
+    )
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """Return how many connections there may be, given how many files the process may open."""
+    files = open_files()
+    total = settings.limit_connections
+    if files is not None:
+        total = min(total, max(files - RESERVED_FILES, LEAST_CONNECTIONS))
+    return Bounds(total, min(settings.limit_connections_address, max(total * 3 // 4, 1)))
+
+
+def open_files() -> int | None:
+    """Return how many files this process may open, None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows has no such limit
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def stored_tokens(database: Database) -> Iterable[Token]:
@@ -166,9 +209,12 @@ def stored_tokens(database: Database) -> Iterable[Token]:
 
 
 def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
-    housekeeper = Housekeeper(services.settings, services.database, services.writer, services.pipeline)
-
-    recorder = Recorder(services.database, services.writer)
+    pipeline, rounds = services.pipeline, services.pipeline.rounds
+    housekeeper = Housekeeper(
+        services.settings, services.database, services.writer, pipeline, work=rounds.round("housekeeping")
+    )
+    recorder = Recorder(services.database, services.writer, work=rounds.round("flights"))
+    siblings = Siblings(pipeline, services.reader, work=rounds.round("siblings"))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -177,12 +223,13 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         services.live.start()
         await services.delivery.start()
         tasks = [
-            asyncio.create_task(watch(services.pipeline), name="watchdog"),
-            asyncio.create_task(watch_siblings(services.pipeline, services.reader), name="siblings"),
-            asyncio.create_task(watch_rules(services.pipeline.rulebook, services.pipeline), name="rules"),
+            asyncio.create_task(watch(pipeline, rounds.round("watchdog")), name="watchdog"),
+            asyncio.create_task(watch_siblings(siblings), name="siblings"),
+            asyncio.create_task(watch_rules(pipeline.rulebook, pipeline), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(record_flights(recorder), name="flights"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
+            asyncio.create_task(_ask_database(services), name="database"),
             asyncio.create_task(_compress(plotly), name="plotly"),
         ]
         try:
@@ -199,9 +246,19 @@ async def _compress(plotly: PlotlyJS) -> None:
 
 
 async def _keep_tokens_fresh(services: Services) -> None:
-    while True:
-        await asyncio.sleep(REFRESH_S)
-        await anyio.to_thread.run_sync(services.gate.refresh)
+    async def refresh() -> None:
+        await asyncio.to_thread(services.gate.refresh)
+
+    await services.pipeline.rounds.round("tokens").keep(refresh, REFRESH_S)
+
+
+async def _ask_database(services: Services) -> None:
+    """So that health can say whether the database answers without asking it."""
+
+    async def ask() -> None:
+        await asyncio.to_thread(services.database.ping)
+
+    await services.pipeline.rounds.round(DATABASE).keep(ask, ASK_S)
 
 
 async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:

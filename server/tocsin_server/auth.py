@@ -6,15 +6,11 @@ at once or within two seconds. Two tokens lie in the data directory instead (mod
 of the login link (``admin-token``) and that of the lines to paste (``trainer-token``), so that
 both work over restarts.
 
-A browser session is a signed cookie: it names a token, carries its expiry, and its signature
-covers the token's digest, so revoking or renewing the token ends its sessions.
+Browser sessions are signed cookies: :mod:`sessions`.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import hmac
 import logging
 import os
@@ -26,55 +22,26 @@ from pathlib import Path
 
 from starlette.requests import HTTPConnection
 
-from tocsin_server.access import ADMIN_ID, TRAINER_ID, Identity, Scope, Token, digest_of, new_secret
+from tocsin_server.access import (
+    ADMIN_ID,
+    TRAINER_ID,
+    Identity,
+    Scope,
+    Session,
+    Token,
+    digest_of,
+    new_secret,
+)
 from tocsin_server.origins import origin_agrees
+from tocsin_server.sessions import COOKIE, Ended, Sessions
 from tocsin_server.settings import Settings
 
-COOKIE = "tocsin_session"
-KEY_FILE = "session-key"
+KEY_FILE, ENDED_FILE = "session-key", "ended-sessions"
 LONGEST_SECRET = 512
 """Longer than any token: not even hashed."""
-LONGEST_COOKIE = 1024
+MOST_COOKIES = 4
 
 log = logging.getLogger("tocsin.auth")
-
-
-class Sessions:
-    """Signs and reads session cookies: ``v1.<token id>.<expiry>.<signature>``, all in one base64 word."""
-
-    def __init__(self, key: bytes, lifetime_s: int) -> None:
-        self._key = key
-        self.lifetime_s = lifetime_s
-
-    def issue(self, token: Token, now_s: float) -> str:
-        """A cookie for the bearer of ``token``, valid from now for the session's lifetime."""
-        return self._cookie(token, int(now_s) + self.lifetime_s)
-
-    def read(self, cookie: str, find: Callable[[str], Token | None], now_s: float) -> Token | None:
-        """The token behind a cookie; None where it is forged, expired or its token is gone."""
-        claim = _claim(cookie)
-        token = find(claim[0]) if claim else None
-        if claim is None or token is None or claim[1] <= now_s:
-            return None
-        return token if hmac.compare_digest(cookie, self._cookie(token, claim[1])) else None
-
-    def _cookie(self, token: Token, expires: int) -> str:
-        text = f"v1.{token.id}.{expires}"
-        signed = f"{text}.{token.digest}".encode()
-        signature = hmac.new(self._key, signed, hashlib.sha256).hexdigest()
-        return base64.urlsafe_b64encode(f"{text}.{signature}".encode()).decode("ascii").rstrip("=")
-
-
-def _claim(cookie: str) -> tuple[str, int] | None:
-    """(token id, expiry) as a cookie claims, or None for what was never ours."""
-    if len(cookie) > LONGEST_COOKIE or not cookie.isascii():
-        return None
-    try:
-        text = base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4)).decode("ascii")
-        _version, token_id, expires, _signature = text.split(".")
-        return token_id, int(expires)
-    except (binascii.Error, ValueError):
-        return None
 
 
 class Auth:
@@ -94,7 +61,8 @@ class Auth:
         self._by_id: dict[str, Token] = {}
         self._loads = True
         key = secret_file(settings.data_dir / KEY_FILE, lambda: secrets.token_hex(32))
-        self.sessions = Sessions(key.encode(), settings.session_days * 86_400)
+        self._ended = Ended(settings.data_dir / ENDED_FILE)
+        self.sessions = Sessions(key.encode(), settings.session_days * 86_400, self._ended)
         self.refresh()
 
     def refresh(self) -> None:
@@ -114,31 +82,41 @@ class Auth:
             log.warning("tokens could not be read, those known stay in force: %s", error)
         self._loads = False
 
-    def find(self, secret: str) -> Token | None:
-        """The stored token of a secret, or None where it is unknown or revoked."""
+    def find(self, secret: str, *, look_again: bool = True) -> Token | None:
+        """Return the stored token of a secret, or None if it is unknown or revoked.
+
+        Args:
+            look_again: Whether an unknown one makes it read the tokens again, which costs a query.
+        """
         if not secret or len(secret) > LONGEST_SECRET:
             return None
         digest = digest_of(secret)
-        if digest not in self._by_digest and self._loads:
+        if look_again and digest not in self._by_digest and self._loads:
             self.refresh()
         token = self._by_digest.get(digest)
         return token if token is not None and hmac.compare_digest(token.digest, digest) else None
 
-    def check_token(self, secret: str) -> Identity | None:
+    def check_token(self, secret: str, *, ask: bool = True) -> Identity | None:
         """The identity behind a token, or None where it is unknown or revoked."""
-        token = self.find(secret)
+        token = self.find(secret, look_again=ask)
         return None if token is None else identity_of(token)
 
-    def session_of(self, connection: HTTPConnection) -> Identity | None:
+    def session_of(self, connection: HTTPConnection, *, ask: bool = True) -> Identity | None:
         """Who sent a request or opened a websocket: its bearer token, else its session cookie.
 
         A bearer token that is wrong is not made good by a cookie.
         """
         header = connection.headers.get("authorization")
         if header is not None:
-            return self.check_token(bearer(header))
-        token = self.sessions.read(connection.cookies.get(COOKIE, ""), self._by_id.get, self._clock())
-        return None if token is None else identity_of(token)
+            return self.check_token(bearer(header), ask=ask)
+        return next(iter(self.cookies_of(connection)), None)
+
+    def cookies_of(self, connection: HTTPConnection) -> list[Identity]:
+        """Return who is behind each session cookie of a request, whatever its bearer token."""
+        read = (
+            self.sessions.read(each, self._by_id.get, self._clock()) for each in session_cookies(connection)
+        )
+        return [identity_of(*found) for found in read if found is not None]
 
     def same_origin(self, connection: HTTPConnection) -> bool:
         """False where a browser's Origin names another site than the Host it calls; programs send none."""
@@ -146,20 +124,37 @@ class Auth:
         if origin is None:
             return True
         host = connection.headers.get("host", "")
-        return origin_agrees(origin, host, connection.url.scheme, self._settings.public_url)
+        return origin_agrees(origin, host, connection.url.scheme, self._settings.public_origin)
 
     def still_valid(self, identity: Identity) -> bool:
-        """False once the token behind an identity is revoked."""
-        return identity.token_id in self._by_id
+        """Return False once the token behind an identity is revoked or renewed, or its session ended."""
+        token = self._by_id.get(identity.token_id)
+        if token is None or token.digest != identity.digest:
+            return False
+        return identity.session is None or not self._ended.holds(identity.session)
+
+    def end_session(self, identity: Identity) -> None:
+        """End the browser session of an identity: all copies of its cookie stop working."""
+        if identity.session is not None:
+            self._ended.add(identity.session, self._clock())
 
     def issue_cookie(self, token: Token) -> str:
         """The value of a fresh session cookie."""
         return self.sessions.issue(token, self._clock())
 
 
-def identity_of(token: Token) -> Identity:
-    """Who speaks by a token."""
-    return Identity(token_id=token.id, name=token.name, scope=token.scope, project=token.project)
+def session_cookies(connection: HTTPConnection) -> list[str]:
+    """Return the values of our cookie, at most a few.
+
+    Of a server at ``/`` and one at ``/tocsin`` on the same host, the latter is sent the cookies of both.
+    """
+    pairs = [part.partition("=") for part in connection.headers.get("cookie", "").split(";")]
+    return [value.strip() for name, _, value in pairs if name.strip() == COOKIE][:MOST_COOKIES]
+
+
+def identity_of(token: Token, session: Session | None = None) -> Identity:
+    """Return who speaks by a token, or by a session of it."""
+    return Identity(token.id, token.name, token.scope, token.project, token.digest, session)
 
 
 def bearer(header: str) -> str:

@@ -14,6 +14,7 @@ from tocsin_server import __version__
 from tocsin_server.access import Scope, Token, make_token
 from tocsin_server.auth import FILE_TOKENS
 from tocsin_server.cli_backtest import backtest
+from tocsin_server.cli_check import check
 from tocsin_server.cli_data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli_diagnose import diagnose
 from tocsin_server.cli_options import Config, DatabaseUrl, DataDir, migrated, settings_of, who, writing
@@ -83,7 +84,11 @@ def serve(
     data_dir: DataDir = None,
     config: Config = None,
     public_url: Annotated[
-        str | None, typer.Option(help="How browsers reach the server where a proxy stands before it.")
+        str | None, typer.Option(help="Address at which browsers reach the server behind a proxy.")
+    ] = None,
+    root_path: Annotated[
+        str | None,
+        typer.Option(help="Path under which a proxy serves tocsin. Default: the path of --public-url."),
     ] = None,
     allow_admin_link: Annotated[
         bool | None,
@@ -105,6 +110,7 @@ def serve(
             "database_url": database_url,
             "data_dir": data_dir,
             "public_url": public_url,
+            "root_path": root_path,
             "allow_admin_link": allow_admin_link,
         },
         config=config,
@@ -218,6 +224,7 @@ for name, command in COMMANDS.items():
     app.command(name)(command)
 app.command()(diagnose)
 app.command()(backtest)
+app.command()(check)
 app.command()(report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from tocsin_server.exchange.bundle import BundleError, bundles_in
 from tocsin_server.exchange.load import import_run
 from tocsin_server.exchange.write import export_run
 from tocsin_server.export import Format, export_records, file_name, find_run
+from tocsin_server.pipeline import limits_of
 from tocsin_server.recorder import download
 from tocsin_server.retention import expired, last_word_ns
 from tocsin_server.settings import Settings
@@ -37,6 +39,7 @@ from tocsin_server.store.backup import backup as back_up
 from tocsin_server.store.backup import file_of
 from tocsin_server.store.backup import restore as put_back
 from tocsin_server.store.database import Database, database_url, open_database
+from tocsin_server.store.ownership import sole_on_file
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.rehearsal import rehearse
 
@@ -102,7 +105,7 @@ def import_(
         if free:
             _finish_all(database, transact)
         for folder in folders:
-            done = import_run(database, transact, folder, actor=who())
+            done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
             what = "is there already, nothing to do" if done.was_there else _told(done.counts)
             typer.echo(f"{done.run_id}: {what}")
 
@@ -204,11 +207,9 @@ def restore(
 
     Refuses while a server runs on the database, and a file that is damaged or of a newer version.
     """
-    from tocsin_server.serve import sole_server
-
     settings = settings_of(database_url, data_dir, config)
-    target = file_of(_url(settings), "restore")
-    with sole_server(settings):
+    target = Path(os.path.realpath(file_of(_url(settings), "restore")))
+    with sole_on_file(target):
         aside = put_back(file, target, time.time_ns(), despite_damage=despite_damage)
     typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
 
@@ -300,12 +301,14 @@ def _delete(settings: Settings, database: Database, mark: Callable[[Connection],
 @contextmanager
 def _alone(settings: Settings) -> Iterator[bool]:
     """Whether no server holds the SQLite database, kept out meanwhile; on Postgres that cannot be known."""
-    from tocsin_server.serve import sole_server
-
+    url = _url(settings)
+    if url.get_backend_name() != "sqlite":
+        yield False
+        return
     with ExitStack() as stack:
-        free = _url(settings).get_backend_name() == "sqlite"
+        free = True
         try:
-            stack.enter_context(sole_server(settings))
+            stack.enter_context(sole_on_file(Path(str(url.database))))
         except StartError:
             free = False
         yield free

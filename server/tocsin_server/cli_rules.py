@@ -90,8 +90,10 @@ def _read(file: Path) -> dict[str, Any]:
         raise TocsinError(f"{file}: expected at most {MOST_BYTES} bytes, got {file.stat().st_size}")
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also a whole number of thousands of digits
         raise TocsinError(f"{file}: expected TOML, got {error}") from error
+    except RecursionError:
+        raise TocsinError(f"{file}: expected TOML, got lists or tables nested too deeply") from None
 
 
 def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:

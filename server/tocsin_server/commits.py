@@ -25,7 +25,9 @@ class Store(Protocol):
 
     backlog_bytes: int
     last_commit_s: float
-    failing: str | None
+
+    @property
+    def failing(self) -> str | None: ...
 
     def submit(self, intake: Intake) -> None: ...
 

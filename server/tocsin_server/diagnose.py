@@ -183,9 +183,9 @@ def _diagnosis(story: Story, named: bool) -> Iterator[str]:
     if named:
         about = f"Alerts: {_about(story.alerts)}"
         yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-    if said.story:
+    if story.timeline:
         yield "  What happened"
-        for step, text, _ in said.story:
+        for step, text, _ in story.timeline:
             yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
     if said.evidence:
         yield "  Evidence"

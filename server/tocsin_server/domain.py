@@ -112,6 +112,8 @@ class RunEvent:
     time_ns: int
     step: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    size: int = field(default=0, compare=False)
+    """Bytes of memory that ``data`` holds; 0: not measured."""
 
     @property
     def run_id(self) -> str:

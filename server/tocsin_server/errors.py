@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from reprlib import Repr
+
+_SHOWN = Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 1000
+_SHOWN.maxlist = _SHOWN.maxtuple = _SHOWN.maxdict = 20
+"""Shows what somebody wrote: short, and whatever its depth."""
+
 
 class TocsinError(Exception):
     """Something a person can act on: the text is a sentence for them, no traceback needed."""
@@ -12,7 +19,7 @@ class SettingError(TocsinError, ValueError):
 
     def __init__(self, name: str, expected: str, got: object, origin: str = "") -> None:
         where = f" (from {origin})" if origin else ""
-        super().__init__(f"setting {name}{where}: expected {expected}, got {got!r}")
+        super().__init__(f"setting {name}{where}: expected {expected}, got {_SHOWN.repr(got)}")
         self.name = name
         self.expected = expected
         self.got = got
@@ -26,7 +33,7 @@ class FieldError(TocsinError, ValueError):
     """A field of what somebody wrote that does not fit: its path, what was expected, what is there."""
 
     def __init__(self, field: str, expected: str, got: object) -> None:
-        super().__init__(f"{field}: expected {expected}, got {got!r}")
+        super().__init__(f"{field}: expected {expected}, got {_SHOWN.repr(got)}")
         self.field = field
         self.expected = expected
         self.got = got

@@ -18,6 +18,13 @@ from typing import Any
 import numpy as np
 
 NAN, PINF, NINF = "NaN", "Infinity", "-Infinity"
+DEEPEST = 100
+"""Levels of lists and maps that data from outside may have: the encoder and every reader recurse."""
+CUT = 2 * DEEPEST
+"""Below this level, where only data stored by an earlier version can lie, :data:`TOO_DEEP` is written."""
+PLACE = 200
+"""Letters of a key or a path that an error repeats."""
+TOO_DEEP = "(nested too deeply)"
 
 
 def number(value: float) -> float | str:
@@ -42,8 +49,12 @@ def packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
     return {"dtype": "f8", "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
-def plain(value: Any) -> Any:
-    """``value`` with only what strict JSON can hold. Raises TypeError for what it cannot name."""
+def plain(value: Any, levels: int = CUT) -> Any:
+    """Return ``value`` with only what strict JSON can hold, cut off below ``levels`` levels.
+
+    Raises:
+        TypeError: There is something in it that JSON cannot name.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -52,12 +63,14 @@ def plain(value: Any) -> Any:
         return packed(value)
     if isinstance(value, np.generic):
         return plain(value.item())
+    if not levels:
+        return TOO_DEEP
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, levels - 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [plain(item, levels - 1) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name), levels - 1) for field in fields(value)}
     raise TypeError(f"JSON value: expected data, got {type(value).__name__}")
 
 
@@ -75,5 +88,42 @@ def dumps_named(value: Mapping[str, Any]) -> str:
 
 
 def loads(text: str | bytes) -> Any:
-    """JSON text as data. Non-finite values stay strings; use :func:`parse_number` where one is due."""
-    return json.loads(text)
+    """Parse JSON text. Non-finite values stay strings; use :func:`parse_number` where a number is due.
+
+    Raises:
+        ValueError: It is not JSON, or nested so deeply that Python's parser gives up.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON: expected fewer levels of lists and maps, got more than can be read") from None
+
+
+def fault(value: Any) -> tuple[str, str] | None:
+    """Return where data from outside cannot be kept, and what is expected there; None if all can.
+
+    Levels beyond :data:`DEEPEST` and halves of surrogate pairs, which no UTF-8 can hold.
+    """
+    rest: list[tuple[str, Any, int]] = [("", value, 1)]
+    while rest:
+        place, one, level = rest.pop()
+        if isinstance(one, str):
+            if not one.isascii() and not _is_unicode(one):
+                return place, "text without halves of surrogate pairs"
+        elif isinstance(one, (Mapping, list, tuple)):
+            if level > DEEPEST:
+                return place, f"at most {DEEPEST} levels of lists and maps"
+            if isinstance(one, Mapping):
+                rest.extend((place, key, level) for key in one)
+                rest.extend((f"{place}.{str(key)[:PLACE]}"[:PLACE], one[key], level + 1) for key in one)
+            else:
+                rest.extend((f"{place}[{at}]"[:PLACE], item, level + 1) for at, item in enumerate(one))
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

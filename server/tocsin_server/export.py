@@ -17,10 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sqlalchemy import select
+
 from tocsin_server import exactjson
 from tocsin_server.errors import TocsinError
 from tocsin_server.headings import COORDINATES, heading
 from tocsin_server.parquet import parquet_bodies
+from tocsin_server.store import tables
 from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
@@ -49,15 +52,28 @@ def every_page(
     start: int | None = None,
     stop: int | None = None,
 ) -> Iterator[RecordPage]:
-    """All records of a run in pages, in order of (writer, seq)."""
+    """Yield all records of a run in pages, in order of (writer, seq).
+
+    Raises:
+        UnknownRun: The run was deleted meanwhile, so that records are missing in the pages so far.
+    """
+    created_ns = _created_ns(reader, run_id)
     after: str | None = None
     while True:
         page = reader.records(run_id, names=names, start=start, stop=stop, after=after, limit=PAGE)
         if page.n:
             yield page
         if page.next is None:
-            return
+            break
         after = page.next
+    if _created_ns(reader, run_id) != created_ns:
+        raise UnknownRun(f"Run {run_id} was deleted while it was being exported.")
+
+
+def _created_ns(reader: StoreReader, run_id: str) -> int | None:
+    with reader.consistent() as connection:
+        query = select(tables.run.c.created_ns).where(tables.run.c.id == run_id)
+        return connection.execute(query).scalar()
 
 
 def items(page: RecordPage) -> Iterator[dict[str, Any]]:

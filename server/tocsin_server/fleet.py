@@ -17,6 +17,7 @@ import numpy as np
 
 from tocsin.protocol import Alive
 from tocsin_server import exactjson
+from tocsin_server.causal_order import by_cause
 from tocsin_server.domain import Alert, Column, RecordBatch, RunState, Severity
 from tocsin_server.sparks import SHORT, Grid, Spark
 
@@ -136,6 +137,11 @@ class RunBoard:
             counts.gpu_util = float(used.v[-1])
         counts.last_step = step if counts.last_step is None else max(counts.last_step, step)
         self._pace.append((now_ns, counts.last_step))
+
+    def shift(self, by_ns: int) -> None:
+        """The server's clock was set by so much."""
+        self.card.last_seen_ns += by_ns
+        self._pace = deque(((at_ns + by_ns, step) for at_ns, step in self._pace), maxlen=_SPEED_POINTS)
 
     def alive(self, writer_no: int, message: Alive) -> None:
         """What one trainer process says of itself."""
@@ -285,10 +291,10 @@ class RunBoard:
             last = {name: exactjson.parse_number(value) for name, value in saved["last"].items()}
             gpu = saved.get("gpu_util")
             board._counts = _Counts(
-                saved["skipped"],
-                saved["nonfinite"],
-                saved["attempt"],
-                saved["last_step"],
+                int(saved["skipped"]),
+                int(saved["nonfinite"]),
+                int(saved["attempt"]),
+                None if saved["last_step"] is None else int(saved["last_step"]),
                 last,
                 None if gpu is None else exactjson.parse_number(gpu),
             )
@@ -307,8 +313,8 @@ def _height(reason: Mapping[str, Any]) -> int:
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
-    """The gravest open alert, the oldest of them: what a row says first."""
-    gravest = min(alerts, key=lambda alert: (-alert.severity.height, alert.onset_ns), default=None)
+    """The most severe open alert, the one nearest the cause: what a row says first."""
+    gravest = next(iter(by_cause(alerts)), None)
     if gravest is None:
         return None
     return {

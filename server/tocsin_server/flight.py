@@ -62,7 +62,7 @@ def window_of(onset_step: int, steps: int, records: int) -> Window:
     """The window around ``onset_step``, for a run with ``records`` over a span of ``steps``."""
     spacing = steps / (records - 1) if records > 1 else 1.0
     reach = max(REACH_STEPS, int(np.ceil(REACH_RECORDS * spacing)))
-    return Window(onset_step, onset_step - reach, onset_step + reach)
+    return Window(onset_step, max(onset_step - reach, -(1 << 63)), min(onset_step + reach, (1 << 63) - 1))
 
 
 def overlaps(alert: Alert, window: Window) -> bool:
@@ -167,7 +167,7 @@ def read(text: bytes) -> Flight:
         alerts = [_alert(item) for item in told["alerts"]]
         heard.sort(key=lambda item: item.arrival)
         return Flight(told["run"], alerts, Window(**window), whole, heard)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise FlightError(f"flight record: expected what docs/data.md shows, got {error!r}"[:300]) from error
 
 

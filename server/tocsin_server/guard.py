@@ -23,6 +23,7 @@ from tocsin_server.settings import Settings
 API = "/api/v1/"
 OPEN = frozenset({"/api/v1/health", "/api/v1/ready"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+VISITOR_BYTES = 64 << 10
 
 log = logging.getLogger("tocsin.requests")
 
@@ -67,13 +68,21 @@ class Guard:
             if problem is not None:
                 await problem_response(problem)(scope, receive, noting)
             else:
-                await self._app(scope, _bounded(receive, self._settings.limit_body_bytes), noting)
+                await self._app(scope, _bounded(receive, self._most_bytes(connection)), noting)
         finally:
             line = request_line(scope, status, time.perf_counter() - started)
             log.log(log_level(scope["path"], status), "%s", line)
 
+    def _most_bytes(self, connection: HTTPConnection) -> int:
+        """Bytes that the body may have: a visitor without a login has a form to send and no more."""
+        limit = self._settings.limit_body_bytes
+        return min(limit, VISITOR_BYTES) if connection.state.identity is None else limit
+
     async def _identity(self, connection: HTTPConnection) -> Identity | None:
-        """An unknown token makes the gate ask the database: not on the event loop. Cookies never do."""
+        """An unknown token makes the gate ask the database: not on the event loop. Cookies never do, and
+        nothing does on the paths that must answer whatever else is down."""
+        if connection.scope["path"] in OPEN:
+            return self._gate.session_of(connection, ask=False)
         if "authorization" in connection.headers:
             return await anyio.to_thread.run_sync(self._gate.session_of, connection)
         return self._gate.session_of(connection)
@@ -100,7 +109,7 @@ class Guard:
             connection.headers.get("host", ""),
             connection.url.scheme,
             loopback=self._settings.loopback,
-            public_url=self._settings.public_url,
+            public_url=self._settings.public_origin,
         )
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from tocsin_server import removal
 from tocsin_server.pipeline import Pipeline
 from tocsin_server.retention import expired
+from tocsin_server.rounds import Round
 from tocsin_server.settings import Settings
 from tocsin_server.store import life, space
 from tocsin_server.store.database import Database
@@ -39,8 +40,10 @@ class Housekeeper:
         writer: StoreWriter,
         pipeline: Pipeline,
         *,
+        work: Round | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self.work = work or Round("housekeeping")
         self._settings = settings
         self._database = database
         self._writer = writer
@@ -49,27 +52,30 @@ class Housekeeper:
         self._pruned_ns = clock()
 
     async def keep(self, *, interval_s: float = 1.0) -> None:
-        """Looks every ``interval_s`` until it is cancelled. What fails is tried again."""
-        while True:
-            await asyncio.sleep(interval_s)
-            try:
-                await self.look()
-            except Exception as error:  # noqa: BLE001 - a database that fails now may work in a second
-                log.warning("housekeeping waits: %s", error)
+        """Looks every ``interval_s`` until it is cancelled."""
+        await self.work.keep(self.look, interval_s)
 
     async def look(self) -> None:
         """Deletes what is past its time where it is due, then takes every marked run away."""
         if self._clock() - self._pruned_ns >= self._settings.retention_check_s * 1e9:
             self._pruned_ns = self._clock()
-            await self.prune()
-        marked = await asyncio.to_thread(self._marked)
-        for run_id in marked:
-            await self._forget(run_id)
-        await asyncio.to_thread(removal.finish, removal.on_writer(self._writer), marked)
-        await asyncio.to_thread(self._make_room, bool(marked))
+            with self.work.isolated("retention"):
+                await self.prune()
+        gone = []
+        for run_id in await asyncio.to_thread(self._marked):
+            if not self.work.rests(f"run {run_id}"):
+                with self.work.isolated(f"run {run_id}"):
+                    await self._remove(run_id)
+                    gone.append(run_id)
+        await asyncio.to_thread(self._make_room, bool(gone))
+
+    async def _remove(self, run_id: str) -> None:
+        await self._forget(run_id)
+        await asyncio.to_thread(removal.take_away, removal.on_writer(self._writer), run_id)
 
     def _make_room(self, deleted: bool) -> None:
         if deleted:
+            removal.give_room_back(removal.on_writer(self._writer))
             space.vacuum(self._database)
         else:
             space.tidy_tail(self._database)
@@ -94,8 +100,10 @@ class Housekeeper:
             return []
         runs = await asyncio.to_thread(StoreReader(self._database).runs)
         connected = {run.id for run in self._pipeline.roster.active.values() if run.connected}
-        now_ns = self._clock()
-        old = [run.id for run in expired(runs, settings, now_ns, connected=connected)]
+        now_ns, old = self._clock(), []
+        for run in runs:
+            with self.work.isolated(f"retention of run {run.id}"):
+                old += [one.id for one in expired([run], settings, now_ns, connected=connected)]
         mark = partial(removal.mark_runs, run_ids=old, now_ns=now_ns, actor=BY_AGE)
         found = await asyncio.wrap_future(removal.mark_on(self._writer, mark))
         if found:

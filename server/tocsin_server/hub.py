@@ -1,7 +1,8 @@
 """Who wants to hear of what: the pipeline tells, sockets listen. asyncio, one event loop, no I/O.
 
-Bound and policy: a listener keeps one number a run and the newest :data:`KEPT_ALERTS` alert
-transitions; what falls out is counted in ``missed``, and whoever sees a count asks the query.
+Bound and policy: a listener keeps one number a run, and of alert transitions and of messages the newest
+:data:`KEPT_ALERTS` with at most :data:`KEPT_BYTES`; alerts that fall out are counted in ``missed``, and
+a listener that sees a count queries the API instead.
 """
 
 from __future__ import annotations
@@ -9,10 +10,39 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from tocsin_server.domain import Transition
+from tocsin_server.sizes import size_of
 
 KEPT_ALERTS = 1024
+KEPT_BYTES = 4 << 20
+T = TypeVar("T")
+
+
+class Newest(Generic[T]):
+    """The newest items of a queue, bounded by their number and by their bytes of memory."""
+
+    def __init__(self) -> None:
+        self._items: deque[tuple[T, int]] = deque()
+        self._bytes = 0
+
+    def put(self, item: T, size: int) -> int:
+        """Keep ``item`` of ``size`` bytes; return how many older ones fell out."""
+        self._items.append((item, size))
+        self._bytes += size
+        dropped = 0
+        while len(self._items) > KEPT_ALERTS or (self._bytes > KEPT_BYTES and len(self._items) > 1):
+            self._bytes -= self._items.popleft()[1]
+            dropped += 1
+        return dropped
+
+    def take(self) -> list[T]:
+        """Return what is kept, oldest first; nothing is kept afterwards."""
+        found = [item for item, _ in self._items]
+        self._items.clear()
+        self._bytes = 0
+        return found
 
 
 class Listener:
@@ -24,8 +54,8 @@ class Listener:
         """Run id -> newest durable arrival."""
         self.changed: set[str] = set()
         """Runs whose row changed."""
-        self.alerts: deque[Transition] = deque(maxlen=KEPT_ALERTS)
-        self.words: deque[str] = deque(maxlen=KEPT_ALERTS)
+        self.alerts: Newest[Transition] = Newest()
+        self.words: Newest[str] = Newest()
         """Messages for every page, ready to be sent."""
         self.missed = 0
         self._hub = hub
@@ -60,15 +90,11 @@ class Listener:
 
     def take_alerts(self) -> list[Transition]:
         """The alert transitions since the last call, oldest first."""
-        found = list(self.alerts)
-        self.alerts.clear()
-        return found
+        return self.alerts.take()
 
     def take_words(self) -> list[str]:
         """The messages for every page since the last call, oldest first."""
-        found = list(self.words)
-        self.words.clear()
-        return found
+        return self.words.take()
 
 
 class Hub:
@@ -97,16 +123,17 @@ class Hub:
 
     def alert(self, transition: Transition) -> None:
         """An alert changed its state, and that is durable."""
+        size = size_of(transition)
         for listener in self._of(transition.alert.run_id):
-            listener.missed += len(listener.alerts) == KEPT_ALERTS
-            listener.alerts.append(transition)
+            listener.missed += listener.alerts.put(transition, size)
             listener.ring()
 
     def tell(self, message: str) -> None:
         """A message that every page shall get. What falls out of a full queue is found by the query."""
+        size = size_of(message)
         for listener in self.listeners:
             if listener.run_id is None:
-                listener.words.append(message)
+                listener.words.put(message, size)
                 listener.ring()
 
     def tell_deliveries(self, message: str) -> None:

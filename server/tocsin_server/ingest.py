@@ -18,14 +18,27 @@ from starlette.websockets import WebSocketDisconnect
 
 from tocsin import protocol
 from tocsin.protocol import Ack, Alert, Alive, Event, Finish, Hello, ProtocolError, Records, Refused, Welcome
+from tocsin_server.access import Identity
 from tocsin_server.actions import ACTIONS
 from tocsin_server.actions import KIND as ACTION
 from tocsin_server.admission import TryLaterError
+from tocsin_server.connections import HELD
 from tocsin_server.domain import AlertState, Transition, Writer
-from tocsin_server.intake import frame_refusal, read_hello, shown
-from tocsin_server.pace import Pace
+from tocsin_server.intake import (
+    SealedHello,
+    TooLarge,
+    read_hello,
+    read_message,
+    read_outline,
+    read_sealed,
+    shown,
+    without_parts,
+)
+from tocsin_server.pace import Pace, weight_of_event
 from tocsin_server.pipeline import Admitted, UnknownWriterError
 from tocsin_server.services import Services, services_of
+from tocsin_server.sizes import size_of
+from tocsin_server.store.registry import ForeignRunError
 
 log = logging.getLogger("tocsin.ingest")
 router = APIRouter()
@@ -87,18 +100,36 @@ class Trainer:
 
     async def converse(self) -> None:
         """Hello, then records until one side goes. Raises :class:`Closing`."""
-        hello, told = await self._greeted()
-        admitted = await self._admitted(hello)
+        hello, admitted, told, identity = await self._greeted()
         try:
             await self._welcome(hello, admitted, told)
-            await self._serve(hello, admitted.writer)
+            await self._serve(hello, admitted.writer, identity)
         finally:
             self._pipeline.disconnected(admitted.writer, silent_s=self._silent_s)
 
     # Hello
 
-    async def _greeted(self) -> tuple[Hello, list[Refused]]:
-        """The first message, checked. Raises :class:`Closing` for anything but an acceptable hello."""
+    async def _greeted(self) -> tuple[Hello, Admitted, list[Refused], Identity]:
+        """Return the checked handshake, its writer, what to say about it, and who sent it.
+
+        Its configuration is decoded late, for a token's owner only, and forgotten once it is stored.
+
+        Raises:
+            Closing: The handshake cannot be accepted.
+        """
+        sealed = await self._sealed_hello()
+        identity = await self._identified(sealed)
+        async with self._pipeline.handshakes.turn() as turn:
+            try:
+                hello, told = read_hello(sealed, self._limits)
+            except ProtocolError as error:
+                raise _no_hello(error) from error
+            if any(refusal.scope == "connection" for refusal in told):
+                raise Closing(BAD_HELLO, told[0])
+            turn.hold(size_of(hello))
+            return without_parts(hello), await self._admitted(hello, identity), told, identity
+
+    async def _sealed_hello(self) -> SealedHello:
         limit_s = self._services.settings.hello_timeout_s
         try:
             frame = await asyncio.wait_for(self._frame(), limit_s)
@@ -106,14 +137,9 @@ class Trainer:
             raise _bad_hello(f"hello within {limit_s:g} s", "nothing") from None
         if len(frame) > self._limits.frame_bytes + self._limits.config_bytes:
             raise _bad_hello(f"a frame of at most {self._limits.frame_bytes} bytes", f"{len(frame)} bytes")
-        hello = _decoded_hello(frame)
-        await self._check_token(hello)
-        hello, told = read_hello(hello, self._limits)
-        if any(refusal.scope == "connection" for refusal in told):
-            raise Closing(BAD_HELLO, told[0])
-        return hello, told
+        return _decoded_hello(frame)
 
-    async def _check_token(self, hello: Hello) -> None:
+    async def _identified(self, hello: Hello) -> Identity:
         gate = self._services.gate
         if hello.token:
             identity = await asyncio.to_thread(gate.check_token, hello.token)
@@ -126,10 +152,15 @@ class Trainer:
             got = f"one for {shown(identity.project) if identity.project else identity.scope.value}"
             expected = f"a token that may report to project {shown(hello.project)}"
             raise Closing(BAD_SCOPE, Refused("connection", "token-scope", expected, got))
+        return identity
 
-    async def _admitted(self, hello: Hello) -> Admitted:
+    async def _admitted(self, hello: Hello, identity: Identity) -> Admitted:
         try:
-            return await self._pipeline.open(hello)
+            return await self._pipeline.open(hello, bound_to=identity.project)
+        except ForeignRunError as error:
+            expected = f"a run of project {shown(identity.project)}, the only one that the token may write to"
+            refusal = Refused("connection", "token-scope", expected, "a run of another project")
+            raise Closing(BAD_SCOPE, refusal) from error
         except TryLaterError as error:
             refusal = Refused("connection", "try-later", error.expected, error.got, retry=True)
             raise Closing(LATER, refusal) from error
@@ -150,9 +181,13 @@ class Trainer:
 
     # Records
 
-    async def _serve(self, hello: Hello, writer: Writer) -> None:
+    async def _serve(self, hello: Hello, writer: Writer, identity: Identity) -> None:
         """Reads until the trainer goes, while acks and alerts go out beside it."""
-        beside: list[Coroutine[Any, Any, None]] = [self._send_acks(writer), self._watch_silence()]
+        beside: list[Coroutine[Any, Any, None]] = [
+            self._send_acks(writer),
+            self._watch_silence(),
+            self._watch_token(identity),
+        ]
         if "alerts" in hello.wants:
             beside.append(self._send_alerts(writer.run_id))
         if not frozenset(ACTIONS).isdisjoint(hello.wants):
@@ -162,49 +197,46 @@ class Trainer:
     async def _read(self, writer: Writer) -> None:
         pace = Pace(self._limits.records_per_s, time.monotonic())
         while True:
+            frame = await self._frame()
+            # Looked at with the frame in hand: hundreds of trainers wait for one at the same time, and
+            # each would add its own to a backlog that was not full when it began to wait.
             self._held_up = True
             await self._pipeline.ready_for_more()
-            self._held_up, self._heard = False, time.monotonic()
-            frame = await self._frame()
             self._heard = time.monotonic()
             records = await self._take(writer, frame)
             delay_s = pace.delay(records, self._heard) if records else 0.0
             if delay_s > 0:
-                self._held_up = True
                 await asyncio.sleep(delay_s)
+            self._held_up, self._heard = False, time.monotonic()
 
     async def _take(self, writer: Writer, frame: bytes) -> int:
-        """Deals with one frame; returns how many records it brought."""
+        """Deals with one frame; returns how many records it brought, or counts as."""
         message = self._decoded(frame)
         if isinstance(message, Refused):
             await self._malformed(message)
+        elif isinstance(message, TooLarge):
+            self._pipeline.turn_away(writer, message, self._ack_due.set)
+            await self._tell([message.refusal])
         elif isinstance(message, Records):
-            await self._take_records(writer, frame, message)
+            await self._tell(self._pipeline.accept(writer, message, self._ack_due.set))
             return len(message.step) // 8
         elif isinstance(message, Event):
-            await self._tell(self._pipeline.accept_event(writer, message, self._ack_due.set))
+            size = size_of(message.data)
+            await self._tell(self._pipeline.accept_event(writer, message, self._ack_due.set, size=size))
             if message.kind == ACTION:
                 self._services.desk.heard(writer, message.data)
+            return weight_of_event(size)
         elif isinstance(message, Alive):
             self._pipeline.alive(writer, message)
         elif isinstance(message, Finish):
             await self._tell(self._pipeline.finish(writer, message, self._ack_due.set))
         return 0
 
-    async def _take_records(self, writer: Writer, frame: bytes, message: Records) -> None:
-        if len(frame) <= self._limits.frame_bytes:
-            await self._tell(self._pipeline.accept(writer, message, self._ack_due.set))
-            return
-        self._pipeline.turn_away(writer, message, self._ack_due.set)
-        await self._tell([frame_refusal(len(frame), self._limits, message.seq)])
-
-    def _decoded(self, frame: bytes) -> Records | Event | Alive | Finish | Refused:
+    def _decoded(self, frame: bytes) -> Records | Event | Alive | Finish | TooLarge | Refused:
         """The message in a frame, or the sentence about one that holds none."""
         try:
-            message = protocol.decode_client(frame)
+            message = read_message(frame, self._limits)
         except ProtocolError as error:
-            if len(frame) > self._limits.frame_bytes:
-                return frame_refusal(len(frame), self._limits)
             return Refused("connection", error.code, error.expected, error.got)
         if isinstance(message, Hello):
             return Refused(
@@ -250,14 +282,29 @@ class Trainer:
                 for request in seat.take():
                     await self._send(request)
 
+    def _held_back(self) -> bool:
+        """Whether the server does not read this trainer at the moment, so that its silence says nothing."""
+        held = self._websocket.scope.get("extensions", {}).get(HELD)
+        return self._held_up or (held is not None and held())
+
     async def _watch_silence(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             silent_s = time.monotonic() - self._heard
-            if not self._held_up and silent_s > SILENCE_S:
+            if self._held_back():
+                self._heard = time.monotonic()
+            elif silent_s > SILENCE_S:
                 self._silent_s = silent_s
                 got = f"nothing for {SILENCE_S:g} s"
                 raise Closing(SILENT, Refused("connection", "silence", "alive every 5 s", got, retry=True))
+
+    async def _watch_token(self, identity: Identity) -> None:
+        """Raise :class:`Closing` once the token is revoked: it must not write on over an open connection."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._services.gate.still_valid(identity):
+                got = "a token that was revoked"
+                raise Closing(BAD_TOKEN, Refused("connection", "bad-token", "a valid ingest token", got))
 
     async def _tell(self, refused: list[Refused]) -> None:
         for refusal in refused:
@@ -287,15 +334,20 @@ def _bad_hello(expected: str, got: str) -> Closing:
     return Closing(BAD_HELLO, Refused("connection", "bad-hello", expected, got))
 
 
-def _decoded_hello(frame: bytes) -> Hello:
+def _no_hello(error: ProtocolError) -> Closing:
+    return Closing(BAD_HELLO, Refused("connection", error.code, error.expected, error.got))
+
+
+def _decoded_hello(frame: bytes) -> SealedHello:
     try:
-        hello = protocol.decode_client(frame)
-        if isinstance(hello, Hello):
-            protocol.agree(hello.version, hello.oldest_version)
-            return hello
+        kind = read_outline(frame).type
+        if kind in ("records", "event", "alive", "finish"):
+            raise _bad_hello("hello as the first message", kind)
+        hello = read_sealed(frame)
+        protocol.agree(hello.version, hello.oldest_version)
+        return hello
     except ProtocolError as error:
-        raise Closing(BAD_HELLO, Refused("connection", error.code, error.expected, error.got)) from error
-    raise _bad_hello("hello as the first message", type(hello).__name__.lower())
+        raise _no_hello(error) from error
 
 
 def told_alert(transition: Transition) -> Alert:

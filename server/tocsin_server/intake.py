@@ -6,20 +6,34 @@ event never takes its neighbours along.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.protocol import Event, Finish, Hello, Records, Refused, Sparse
+from tocsin.protocol import (
+    MOST_STEP,
+    ClientMessage,
+    Event,
+    Finish,
+    Hello,
+    Int64,
+    ProtocolError,
+    Records,
+    Refused,
+    Sparse,
+    decode_client,
+)
 from tocsin_server import exactjson
 from tocsin_server.domain import I64, Column
+from tocsin_server.sizes import size_of
 
 HIGHEST = 1 << 62
 """Numbers and times stay below it, so that adding a clock offset fits the databases' 64 bits."""
@@ -28,6 +42,16 @@ MOST_RECORDS = 1 << 20
 MOST_SENTENCES = 8
 """Refusals told of one message; the others are counted in the last one."""
 MOST_TAGS = 64
+MOST_COLUMNS = 4
+"""A message may name so many times as many series as a run may have; most of them would be refused."""
+SMALL_FRAME = 64 << 10
+"""A message up to this size is decoded as it is: what it grows to in memory is bounded by its size."""
+WIRE_FACTOR = 3
+"""Plain data is at most so many times as long in msgpack as in JSON (9 bytes for the number ``1.0``)."""
+MOST_CONTAINERS = 400_000
+"""Lists and maps of one part of a hello: one byte each on the wire, some 70 bytes in memory."""
+MEMORY_FACTOR = 32
+"""What the parts of a hello may take in memory, as a multiple of ``config_bytes``."""
 SHORT = 64
 """Up to so many numbers a plain loop beats numpy."""
 RUN_ID = re.compile(r"[A-Za-z0-9._:-]+")
@@ -44,6 +68,7 @@ class Limits:
     name_bytes: int = 256
     records_per_s: int = 20_000
     event_bytes: int = 64 << 10
+    events_per_s: int = 100
     config_bytes: int = 1 << 20
 
     def told(self) -> dict[str, int]:
@@ -54,6 +79,7 @@ class Limits:
             "name_bytes": self.name_bytes,
             "records_per_s": self.records_per_s,
             "event_bytes": self.event_bytes,
+            "events_per_s": self.events_per_s,
         }
 
 
@@ -72,6 +98,177 @@ class Sound:
     time_ns: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     columns: Mapping[str, Column] = field(default_factory=dict)
     refused: tuple[Refused, ...] = ()
+
+
+class Outline(msgspec.Struct):
+    """What a message is, without its contents: nothing of them has been decoded."""
+
+    type: str = ""
+    seq: Int64 = -1
+    n: Int64 = 0
+    no: Int64 = -1
+    step: msgspec.Raw = msgspec.Raw(b"")
+    t: msgspec.Raw = msgspec.Raw(b"")
+    cols: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def columns(self) -> int:
+        """How many series a ``records`` message names: the length in the head of the map."""
+        head = bytes(self.cols)[:5]
+        if not head or head[0] not in (0xDE, 0xDF):
+            return head[0] & 0x0F if head and 0x80 <= head[0] <= 0x8F else 0
+        return int.from_bytes(head[1 : 3 if head[0] == 0xDE else 5], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A message that was refused by its size, and the numbers that count as dealt with."""
+
+    outline: Outline
+    refusal: Refused
+
+
+class SealedFinish(Finish, tag="finish", tag_field="type", omit_defaults=True):
+    """A finish whose error has not been decoded yet."""
+
+    error: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+
+
+class SealedHello(Hello, tag="hello", tag_field="type", omit_defaults=True):
+    """A hello whose free-form parts have not been decoded yet."""
+
+    versions: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+    optimizers: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+    scalers: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+    schedulers: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+    config: msgspec.Raw = msgspec.Raw(b"")
+    notes: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+
+
+class Part:
+    """How to decode a free-form part of a hello, and what stands where there is none."""
+
+    def __init__(self, field: msgspec.structs.FieldInfo) -> None:
+        self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(field.type)
+        self._field = field
+
+    @property
+    def default(self) -> Any:
+        field = self._field
+        return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
+PARTS = ("config", "versions", "optimizers", "scalers", "schedulers", "notes")
+"""The free-form parts of a hello."""
+_parts = {field.name: Part(field) for field in msgspec.structs.fields(Hello) if field.name in PARTS}
+_HelloParts = msgspec.defstruct(
+    "_HelloParts", [(name, msgspec.Raw, msgspec.field(default=msgspec.Raw(b""))) for name in PARTS]
+)
+_outlines = msgspec.msgpack.Decoder(Outline)
+_parts_of = msgspec.msgpack.Decoder(_HelloParts)
+_sealed = msgspec.msgpack.Decoder(SealedHello)
+_finishes = msgspec.msgpack.Decoder(SealedFinish)
+_UNREADABLE = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+
+
+T = TypeVar("T")
+
+
+def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
+    """What ``decoder`` finds in ``frame``. Raises ProtocolError."""
+    try:
+        return decoder.decode(frame)
+    except _UNREADABLE as error:
+        raise _malformed(error) from error
+
+
+def read_outline(frame: bytes) -> Outline:
+    """Return what the message in ``frame`` is. Raises ProtocolError where there is none in it."""
+    return _read(_outlines, frame)
+
+
+def read_sealed(frame: bytes) -> SealedHello:
+    """Return the hello in ``frame``. Raises ProtocolError where there is none in it."""
+    parts = _read(_parts_of, frame)
+    rest = len(frame) - sum(len(bytes(getattr(parts, name))) for name in PARTS)
+    if rest > SMALL_FRAME:
+        raise ProtocolError(
+            "bad-hello", "hello", f"at most {SMALL_FRAME} bytes beside {', '.join(PARTS)}", f"{rest} bytes"
+        )
+    return _read(_sealed, frame)
+
+
+def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
+    """Return the message in ``frame``. Raises ProtocolError where there is none in it.
+
+    What a message grows to in memory can be seventy times its length. So a large one is looked at
+    first without decoding its contents, and refused where these are beyond the limits.
+    """
+    if len(frame) <= min(SMALL_FRAME, limits.frame_bytes):
+        return decode_client(frame)
+    outline, size = read_outline(frame), len(frame)
+    event_bytes = WIRE_FACTOR * limits.event_bytes + SMALL_FRAME
+    refusal: Refused | None = None
+    if outline.type == "records" and size > limits.frame_bytes:
+        refusal = frame_refusal(size, limits, outline.seq)
+    elif outline.type == "records":
+        refusal = _columns_refusal(size, outline, limits)
+    elif outline.type == "event" and size > event_bytes:
+        expected = f"at most {limits.event_bytes} bytes"
+        refusal = _refused("event", "event-size", expected, f"{size} bytes", outline.no)
+    elif outline.type == "finish" and size > event_bytes:
+        return _finish_without_error(_read(_finishes, frame))
+    elif outline.type == "alive" and size > SMALL_FRAME:
+        refusal = _refused("connection", "frame-size", f"at most {SMALL_FRAME} bytes", f"{size} bytes")
+    elif outline.type not in ("event", "finish", "alive"):
+        got = "a second hello" if outline.type == "hello" else f"type {shown(outline.type)}"
+        raise ProtocolError("malformed-frame", "frame", "records, event, alive or finish", got)
+    return decode_client(frame) if refusal is None else TooLarge(outline, refusal)
+
+
+def _columns_refusal(size: int, outline: Outline, limits: Limits) -> Refused | None:
+    """The refusal of a ``records`` message that names far too many series, or holds what is none of them."""
+    most = MOST_COLUMNS * limits.series
+    rest = size - sum(len(bytes(part)) for part in (outline.cols, outline.step, outline.t))
+    if outline.columns <= most and rest <= SMALL_FRAME:
+        return None
+    got = f"{outline.columns} columns and {rest} bytes of other data"
+    return _refused("records", "bad-batch", f"at most {most} columns", got, outline.seq)
+
+
+def _finish_without_error(sealed: SealedFinish) -> Finish:
+    """The end of a run counts, whatever the size of its error."""
+    size = len(bytes(sealed.error))
+    error = {"type": "", "message": f"The error was left out because it has {size} bytes.", "lines": []}
+    return Finish(sealed.no, sealed.t, sealed.state, sealed.records, error if size else {})
+
+
+def _malformed(error: Exception) -> ProtocolError:
+    return ProtocolError("malformed-frame", "frame", "a msgpack message of protocol version 1", str(error))
+
+
+def _read_part(name: str, raw: bytes, limit_bytes: int) -> tuple[Any, tuple[str, str] | None]:
+    """One part of a hello, and (expected, got) where it is too large."""
+    if len(raw) > WIRE_FACTOR * limit_bytes:
+        return None, (f"at most {limit_bytes} bytes", f"{len(raw)} bytes of msgpack")
+    if _containers(raw) > MOST_CONTAINERS:
+        return None, (f"at most {MOST_CONTAINERS} lists and maps", "more")
+    try:
+        value = _parts[name].decoder.decode(raw)
+    except _UNREADABLE as error:
+        raise _malformed(error) from error
+    return value, _too_large(value, limit_bytes)
+
+
+def _containers(raw: bytes) -> int:
+    """At most so many lists and maps begin in ``raw``: bytes of texts may look like one."""
+    codes = np.frombuffer(raw, np.uint8)
+    return int(np.count_nonzero((codes >= 0x80) & (codes <= 0x9F)) + np.count_nonzero(codes >= 0xDC))
+
+
+def without_parts(hello: Hello) -> Hello:
+    """Return ``hello`` without its free-form parts: what a connection remembers of it."""
+    return msgspec.structs.replace(hello, **{name: part.default for name, part in _parts.items()})
 
 
 def shown(value: str, most: int = 60) -> str:
@@ -105,8 +302,8 @@ def read_records(
         return Sound(seq=after + 1, last_seq=last)
     columns, refused = _read_columns(message, known, limits)
     step = np.frombuffer(message.step, "<i8")
-    keep, negative = _sound_rows(step, message.seq, after)
-    refused += negative
+    keep, out_of_range = _sound_rows(step, message.seq, after)
+    refused += out_of_range
     return _kept(message, step, columns, keep, offset_ns, refused)
 
 
@@ -142,18 +339,20 @@ def _read_columns(
 ) -> tuple[dict[str, Column], list[Refused]]:
     columns: dict[str, Column] = {}
     faults: list[Refused] = []
-    room, left_out = limits.series - len(known), 0
+    faulty, room, left_out = 0, limits.series - len(known), 0
     for name, body in message.cols.items():
         new = name not in known
         read = _read_column(name, body, message.n, limits.name_bytes if new else None)
         if isinstance(read, str):
-            faults.append(_bad_column(name, body, message, read))
+            faulty += 1
+            if faulty <= MOST_SENTENCES:
+                faults.append(_bad_column(name, body, message, read))
         elif new and room <= 0:
             left_out += 1
         else:
             room -= new
             columns[name] = read
-    refused = _few(faults, message.seq)
+    refused = _few(faults, faulty, message.seq)
     if left_out:
         got = f"{left_out} more, which are left out"
         refused.append(
@@ -162,13 +361,13 @@ def _read_columns(
     return columns, refused
 
 
-def _few(faults: list[Refused], seq: int) -> list[Refused]:
-    """The first few refusals, and one that counts the rest."""
-    if len(faults) <= MOST_SENTENCES:
+def _few(faults: list[Refused], count: int, seq: int) -> list[Refused]:
+    """The first few of ``count`` refusals, and one that counts the rest."""
+    rest = count - len(faults)
+    if not rest:
         return faults
-    rest = len(faults) - MOST_SENTENCES
     more = _refused("series", "bad-column", "columns as docs/protocol.md says", f"{rest} more bad ones", seq)
-    return [*faults[:MOST_SENTENCES], more]
+    return [*faults, more]
 
 
 def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str) -> Refused:
@@ -194,16 +393,20 @@ def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None
 
 
 def _sound_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_] | None, list[Refused]]:
-    """Which rows are new and not negative [n] (None: all), and the refusal of the negative ones."""
-    if seq > after and _ends(step)[0] >= 0:
+    """Which rows are new and at a step from 0 to 2^53 [n] (None: all), and the refusals of the others."""
+    lowest, highest = _ends(step)
+    if seq > after and lowest >= 0 and highest <= MOST_STEP:
         return None, []
     keep = np.arange(seq, seq + step.size) > after
-    negative = keep & (step < 0)
-    if not negative.any():
-        return keep, []
-    count, lowest = int(negative.sum()), int(step[negative].min())
-    got = f"{count} records with negative steps, the lowest {lowest}"
-    return keep & ~negative, [_refused("records", "negative-step", "steps from 0", got, seq)]
+    negative, large = keep & (step < 0), keep & (step > MOST_STEP)
+    refused = []
+    if negative.any():
+        got = f"{int(negative.sum())} records with negative steps, the lowest {int(step[negative].min())}"
+        refused.append(_refused("records", "negative-step", "steps from 0", got, seq))
+    if large.any():
+        got = f"{int(large.sum())} records with larger steps, the highest {int(step[large].max())}"
+        refused.append(_refused("records", "step-too-large", f"steps up to 2^53 ({MOST_STEP})", got, seq))
+    return keep & ~negative & ~large, refused
 
 
 def _kept(
@@ -300,60 +503,96 @@ def markup_notice(hello: Hello) -> Refused | None:
     return None
 
 
-def read_hello(hello: Hello, limits: Limits) -> tuple[Hello, list[Refused]]:
-    """``hello`` without what is too large in it, and the refusals. Scope ``connection``: not acceptable."""
-    fault = _name_fault(hello, limits) or _number_fault(hello)
+def read_hello(sealed: SealedHello, limits: Limits) -> tuple[Hello, list[Refused]]:
+    """Return the hello without what is too large in it, and the refusals.
+
+    A refusal of scope ``connection`` says that the hello as a whole is not acceptable. Raises ProtocolError
+    where a free-form part is not of the type that the protocol says. A part is decoded only where
+    neither its length nor its number of lists and maps says that it will be refused.
+    """
+    fault = _name_fault(sealed, limits) or _number_fault(sealed)
     if fault is not None:
-        return hello, [_refused("connection", "bad-hello", *fault)]
-    notice = markup_notice(hello)
+        return sealed, [_refused("connection", "bad-hello", *fault)]
+    notice = markup_notice(sealed)
     told = [notice] if notice else []
-    for part in ("config", "versions", "optimizers", "scalers", "schedulers", "notes"):
-        wrong = _too_large(getattr(hello, part), limits.config_bytes)
+    given: dict[str, Any] = {}
+    room = MEMORY_FACTOR * limits.config_bytes
+    for part in PARTS:
+        raw = bytes(getattr(sealed, part))
+        value, wrong = _read_part(part, raw, limits.config_bytes) if raw else (_parts[part].default, None)
+        size = size_of(value)
+        if wrong is None and size > room:
+            wrong = (f"at most {room} bytes of memory", f"{size} bytes")
         if wrong is not None:
             told.append(_refused("event", "config-size", f"{part} of {wrong[0]}", wrong[1]))
-            default = next(item for item in msgspec.structs.fields(Hello) if item.name == part)
-            hello = msgspec.structs.replace(hello, **{part: _default_of(default)})
-    return hello, told
-
-
-def _default_of(part: msgspec.structs.FieldInfo) -> Any:
-    return part.default if part.default is not msgspec.NODEFAULT else part.default_factory()
+            value, size = _parts[part].default, 0
+        given[part] = value
+        room -= size
+    plain = {name: getattr(sealed, name) for name in Hello.__struct_fields__ if name not in PARTS}
+    return Hello(**plain, **given), told
 
 
 def _name_fault(hello: Hello, limits: Limits) -> tuple[str, str] | None:
-    most = limits.name_bytes
-    for label, text in (("project", hello.project), ("name", hello.name), ("attempt", hello.writer.attempt)):
-        if not is_name(text, most):
-            return f"{label}: {PLAIN_NAME.format(most)}", shown(text)
-    others = {"host": hello.host, "boot": hello.writer.boot, "launch": hello.launch}
-    others |= {"rendezvous": hello.rendezvous} | {f"tag {no}": tag for no, tag in enumerate(hello.tags)}
-    for label, text in others.items():
-        if text and not is_name(text, most):
-            return f"{label}: {PLAIN_NAME.format(most)}", shown(text)
-    if len(hello.tags) > MOST_TAGS:
-        return f"at most {MOST_TAGS} tags", str(len(hello.tags))
-    return _run_id_fault(hello, most)
+    needed = {"project": hello.project, "name": hello.name, "attempt": hello.writer.attempt}
+    optional = {"host": hello.host, "boot": hello.writer.boot, "launch": hello.launch}
+    optional["rendezvous"] = hello.rendezvous
+    fault = names_fault(needed, optional, limits) or tags_fault(hello.tags, limits)
+    if fault is not None or (not hello.run and hello.rendezvous):
+        return fault
+    return run_id_fault(hello.run, limits)
 
 
-def _run_id_fault(hello: Hello, most: int) -> tuple[str, str] | None:
-    if not hello.run and hello.rendezvous:
-        return None
-    if len(hello.run) > most or not RUN_ID.fullmatch(hello.run):
-        return f"a run id of 1 to {most} letters, digits and . _ : -", shown(hello.run)
+def names_fault(
+    needed: Mapping[str, str], optional: Mapping[str, str], limits: Limits
+) -> tuple[str, str] | None:
+    """Return (expected, got) of the first text that is no name, or None. Optional ones may be empty."""
+    for label, text in (*needed.items(), *((label, text) for label, text in optional.items() if text)):
+        if not is_name(text, limits.name_bytes):
+            return f"{label}: {PLAIN_NAME.format(limits.name_bytes)}", shown(text)
+    return None
+
+
+def tags_fault(tags: Sequence[str], limits: Limits) -> tuple[str, str] | None:
+    """Return (expected, got) if these cannot be the tags of a run, or None."""
+    if len(tags) > MOST_TAGS:
+        return f"at most {MOST_TAGS} tags", str(len(tags))
+    return names_fault({}, {f"tag {no}": tag for no, tag in enumerate(tags)}, limits)
+
+
+def run_id_fault(run_id: str, limits: Limits) -> tuple[str, str] | None:
+    """Return (expected, got) if this cannot be the id of a run, or None. Dots alone lead elsewhere in
+    addresses and paths."""
+    if len(run_id) > limits.name_bytes or not RUN_ID.fullmatch(run_id) or not run_id.strip("."):
+        return f"a run id of 1 to {limits.name_bytes} letters, digits and . _ : -", shown(run_id)
     return None
 
 
 def _number_fault(hello: Hello) -> tuple[str, str] | None:
-    ranges = {
-        "rank": (hello.writer.rank, 0, 1 << 31),
-        "world_size": (hello.world_size, 1, 1 << 31),
-        "pid": (hello.writer.pid, 0, HIGHEST),
-        "started_ns": (hello.writer.started_ns, 0, HIGHEST),
-        "time_ns": (hello.time_ns, 0, HIGHEST),
-        "restarts": (hello.restarts, 0, 1 << 31),
-        "planned_steps": (hello.planned_steps or 0, 0, HIGHEST),
-    }
-    for label, (value, lowest, beyond) in ranges.items():
+    return range_fault(
+        {
+            "rank": hello.writer.rank,
+            "world_size": hello.world_size,
+            "pid": hello.writer.pid,
+            "started_ns": hello.writer.started_ns,
+            "time_ns": hello.time_ns,
+            "restarts": hello.restarts,
+            "planned_steps": hello.planned_steps or 0,
+        }
+    )
+
+
+_SMALL = {
+    "rank": (0, 1 << 31),
+    "world_size": (1, 1 << 31),
+    "restarts": (0, 1 << 31),
+    "planned_steps": (0, MOST_STEP + 1),
+}
+
+
+def range_fault(numbers: Mapping[str, int]) -> tuple[str, str] | None:
+    """Return (expected, got) of the first number of a handshake that is out of its range, or None."""
+    for label, value in numbers.items():
+        lowest, beyond = _SMALL.get(label, (0, HIGHEST))
         if not lowest <= value < beyond:
             return f"{label} from {lowest} to {beyond - 1}", str(value)
     return None
@@ -361,11 +600,23 @@ def _number_fault(hello: Hello) -> tuple[str, str] | None:
 
 def _too_large(value: Any, limit_bytes: int) -> tuple[str, str] | None:
     """(expected, got) where ``value`` is no plain data or too much of it."""
+    wrong = exactjson.fault(value)
+    if wrong is not None:
+        return wrong[1], f"other data at {wrong[0][1:] or 'the top'}"
     try:
-        size = len(exactjson.dumps(value).encode("utf-8", "replace"))
+        size = _json_bytes(value)
     except (TypeError, ValueError, RecursionError) as error:
         return "plain data (numbers, texts, lists, maps)", str(error)
     return (f"at most {limit_bytes} bytes", f"{size} bytes") if size > limit_bytes else None
+
+
+def _json_bytes(value: Any) -> int:
+    """Bytes of ``value`` as JSON. What is not finite, or named by no text, takes the slower way."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        text = exactjson.dumps(value)
+    return len(text.encode("utf-8", "replace"))
 
 
 def event_fault(event: Event, limits: Limits) -> Refused | None:
@@ -374,9 +625,10 @@ def event_fault(event: Event, limits: Limits) -> Refused | None:
         return _refused(
             "event", "bad-event", PLAIN_NAME.format(limits.name_bytes), shown(event.kind), event.no
         )
-    if not 0 <= event.t < HIGHEST or not 0 <= (event.step or 0) < HIGHEST:
+    if not 0 <= event.t < HIGHEST or not 0 <= (event.step or 0) <= MOST_STEP:
+        expected = f"a time in Unix ns and a step from 0 to {MOST_STEP}"
         got = f"t {event.t} and step {event.step}"
-        return _refused("event", "bad-event", "a time in Unix ns and a step from 0", got, event.no)
+        return _refused("event", "bad-event", expected, got, event.no)
     wrong = _too_large(event.data, limits.event_bytes)
     return _refused("event", "event-size", *wrong, event.no) if wrong else None
 

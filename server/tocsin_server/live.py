@@ -8,8 +8,7 @@ however many watch it. Alerts go out at once. Every browser has a queue with a b
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +26,6 @@ from tocsin_server.services import Services, services_of
 from tocsin_server.settings import Settings
 from tocsin_server.viewer import SubscriptionError, View, Viewer
 
-log = logging.getLogger("tocsin.live")
 router = APIRouter()
 
 PATH = "/api/v1/live"
@@ -42,12 +40,14 @@ class LiveRoom:
     """Every browser that watches, and the tick that serves them."""
 
     def __init__(self, pipeline: Pipeline, hub: Hub, settings: Settings) -> None:
+        self.work = pipeline.rounds.round("live")
         self.settings = settings
         self.viewers: set[Viewer] = set()
         self._pipeline = pipeline
         self._hub = hub
         self._sparks_ns: dict[str, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._recheck = asyncio.Event()
 
     def start(self) -> None:
         """Begins to tick."""
@@ -74,6 +74,16 @@ class LiveRoom:
         """That browser went."""
         self.viewers.discard(viewer)
 
+    def recheck(self) -> None:
+        """Have every socket check its login now: a session ended. Call it on the event loop."""
+        due, self._recheck = self._recheck, asyncio.Event()
+        due.set()
+
+    async def login_check_due(self) -> None:
+        """Return when a login is to be checked again: every ``beat_s``, and after :meth:`recheck`."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._recheck.wait(), self.settings.beat_s)
+
     def changed(self, what: str) -> None:
         """Somebody decided something: pages that show it ask for it again. Call it on the event loop."""
         for viewer in self.viewers:
@@ -87,7 +97,8 @@ class LiveRoom:
                 await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
                 listener.take_alerts()
                 listener.take_words()
-                self._guarded(lambda: self.tick(listener))
+                with self.work.isolated("tick"):
+                    self.tick(listener)
 
     async def _ringing(self) -> None:
         with self._hub.listen() as listener:
@@ -96,23 +107,19 @@ class LiveRoom:
                 listener.take_dirty()
                 if listener.missed:
                     listener.missed = 0
-                    self._guarded(self._resync_all)
+                    with self.work.isolated("resync"):
+                        self._resync_all()
                 for transition in listener.take_alerts():
-                    self._guarded(lambda transition=transition: self._ring(transition))  # type: ignore[misc]
+                    with self.work.isolated(f"alerts of run {transition.alert.run_id}"):
+                        self._ring(transition)
                 for word in listener.take_words():
                     self._say(word)
 
     async def _beating(self) -> None:
         while True:
-            self._guarded(self._beat)
+            with self.work.isolated("beat"):
+                self._beat()
             await asyncio.sleep(self.settings.beat_s)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """A fault in one tick must not end the ticking."""
-        try:
-            work()
-        except Exception:
-            log.exception("live pages could not be served this time")
 
     # What goes out
 
@@ -126,7 +133,8 @@ class LiveRoom:
                 if view.run_id is None:
                     self._show_fleet(viewer, view, sheet, dirty)
                 elif view.run_id in dirty or not view.greeted:
-                    self._show_run(viewer, view, view.run_id, sheet)
+                    with self.work.isolated(f"page of run {view.run_id}"):
+                        self._show_run(viewer, view, view.run_id, sheet)
 
     def _show_fleet(self, viewer: Viewer, view: View, sheet: Sheet, dirty: set[str]) -> None:
         if not view.greeted:
@@ -182,6 +190,7 @@ class Sheet:
     def __init__(self, pipeline: Pipeline, sparks_ns: dict[str, int]) -> None:
         self._pipeline = pipeline
         self._now_ns = pipeline.clock()
+        self._work = pipeline.rounds.round("live")
         self._sparks_ns = sparks_ns
         self._rows: dict[str, str] = {}
         self._deltas: dict[tuple[str, int], Delta | None] = {}
@@ -203,10 +212,11 @@ class Sheet:
     def whole_fleet(self) -> str:
         """Every row; sparklines in the newest ones."""
         if "all" not in self._fleets:
-            boards = self._pipeline.roster.newest_first()
-            self._fleets["all"] = self._fleet(
-                [board.json(self._now_ns, sparks=place < SPARKED) for place, board in enumerate(boards)], []
-            )
+            rows: list[str] = []
+            for place, board in enumerate(self._pipeline.roster.newest_first()):
+                with self._work.isolated(f"row of run {board.card.id}"):
+                    rows.append(board.json(self._now_ns, sparks=place < SPARKED))
+            self._fleets["all"] = self._fleet(rows, [])
         return self._fleets["all"]
 
     def fleet(self, dirty: set[str]) -> str:
@@ -214,11 +224,12 @@ class Sheet:
         if "dirty" not in self._fleets:
             rows, removed = [], []
             for run_id in sorted(dirty):
-                row = self.row(run_id)
-                if row is None:
-                    removed.append(run_id)
-                else:
-                    rows.append(row)
+                with self._work.isolated(f"row of run {run_id}"):
+                    row = self.row(run_id)
+                    if row is None:
+                        removed.append(run_id)
+                    else:
+                        rows.append(row)
             self._fleets["dirty"] = self._fleet(rows, removed)
         return self._fleets["dirty"]
 
@@ -328,9 +339,9 @@ async def _write(websocket: WebSocket, viewer: Viewer) -> None:
 
 
 async def _still_valid(websocket: WebSocket, services: Services, identity: Identity) -> None:
-    """Ends when the token behind this login is revoked."""
+    """Return when the token behind this login is revoked, or its session ended."""
     while True:
-        await asyncio.sleep(services.settings.beat_s)
+        await services.live.login_check_due()
         if not services.gate.still_valid(identity):
             break
     with suppress(WebSocketDisconnect, RuntimeError):

@@ -7,12 +7,15 @@ import time
 from collections import deque
 from urllib.parse import parse_qs, quote, urlencode
 
+import anyio.to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tocsin_server.access import Scope, Token
-from tocsin_server.auth import COOKIE, Auth
+from tocsin_server.auth import Auth
+from tocsin_server.services import services_of
+from tocsin_server.sessions import COOKIE
 
 router = APIRouter(include_in_schema=False)
 
@@ -21,6 +24,8 @@ ADDRESSES = 4096
 """Addresses whose failures are remembered; above it the one longest quiet is forgotten."""
 BODY_BYTES = 4096
 NO_REFERRER = {"referrer-policy": "no-referrer", "cache-control": "no-store"}
+OWN_REFERRER = {"referrer-policy": "same-origin", "cache-control": "no-store"}
+"""Of pages with a form: without any referrer a browser sends it with ``Origin: null``, which is refused."""
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -28,8 +33,8 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>tocsin · log in</title>
-<link rel="icon" type="image/svg+xml" href="/icon.svg">
-<link rel="stylesheet" href="/assets/login.css">
+<link rel="icon" type="image/svg+xml" href="{root}/icon.svg">
+<link rel="stylesheet" href="{root}/assets/login.css">
 </head>
 <body>
 <main>
@@ -37,7 +42,7 @@ PAGE = """<!doctype html>
 {message}
 <p>Open the login link that <code>tocsin-server serve</code> printed when it started. It ends in
 <code>/login?token=…</code> and stays the same over restarts; the command prints it again each time.</p>
-<form method="post" action="/login">
+<form method="post" action="{root}/login">
 <label for="token">Or paste a token (scope read, write or admin)</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <input name="next" type="hidden" value="{next}">
@@ -76,11 +81,12 @@ class Attempts:
             del self._failed[next(iter(self._failed))]
 
 
-def login_page(message: str = "", *, status: int = 401, then: str = "/") -> HTMLResponse:
-    """The page of a visitor who is not logged in. ``message`` is text, ``then`` where to go on."""
+def login_page(message: str = "", *, status: int = 401, then: str = "/", root: str = "") -> HTMLResponse:
+    """The page of a visitor who is not logged in. ``message`` is text, ``then`` where to go on, ``root`` the
+    path under which a proxy serves this server."""
     paragraph = f'<p role="alert" class="wrong">{html.escape(message)}</p>' if message else ""
-    body = PAGE.format(message=paragraph, next=html.escape(then))
-    return HTMLResponse(body, status_code=status, headers=NO_REFERRER)
+    body = PAGE.format(message=paragraph, next=html.escape(then), root=root)
+    return HTMLResponse(body, status_code=status, headers=OWN_REFERRER)
 
 
 def safe_next(wanted: str) -> str:
@@ -95,7 +101,7 @@ def safe_next(wanted: str) -> str:
 def login_link(request: Request, token: str = "", next: str = "/") -> Response:
     """Follows the login link: sets the session cookie and goes on without the token in the address."""
     if not token:
-        return login_page(status=200, then=safe_next(next))
+        return login_page(status=200, then=safe_next(next), root=_root(request))
     return _log_in(request, token, safe_next(next))
 
 
@@ -103,62 +109,76 @@ def login_link(request: Request, token: str = "", next: str = "/") -> Response:
 async def login_form(request: Request) -> Response:
     """The same by the form of the login page."""
     if not request.app.state.services.gate.same_origin(request):
-        return login_page("That form came from another site.", status=403)
+        return login_page("The form was sent from another site.", status=403, root=_root(request))
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > BODY_BYTES:
-            return login_page("That is no token: it is too long.", status=413)
+            return login_page("This is not a token: it is too long.", status=413, root=_root(request))
     fields = parse_qs(body.decode("utf-8", "replace"))
     then = safe_next(fields.get("next", ["/"])[0])
     return _log_in(request, fields.get("token", [""])[0].strip(), then)
 
 
 @router.post("/logout")
-def log_out(request: Request) -> Response:
-    """Forgets the session in this browser."""
-    response = RedirectResponse("/login", status_code=303, headers=NO_REFERRER)
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+async def log_out(request: Request) -> Response:
+    """End the session of this browser, and of every copy of its cookie; its open pages are closed."""
+    services = services_of(request)
+    auth: Auth = request.app.state.services.gate
+    for identity in auth.cookies_of(request):
+        await anyio.to_thread.run_sync(auth.end_session, identity)  # it writes a file
+    services.live.recheck()
+    root = _root(request)
+    response = RedirectResponse(f"{root}/login", status_code=303, headers=NO_REFERRER)
+    response.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="lax")
     return response
 
 
 def _log_in(request: Request, secret: str, then: str) -> Response:
+    """Check the token before the limit, so that other users at the address of an attacker are not locked out.
+    A token has 256 random bits, so the limit protects the database rather than the token."""
     attempts: Attempts = request.app.state.attempts
     address = request.client.host if request.client else ""
     wait_s = attempts.wait_s(address, time.monotonic())
-    if wait_s > 0:
-        return _limited(wait_s)
     auth: Auth = request.app.state.services.gate
-    token = auth.find(secret)
+    token = auth.find(secret, look_again=wait_s <= 0)
+    if token is None and wait_s > 0:
+        return _limited(wait_s, _root(request))
     if token is None:
         attempts.failed(address, time.monotonic())
-        return login_page("That token is unknown or was revoked.", then=then)
+        return login_page("This token is unknown or was revoked.", then=then, root=_root(request))
     if token.scope is Scope.INGEST:
-        return login_page(
-            "That is a trainer's token (scope ingest). It opens no page.", status=403, then=then
-        )
+        message = "This is an ingest token. It cannot open pages."
+        return login_page(message, status=403, then=then, root=_root(request))
     return _welcome(request, auth, token, then)
 
 
-def _limited(wait_s: float) -> Response:
+def _limited(wait_s: float, root: str) -> Response:
     seconds = int(wait_s) + 1
-    response = login_page(f"Too many wrong tokens from this address. Try again in {seconds} s.", status=429)
+    message = f"Too many wrong tokens from this address. Try again in {seconds} s."
+    response = login_page(message, status=429, root=root)
     response.headers["retry-after"] = str(seconds)
     return response
 
 
 def _welcome(request: Request, auth: Auth, token: Token, then: str) -> Response:
-    response = RedirectResponse(then, status_code=303, headers=NO_REFERRER)
+    root = _root(request)
+    response = RedirectResponse(root + then, status_code=303, headers=NO_REFERRER)
     response.set_cookie(
         COOKIE,
         auth.issue_cookie(token),
         max_age=auth.sessions.lifetime_s,
-        path="/",
+        path=root or "/",
         httponly=True,
         samesite="lax",
         secure=_by_https(request),
     )
     return response
+
+
+def _root(request: Request) -> str:
+    root: str = request.app.state.services.settings.root_path
+    return root
 
 
 def _by_https(request: Request) -> bool:

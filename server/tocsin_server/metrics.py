@@ -7,6 +7,7 @@ process go on when the database does not answer; ``tocsin_database_up`` says so.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from starlette.responses import Response
 
 from tocsin_server import __version__
 from tocsin_server.api.permission import Reader
+from tocsin_server.connections import LIMITS
 from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.domain import RunState, Severity
 from tocsin_server.services import Services, services_of
@@ -78,6 +80,15 @@ def of_process(services: Services) -> Iterator[Metric]:
     yield _counter("events", "Events taken in.", taken.events)
     yield _counter("refusals", "Refusals told to trainers.", inside["refused"])
     yield _counter("trainer_drops", "Records that trainers dropped by their own policy.", inside["gaps"])
+    connections = services.connections
+    yield _gauge("connections", "Open connections.", len(connections))
+    yield _gauge("connections_limit", "Connections there may be.", connections.bounds.total)
+    closed = CounterMetricFamily(
+        "tocsin_connections_closed", "Connections that a limit closed or refused.", labels=["limit"]
+    )
+    for limit in LIMITS:
+        closed.add_metric([limit], connections.closed[limit])
+    yield closed
     yield _counter("left_out", "Intakes that the database refused for their content.", inside["left_out"])
     yield _counter("judging_seconds", "Time spent on judging records and events.", taken.judged_s)
     yield _gauge("rule_crashes", "Crashes of rules in the runs in memory.", inside["rule_crashes"])
@@ -85,6 +96,7 @@ def of_process(services: Services) -> Iterator[Metric]:
     yield _gauge("backlog_limit_bytes", "Above it trainers are not read.", inside["backlog_limit_bytes"])
     yield _gauge("lag_seconds", "How long the oldest such record waits.", inside["lag_ms"] / 1000)
     yield _gauge("writer_failing", "Whether nothing can be made durable.", inside["failing"] is not None)
+    yield _labelled("round_failures", "What periodic jobs fail for now.", ["round"], _by_round(services))
     yield _gauge("trainers", "Connections of training processes.", inside["trainers"])
     yield _gauge("live_sockets", "Open pages.", len(services.live.viewers))
     durations = services.writer.commits
@@ -92,6 +104,11 @@ def of_process(services: Services) -> Iterator[Metric]:
     commits.add_metric([], durations.cumulative(), durations.sum_s)
     yield commits
     yield from _of_attempts(services.delivery)
+
+
+def _by_round(services: Services) -> list[tuple[tuple[str, ...], float]]:
+    counted = Counter(item["round"] for item in services.pipeline.rounds.failing())
+    return [((name,), float(count)) for name, count in sorted(counted.items())]
 
 
 def _of_attempts(delivery: Any) -> Iterator[Metric]:

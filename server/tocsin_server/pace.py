@@ -1,9 +1,22 @@
-"""How fast one writer may send: records above the rate are delayed, never dropped. Pure."""
+"""How fast one writer may send. Pure.
+
+What *arrives* faster than the limit is delayed, never dropped: after an outage a trainer delivers
+hours of records and events at once. Events that were *made* faster than their limit, by the
+trainer's own clock, are rejected: a loop that reports an event in every iteration would otherwise
+keep the records behind its events waiting for as long as it runs.
+"""
 
 from __future__ import annotations
 
 BURST_S = 2.0
 """A writer may run ahead of its rate by so many seconds' worth: flushes after a reconnect."""
+
+EVENT_BURST_S = 100.0
+"""A writer may make so many seconds' worth of events at once: what a script reports at its start."""
+EVENT_RECORDS = 20
+"""An event costs the server as much as so many records, or one for every :data:`RECORD_BYTES` of it."""
+RECORD_BYTES = 64
+"""Bytes of memory, not of the wire: the cost of an event follows its decoded size."""
 
 
 class Pace:
@@ -19,3 +32,30 @@ class Pace:
         self._credit = min(self._credit + (now - self._at) * self._rate, self._rate * BURST_S) - records
         self._at = now
         return max(-self._credit / self._rate, 0.0)
+
+
+class Allowance:
+    """A token bucket of events that rejects. Times are ns of the sender's clock, which may go back."""
+
+    def __init__(self, events_per_s: int) -> None:
+        self._rate = float(events_per_s)
+        self._most = self._credit = self._rate * EVENT_BURST_S
+        self._newest_ns: int | None = None
+
+    def take(self, made_ns: int) -> bool:
+        """Spend one event that was made at ``made_ns``; return False where it is one too many."""
+        if self._newest_ns is None:
+            self._newest_ns = made_ns
+        if made_ns > self._newest_ns:
+            gained = (made_ns - self._newest_ns) / 1e9 * self._rate
+            self._credit = min(self._credit + gained, self._most)
+            self._newest_ns = made_ns
+        if self._credit < 1.0:
+            return False
+        self._credit -= 1.0
+        return True
+
+
+def weight_of_event(size: int) -> int:
+    """Return how many records the delay counts for an event whose data hold ``size`` bytes of memory."""
+    return max(EVENT_RECORDS, size // RECORD_BYTES)

@@ -8,19 +8,22 @@ not mix old and new modules. plotly.js carries its version in its address and ne
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.errors import StartError
 from tocsin_server.login import login_page, safe_next
+from tocsin_server.origins import split_host
 from tocsin_server.plotlyjs import PlotlyJS
 
 DEEP_LINKS = (
@@ -53,6 +56,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_ADDRESS = re.compile(r'(?:href|src)="(?=/)')
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 REVALIDATED = {"cache-control": "no-cache"}
 # Written out: registries of the machine (Windows above all) may say something else.
@@ -65,6 +69,9 @@ MEDIA_TYPES = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
+
+PIECE = 64 << 10
+"""Bytes of a body that are sent at a time."""
 
 LOGIN_STYLE = b"""
 :root { color-scheme: light dark; font: 15px/1.5 ui-sans-serif, -apple-system, "Segoe UI", sans-serif }
@@ -89,21 +96,65 @@ code { font-size: .92em; overflow-wrap: anywhere }
 
 
 class SecurityHeaders:
-    """ASGI middleware: the security headers on every HTTP answer that does not set its own."""
+    """ASGI middleware: the security headers on every HTTP answer that does not set its own.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Args:
+        public_url: How browsers reach the server; behind a proxy it says whether they do by https.
+        hsts_days: How long browsers are to use nothing but https; 0 says nothing about it.
+    """
+
+    def __init__(self, app: ASGIApp, public_url: str = "", hsts_days: int = 0) -> None:
         self._app = app
+        self._public_url = public_url
+        self._hsts = f"max-age={hsts_days * 86_400}" if hsts_days else ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def adding(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = Headers(raw=message.get("headers", []))
-                missing = {name: text for name, text in SECURITY_HEADERS.items() if name not in present}
+                wanted = dict(SECURITY_HEADERS)
+                if self._hsts and by_https(scope, self._public_url):
+                    wanted["strict-transport-security"] = self._hsts
+                missing = {name: text for name, text in wanted.items() if name not in present}
                 raw = [(name.encode(), text.encode()) for name, text in missing.items()]
                 message = {**message, "headers": [*message.get("headers", []), *raw]}
             await send(message)
 
         await self._app(scope, receive, adding if scope["type"] == "http" else send)
+
+
+def by_https(scope: Scope, public_url: str) -> bool:
+    """Return whether a request came by https: here, by a trusted proxy's word, or at the public address."""
+    if scope.get("scheme") == "https":
+        return True
+    if not public_url.startswith("https://"):
+        return False
+    named = split_host(Headers(scope=scope).get("host", ""), "https")
+    return named is not None and named[0] == urlsplit(public_url).hostname
+
+
+class Pieces:
+    """ASGI middleware: large bodies go out in pieces, each once the one before was taken.
+
+    Sent as a whole, plotly.js would be copied for every reader, and stay for as long as one reads nothing.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def parted(message: Message) -> None:
+            body = message.get("body", b"")
+            if message["type"] != "http.response.body" or len(body) <= PIECE:
+                await send(message)
+                return
+            view = memoryview(body)
+            for start in range(0, len(body), PIECE):
+                last = start + PIECE >= len(body)
+                more = not last or bool(message.get("more_body"))
+                await send({**message, "body": bytes(view[start : start + PIECE]), "more_body": more})
+
+        await self._app(scope, receive, parted if scope["type"] == "http" else send)
 
 
 class WebFiles(StaticFiles):
@@ -134,16 +185,23 @@ def web_directory() -> Path:
     raise StartError(f"web: expected the pages in {here / 'web'}, got no index.html")
 
 
-def page_routes(web: Path, plotly: PlotlyJS) -> APIRouter:
-    """The routes of all pages and their assets; to be included last, for it answers every other path."""
+def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
+    """The routes of all pages and their assets; to be included last, for it answers every other path.
+
+    ``root`` is the path under which a proxy serves them: the addresses in ``index.html`` begin with it.
+    """
     router = APIRouter(include_in_schema=False)
     files = WebFiles(directory=web, check_dir=False)
 
     async def page(request: Request) -> Response:
         """``index.html`` for whoever is logged in, else the login page."""
         if request.state.identity is None:
-            return login_page(then=safe_next(request.url.path + _query(request)))
-        response = await files.get_response("index.html", request.scope)
+            return login_page(then=safe_next(request.url.path + _query(request)), root=root)
+        if root:
+            text = _ADDRESS.sub(rf"\g<0>{root}", (web / "index.html").read_text("utf-8"))
+            response: Response = HTMLResponse(text, headers=REVALIDATED)
+        else:
+            response = await files.get_response("index.html", request.scope)
         response.headers["vary"] = "Cookie"
         return response
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Records, Refused
 from tocsin_server import intake
-from tocsin_server.active import ActiveRun, Done, WriterState
-from tocsin_server.admission import Admission
+from tocsin_server.active import LONGEST_PHASE, ActiveRun, Done, WriterState
+from tocsin_server.admission import Admission, Handshakes
 from tocsin_server.alerts import failure_of
+from tocsin_server.clock import Clock
 from tocsin_server.commits import Commit, Commits, Pressure
 from tocsin_server.counts import Taken
 from tocsin_server.detect.facts import CLOSED, SERVER
@@ -36,14 +37,19 @@ from tocsin_server.domain import (
 )
 from tocsin_server.errors import TocsinError
 from tocsin_server.hub import Hub
+from tocsin_server.pace import EVENT_BURST_S, Allowance
 from tocsin_server.roster import Roster
+from tocsin_server.rounds import Rounds
 from tocsin_server.rulebook import Rulebook
 from tocsin_server.settings import Settings
+from tocsin_server.sizes import size_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
 log = logging.getLogger("tocsin.pipeline")
 
+REFUSED_EVERY_NS = 1_000_000_000
+"""Interval at which events above the rate are reported and stored as one event."""
 KEPT_AFTER_END_NS = 60_000_000_000
 """An ended run leaves memory so long after its last word."""
 
@@ -70,6 +76,7 @@ def limits_of(settings: Settings) -> intake.Limits:
         name_bytes=settings.limit_name_bytes,
         records_per_s=settings.limit_records_per_s,
         event_bytes=settings.limit_event_bytes,
+        events_per_s=settings.limit_events_per_s,
         config_bytes=settings.limit_config_bytes,
     )
 
@@ -84,19 +91,25 @@ class Pipeline:
         reader: StoreReader,
         hub: Hub,
         *,
-        clock: Callable[[], int] = time.time_ns,
+        rounds: Rounds | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.settings = settings
+        self.rounds = rounds or Rounds()
         self.limits = limits_of(settings)
         self.hub = hub
-        self.clock = clock
+        self.clock: Callable[[], int] = clock or self._own_clock()
         self.pressure = Pressure(writer, settings)
-        self.roster = Roster(settings, reader)
-        self.rulebook = Rulebook(reader)
-        self.started_ns = clock()
+        self.roster = Roster(settings, reader, self.rounds.round("restoring runs"))
+        self.rulebook = Rulebook(reader, self.rounds.round("rules"))
+        self.handshakes = Handshakes(settings.backlog_bytes)
+        self.started_ns = self.clock()
         self._store = writer
         self._commits = Commits(self._settle)
         self._admission = Admission(writer, self.roster)
+        self.restoring: dict[str, None] = {}
+        """Runs that have not ended and are not in memory yet."""
+        self._restorer: asyncio.Task[None] | None = None
         self._oldest_ns: int | None = None
         self.taken = Taken()
         self._refused = 0
@@ -107,22 +120,50 @@ class Pipeline:
     # The life of the pipeline
 
     async def start(self) -> None:
-        """Restores the runs that have not ended and the rows of the others."""
+        """Make the rows of all runs, and begin to restore those that have not ended.
+
+        That takes seconds with hundreds of runs. A trainer does not wait for it: its handshake restores its
+        own run. A run that was not restored yet is not judged, and its alerts stay as they are.
+        """
         self.started_ns = self.clock()
         self._commits.bind(asyncio.get_running_loop())
-        await self.roster.restore(self.started_ns)
-        await self.rulebook.refresh(self)
+        await self.rulebook.load()
+        self.restoring = dict.fromkeys(await self.roster.seed())
+        self._restorer = asyncio.create_task(self._restore(), name="restoring")
 
     async def stop(self) -> None:
         """Publishes nothing more. What was accepted is still committed by the writer."""
+        if self._restorer is not None:
+            self._restorer.cancel()
+            await asyncio.gather(self._restorer, return_exceptions=True)
         self._commits.bind(None)
+
+    async def _restore(self) -> None:
+        """Bring one run after the other into memory, beside the service of trainers."""
+        for run_id in list(self.restoring):
+            if run_id not in self.restoring:
+                continue  # its trainer was quicker, or it was deleted
+            try:
+                self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
+            except Exception as error:  # noqa: BLE001 - its next handshake tries again
+                self.rounds.round("restoring runs").failed(f"run {run_id}", error)
+            self.restoring.pop(run_id, None)
 
     # What trainers send
 
-    async def open(self, hello: Hello, now_ns: int | None = None) -> Admitted:
-        """Lets a checked trainer in. Raises :class:`admission.TryLaterError` while the database fails."""
+    async def open(self, hello: Hello, now_ns: int | None = None, *, bound_to: str = "") -> Admitted:
+        """Accept a training process after its checked handshake.
+
+        Args:
+            bound_to: The only project that its token may write to; empty for any.
+
+        Raises:
+            TryLaterError: The database fails, or the run was deleted meanwhile.
+            ForeignRunError: The run belongs to another project than ``bound_to``.
+        """
         now_ns = self.clock() if now_ns is None else now_ns
-        run, state = await self._admission.admit(hello, now_ns)
+        run, state = await self._admission.admit(hello, now_ns, bound_to=bound_to)
+        self.restoring.pop(run.id, None)
         self.rulebook.brief(self, run)
         self.hub.changed(run.id)
         return Admitted(state.writer, state.durable_seq, state.durable_event)
@@ -174,31 +215,72 @@ class Pipeline:
         state.told.add(notice.code)
         return [notice]
 
-    def turn_away(self, writer: Writer, message: Records, done: Done) -> None:
-        """Counts records as dealt with that were refused as a whole."""
+    def turn_away(self, writer: Writer, message: intake.TooLarge, done: Done) -> None:
+        """Mark the contents of a rejected message as handled."""
         run, state = self._known(writer)
-        self._refused += 1
-        last = message.seq + message.n - 1
-        if message.seq >= 0 and 0 < message.n <= intake.MOST_RECORDS and state.seq < last < intake.HIGHEST:
-            state.seq = last
-            self._submit(run, state, refused_to_seq=(writer, last))
+        outline = message.outline
+        if message.refusal.scope == "event":
+            self._refuse_event(run, state, outline.no, message.refusal)
+        else:
+            self._refused += 1
+            last = outline.seq + outline.n - 1
+            countable = outline.seq >= 0 and 0 < outline.n <= intake.MOST_RECORDS
+            if message.refusal.scope == "records" and countable and state.seq < last < intake.HIGHEST:
+                state.seq = last
+                self._submit(run, state, refused_to_seq=(writer, last))
         self._await(state, done)
 
-    def accept_event(self, writer: Writer, message: Event, done: Done) -> list[Refused]:
-        """Takes an event; a refused one is kept as an event that says so, for its number counts."""
+    def accept_event(self, writer: Writer, message: Event, done: Done, *, size: int = 0) -> list[Refused]:
+        """Accept an event. A rejected one is stored as ``refused`` so that the sequence stays contiguous.
+
+        ``size``: bytes of memory that its data hold, where the caller has measured that.
+        """
         run, state = self._known(writer)
         if message.no <= state.event:
             self._await(state, done)
             return []
+        state.allowance = state.allowance or Allowance(self.limits.events_per_s)
         fault = intake.event_fault(message, self.limits)
-        if fault is None:
-            data, kind, time_ns = message.data, message.kind, message.t + state.offset_ns
+        if fault is not None:
+            self._refuse_event(run, state, message.no, fault)
+        elif not state.allowance.take(message.t):
+            fault = self._over_rate(run, state, message.no)
         else:
-            data, kind, time_ns = _refusal(fault), "refused", self.clock()
-        step = message.step if fault is None else None
-        self._put_event(run, state, message.no, kind, time_ns, step, data)
+            self._tell_of_rate(run, state)
+            time_ns = message.t + state.offset_ns
+            self._put_event(
+                run, state, message.no, message.kind, time_ns, message.step, message.data, size=size
+            )
         self._await(state, done)
         return [fault] if fault else []
+
+    def _refuse_event(self, run: ActiveRun, state: WriterState, no: int, fault: Refused) -> None:
+        if not state.event < no < intake.HIGHEST:
+            return
+        self._refused += 1
+        self._tell_of_rate(run, state)
+        self._put_event(run, state, no, "refused", self.clock(), None, _refusal(fault))
+
+    def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
+        """Reject an event above the rate. One row a second counts all of them, to keep the table small."""
+        self._refused += 1
+        state.event = no
+        state.over_rate += 1
+        if self.clock() - state.over_rate_ns < REFUSED_EVERY_NS:
+            return None
+        return self._tell_of_rate(run, state)
+
+    def _tell_of_rate(self, run: ActiveRun, state: WriterState) -> Refused | None:
+        """Store how many events were rejected because of their rate, under the number of the last one."""
+        if state.over_rate == state.over_rate_stored:
+            return None
+        limit = self.limits.events_per_s
+        expected = f"at most {limit} events a second, {round(limit * EVENT_BURST_S)} at once"
+        got = f"{state.over_rate} events above the limit so far; they were rejected"
+        fault = Refused("event", "event-rate", expected, got, seq=state.event)
+        state.over_rate_stored, state.over_rate_ns = state.over_rate, self.clock()
+        self._put_event(run, state, state.event, "refused", self.clock(), None, _refusal(fault))
+        return fault
 
     def _put_event(
         self,
@@ -211,10 +293,12 @@ class Pipeline:
         data: Mapping[str, Any],
         changes: Mapping[str, Any] | None = None,
         failure: Failure | None = None,
+        size: int = 0,
     ) -> None:
         state.event = no
         now_ns = self._heard(run)
-        event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data)
+        size = size or size_of(data)
+        event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data, size)
         begun = time.perf_counter()
         transitions = run.take_event(event, now_ns)
         self.taken.events += 1
@@ -224,6 +308,7 @@ class Pipeline:
     def alive(self, writer: Writer, message: Alive) -> None:
         """The process lives, even if no step advances."""
         run, _ = self._known(writer)
+        message.phase = message.phase[:LONGEST_PHASE]
         run.pulse.alive(message, self._heard(run))
         run.board.alive(writer.writer_no, message)
         self.hub.changed(run.id)
@@ -236,7 +321,7 @@ class Pipeline:
             return []
         fault = intake.finish_fault(message)
         if fault is not None:
-            self._put_event(run, state, message.no, "refused", self.clock(), None, _refusal(fault))
+            self._refuse_event(run, state, message.no, fault)
         else:
             state.held = message
             state.waiting.add(done)
@@ -248,6 +333,7 @@ class Pipeline:
         held = state.held
         if held is None or held.records > state.seq + 1:
             return
+        self._tell_of_rate(run, state)
         state.held, state.finished = None, True
         error = intake.error_of(held, self.limits)
         data = {"state": held.state, "records": held.records, "error": error}
@@ -298,6 +384,19 @@ class Pipeline:
 
     # The watchdog's way in
 
+    def _own_clock(self) -> Clock:
+        clock = Clock()
+        clock.jumped = self._clock_was_set
+        return clock
+
+    def _clock_was_set(self, jump_ns: int) -> None:
+        """Move what durations are counted from along with the clock."""
+        self.started_ns += jump_ns
+        if self._oldest_ns is not None:
+            self._oldest_ns += jump_ns
+        for run in self.roster.active.values():
+            run.shift(jump_ns)
+
     def apply(
         self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
     ) -> None:
@@ -339,16 +438,19 @@ class Pipeline:
         transitions = run.take_event(event, now_ns)
         self._submit(run, None, event=event, transitions=transitions, changes=changes)
 
-    def tidy(self, now_ns: int) -> None:
-        """Lets ended runs go from memory, their rows stay in the fleet; and writers that are gone."""
-        for run in list(self.roster.active.values()):
-            run.prune()
-            quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
-            if run.state.ended and quiet and not run.pending and not run.connected:
-                self.roster.retire(run.id)
+    def tidy(self, run: ActiveRun, now_ns: int) -> None:
+        """Lets an ended run go from memory, its row stays in the fleet; and writers that are gone."""
+        for state in run.writers.values():
+            if now_ns - state.over_rate_ns >= REFUSED_EVERY_NS:
+                self._tell_of_rate(run, state)
+        run.prune()
+        quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
+        if run.state.ended and quiet and not run.pending and not run.connected:
+            self.roster.retire(run.id)
 
     def forget(self, run_id: str) -> None:
         """A run was deleted: its trainers must say hello anew."""
+        self.restoring.pop(run_id, None)
         self.roster.drop(run_id)
         self.hub.changed(run_id)
 
@@ -445,7 +547,7 @@ class Pipeline:
             "backlog_bytes": self._store.backlog_bytes,
             "backlog_limit_bytes": self.settings.backlog_bytes,
             "commit_s": self._store.last_commit_s,
-            "failing": self._store.failing,
+            "failing": self._store.failing or self.rounds.outage,
             "pressed": self.pressure.pressed,
             "flush_ms": self.pressure.flush_ms,
             "tick_ms": self.pressure.tick_ms,
@@ -453,6 +555,7 @@ class Pipeline:
             "rule_crashes": sum(run.crashes for run in runs),
             "trainers": sum(state.connections for state in states),
             "runs": len(self.roster.active),
+            "restoring": len(self.restoring),
             "refused": self._refused,
             "left_out": self._store.refused_intakes,
             "gaps": self._gaps,
@@ -462,8 +565,11 @@ class Pipeline:
 
     def rows(self) -> list[dict[str, Any]]:
         """RunRow of every run of the live fleet, newest first."""
-        now_ns = self.clock()
-        return [board.row(now_ns) for board in self.roster.newest_first()]
+        now_ns, found, work = self.clock(), [], self.rounds.round("rows")
+        for board in self.roster.newest_first():
+            with work.isolated(f"run {board.card.id}"):
+                found.append(board.row(now_ns))
+        return found
 
     async def row(self, run_id: str) -> dict[str, Any] | None:
         """RunRow of any run, None where there is no such run."""

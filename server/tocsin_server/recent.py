@@ -10,21 +10,14 @@ from collections import deque
 from collections.abc import Iterator
 
 from tocsin_server.domain import RecordBatch, RunEvent
+from tocsin_server.sizes import size_of_batch, size_of_event
 
 Item = RecordBatch | RunEvent
-_OVERHEAD = 512
-"""Bytes an item costs beside its arrays, roughly."""
 
 
 def size_of(item: Item) -> int:
-    """Bytes that keeping ``item`` costs, roughly."""
-    if isinstance(item, RunEvent):
-        return _OVERHEAD + 256
-    columns = sum(
-        column.v.nbytes + (column.at.nbytes if column.at is not None else 0)
-        for column in item.columns.values()
-    )
-    return _OVERHEAD + 16 * item.n + columns
+    """Return the bytes of memory that keeping ``item`` costs."""
+    return size_of_event(item) if isinstance(item, RunEvent) else size_of_batch(item)
 
 
 class Recent:

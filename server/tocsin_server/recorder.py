@@ -8,7 +8,6 @@ the tables, and a download that comes earlier is gathered on the spot.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tocsin_server.detect.plan import KIND as RULES
 from tocsin_server.domain import Alert, RecordBatch, RunEvent
 from tocsin_server.exchange.load import batches
 from tocsin_server.flight import Window, document, frozen, overlaps, window_of
+from tocsin_server.rounds import Round
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.answers import RecordPage, RunFacts
 from tocsin_server.store.database import Database
@@ -34,8 +34,6 @@ from tocsin_server.store.flights import (
 )
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
-
-log = logging.getLogger("tocsin.recorder")
 
 MOST_VALUES = 500_000
 """Numbers of one flight record: about 10 MB of text. The lowest ranks come first; then it is cut."""
@@ -52,6 +50,7 @@ FULL_LOOK_NS = 600_000_000_000
 """After so long, and at the start, every alert is looked at."""
 PAGE = 4096
 CONTEXT = {
+    "accumulation",
     "attached",
     "grad-norm-source",
     "schedule",
@@ -171,8 +170,14 @@ class Recorder:
     """Freezes flight records beside the record path: reads in a thread, writes by the writer thread."""
 
     def __init__(
-        self, database: Database, writer: StoreWriter, *, clock: Callable[[], int] = time.time_ns
+        self,
+        database: Database,
+        writer: StoreWriter,
+        *,
+        work: Round | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self.work = work or Round("flights")
         self._database = database
         self._reader = StoreReader(database)
         self._writer = writer
@@ -184,14 +189,18 @@ class Recorder:
         """Runs that have as many as they may."""
 
     async def look(self) -> int:
-        """Freezes what is due, a few at a time; how many."""
+        """Freeze what is due, a few at a time; return how many. An alert that fails rests."""
         due = await asyncio.to_thread(self._due)
         for item in due:
-            made = await asyncio.to_thread(self._made, item)
-            if made is not None:
-                keep = partial(keep_flight, run_id=item.run_id, row=made)
-                await asyncio.wrap_future(self._writer.call(keep))
+            with self.work.isolated(subject_of(item)):
+                await self._freeze(item)
         return len(due)
+
+    async def _freeze(self, item: Lacking) -> None:
+        made = await asyncio.to_thread(self._made, item)
+        if made is not None:
+            keep = partial(keep_flight, run_id=item.run_id, row=made)
+            await asyncio.wrap_future(self._writer.call(keep))
 
     def _due(self) -> list[Lacking]:
         now_ns = self._clock()
@@ -206,6 +215,8 @@ class Recorder:
         return due[:AT_ONCE]
 
     def _is_due(self, connection: Connection, item: Lacking) -> bool:
+        if self.work.rests(subject_of(item)):
+            return False
         if not item.is_begun:
             return item.run_id not in self._full and not self._fill(connection, item.run_id)
         until = self._until.get(item.alert_id)
@@ -228,11 +239,11 @@ class Recorder:
         return FlightRow(key[1], key[2], self._clock(), made.whole, made.body)
 
 
+def subject_of(item: Lacking) -> str:
+    """What a failure to make this flight record is filed under."""
+    return f"run {item.run_id}, alert {item.alert_id.rsplit('.', 2)[1]}"
+
+
 async def record_flights(recorder: Recorder, *, interval_s: float = 1.0) -> None:
-    """Looks every ``interval_s`` until it is cancelled. A failure is logged, and costs no record."""
-    while True:
-        await asyncio.sleep(interval_s)
-        try:
-            await recorder.look()
-        except Exception as error:  # noqa: BLE001 - a database that fails now may work in a second
-            log.warning("flight records wait: %s", error)
+    """Looks every ``interval_s`` until it is cancelled."""
+    await recorder.work.keep(recorder.look, interval_s)

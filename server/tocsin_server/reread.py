@@ -19,16 +19,9 @@ FORMAT = "tocsin flight record"
 
 def context_in(run: Mapping[str, Any]) -> RunContext:
     """What the rules may know of the run of a flight record."""
-    told = run.get("facts") or {}
-    return RunContext(
-        run_id=str(run["id"]),
-        project=str(run.get("project", "")),
-        world_size=int(run.get("world_size") or 1),
-        planned_steps=run.get("planned_steps"),
-        scalers=tuple(told.get("scalers") or ()),
-        optimizers=tuple(told.get("optimizers") or ()),
-        schedulers=tuple(told.get("schedulers") or ()),
-    )
+    world_size, planned_steps = int(run.get("world_size") or 1), run.get("planned_steps")
+    project, facts = str(run.get("project", "")), run.get("facts") or {}
+    return RunContext.from_facts(str(run["id"]), project, world_size, planned_steps, facts)
 
 
 def judge_flight(flight: Flight, path: str) -> Judged:

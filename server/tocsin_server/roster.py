@@ -18,6 +18,7 @@ from tocsin_server.detect.engine import Engine, SnapshotError
 from tocsin_server.domain import Alert, AlertState, RunState
 from tocsin_server.fleet import RunBoard, RunCard
 from tocsin_server.recent import Recent
+from tocsin_server.rounds import Round
 from tocsin_server.settings import Settings
 from tocsin_server.store.answers import Recovery, RunFacts
 from tocsin_server.store.edits import edits_of
@@ -56,15 +57,8 @@ def card_of(facts: RunFacts) -> RunCard:
 
 def context_of(facts: RunFacts) -> RunContext:
     """What the rules may know of a run."""
-    told = facts.facts or {}
-    return RunContext(
-        run_id=facts.id,
-        project=facts.project,
-        world_size=facts.world_size,
-        planned_steps=facts.planned_steps,
-        scalers=tuple(told.get("scalers") or ()),
-        optimizers=tuple(told.get("optimizers") or ()),
-        schedulers=tuple(told.get("schedulers") or ()),
+    return RunContext.from_facts(
+        facts.id, facts.project, facts.world_size, facts.planned_steps, facts.facts or {}
     )
 
 
@@ -80,7 +74,7 @@ def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settin
         now_ns=now_ns,
     )
     if board_upto >= 0:
-        run.pulse.restore(facts.board.get("pulse") or {})
+        _restore_pulse(run, facts)
     if facts.state is RunState.FAILED:
         run.rests_until_ns = rests_until(facts, settings, now_ns)
     run.series.update(series.name for series in facts.series)
@@ -88,11 +82,19 @@ def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settin
     return run
 
 
+def _restore_pulse(run: ActiveRun, facts: RunFacts) -> None:
+    try:
+        run.pulse.restore(facts.board.get("pulse") or {})
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        log.warning("The throughput of run %s cannot be read and starts empty: %r", facts.id, error)
+
+
 def rests_until(facts: RunFacts, settings: Settings, now_ns: int) -> int:
     """How long the alerts of a failed run wait for a further attempt; one that began while the server was
     away has :data:`BACK_NS` to say so."""
     grace_ns = int(settings.restart_grace_s * 1e9)
-    return max((facts.ended_ns or 0) + grace_ns, now_ns + min(BACK_NS, grace_ns))
+    ended_ns = min(facts.ended_ns or 0, now_ns)  # the clock may have been set back since
+    return max(ended_ns + grace_ns, now_ns + min(BACK_NS, grace_ns))
 
 
 def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
@@ -116,15 +118,16 @@ def _board_of(facts: RunFacts) -> tuple[int, RunBoard]:
     card = card_of(facts)
     try:
         return (int(facts.board["arrival"]) if facts.board else -1), RunBoard.restore(card, facts.board)
-    except (KeyError, TypeError, ValueError):
-        log.warning("row of run %s was saved by another version: it begins anew", facts.id)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        log.warning("The row of run %s cannot be read and starts empty: %r", facts.id, error)
         return -1, RunBoard(card)
 
 
 class Roster:
     """Active runs by id, and the row of every run of the live fleet."""
 
-    def __init__(self, settings: Settings, reader: StoreReader) -> None:
+    def __init__(self, settings: Settings, reader: StoreReader, work: Round | None = None) -> None:
+        self._work = work or Round("restoring runs")
         self.active: dict[str, ActiveRun] = {}
         self._boards: dict[str, RunBoard] = {}
         self._settings = settings
@@ -144,22 +147,29 @@ class Roster:
         finally:
             self._watching = [other for other in self._watching if other is not dropped]
 
-    async def restore(self, now_ns: int) -> None:
-        """Revives the runs that have not ended, and seeds the rows of the newest others."""
-        waiting = await asyncio.to_thread(self._reader.unsettled_runs)
-        for facts in [*await asyncio.to_thread(self._reader.active_runs), *waiting]:
-            if facts.state in (RunState.LOST, RunState.FAILED) and "imported" in (facts.facts or {}):
-                continue  # nobody here waits for its trainer, so nobody is told that it is gone
-            try:
-                await self.load(facts.id, now_ns)
-            except Exception:
-                log.exception("run %s cannot be restored now; its next hello tries again", facts.id)
+    async def seed(self) -> list[str]:
+        """Make the rows of the newest runs; return the runs to restore, those seen last first.
+
+        A row shows what was saved of a run. Its rules and alerts come with :meth:`load`.
+        """
         boards = await asyncio.to_thread(self._seeds)
         self._boards = {board.card.id: board for board in boards} | self._boards
+        return await asyncio.to_thread(self._to_restore)
+
+    def _to_restore(self) -> list[str]:
+        found = [*self._reader.active_runs(), *self._reader.unsettled_runs()]
+        # Nobody here waits for the trainer of an imported run, so nobody is told that it is gone.
+        gone = (RunState.LOST, RunState.FAILED)
+        mine = [one for one in found if not (one.state in gone and "imported" in (one.facts or {}))]
+        mine.sort(key=lambda facts: facts.last_seen_ns or 0, reverse=True)
+        return list(dict.fromkeys(facts.id for facts in mine))
 
     def _seeds(self) -> list[RunBoard]:
-        newest = sorted(self._reader.runs(), key=lambda facts: facts.created_ns, reverse=True)
-        boards = [_board_of(facts)[1] for facts in newest[: self._settings.fleet_runs]]
+        newest = self._reader.runs()  # newest first
+        boards = []
+        for facts in newest[: self._settings.fleet_runs]:
+            with self._work.isolated(f"run {facts.id}"):
+                boards.append(_board_of(facts)[1])
         opened = self._open_alerts()
         for board in boards:
             board.open_alerts = tuple(opened.get(board.card.id, ()))

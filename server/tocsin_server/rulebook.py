@@ -21,6 +21,7 @@ from tocsin_server.detect.tuning import EVERYWHERE, Tuning, read_tuning
 from tocsin_server.errors import FieldError
 from tocsin_server.fleet import RunCard
 from tocsin_server.roster import Roster
+from tocsin_server.rounds import Round
 from tocsin_server.ruledocument import rule_of
 from tocsin_server.store import rules
 from tocsin_server.store.reader import StoreReader
@@ -96,8 +97,10 @@ def decided(own: Iterable[OwnRow], tuned: Iterable[TuningRow], acts: Iterable[Ac
 class Rulebook:
     """The newest decisions, and who has been told of them."""
 
-    def __init__(self, reader: StoreReader) -> None:
+    def __init__(self, reader: StoreReader, work: Round | None = None) -> None:
         self.now = NOTHING
+        self.work = work or Round("rules")
+        self._behind: set[str] = set()
         self._reader = reader
         self._turn: asyncio.Lock | None = None
 
@@ -125,8 +128,18 @@ class Rulebook:
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             await self.load()
-            for run in list(order.roster.active.values()):
-                self.brief(order, run)
+            self._behind = set(order.roster.active)
+            self.catch_up(order)
+
+    def catch_up(self, order: Order) -> None:
+        """Tell the runs that have not heard of the newest rules; one that fails is tried again later."""
+        for run_id in list(self._behind):
+            if not self.work.rests(f"run {run_id}"):
+                with self.work.isolated(f"run {run_id}"):
+                    run = order.roster.active.get(run_id)
+                    if run is not None:
+                        self.brief(order, run)
+                    self._behind.discard(run_id)
 
     def brief(self, order: Order, run: ActiveRun) -> None:
         """Tells a run of its rules where they are not those that judge it."""
@@ -153,11 +166,12 @@ class Rulebook:
 
 
 async def watch_rules(book: Rulebook, order: Order, *, interval_s: float = LOOK_S) -> None:
-    """Looks for changes by other processes until it is cancelled. A failure is logged and costs no record."""
-    while True:
-        await asyncio.sleep(interval_s)
-        try:
-            if await asyncio.to_thread(book.read_version) != book.now.version:
-                await book.refresh(order)
-        except Exception:
-            log.exception("rules could not be read; those in memory stay in force")
+    """Looks for changes by other processes until it is cancelled. Meanwhile those in memory stay in force."""
+
+    async def look() -> None:
+        if await asyncio.to_thread(book.read_version) != book.now.version:
+            await book.refresh(order)
+        else:
+            book.catch_up(order)
+
+    await book.work.keep(look, interval_s)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,10 +24,13 @@ from tocsin_server.auth import ADMIN, TRAINER
 from tocsin_server.errors import StartError
 from tocsin_server.login import login_address
 from tocsin_server.settings import Settings
-from tocsin_server.store.database import migrate, open_database, parsed_url
+from tocsin_server.sockets import bounded
+from tocsin_server.store.database import database_url, migrate, open_database, parsed_url
+from tocsin_server.store.ownership import PostgresLock, sole_on_file
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LISTEN_BACKLOG = 2048
+MOST_FILES = 65_536
 COLLECT_AFTER = (20_000, 20, 20)
 """Python's collector of cycles looks less often than by default (700, 10, 10): with 200 runs in memory it
 took a third of the record path's CPU time (measured)."""
@@ -55,14 +59,37 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
     database away, another server on the same database.
     """
     os.umask(0o077)  # configurations of trainings and secrets lie in what this process writes
-    with listening(settings) as listener, sole_server(settings), ending_quietly():
+    displaced: list[str] = []
+    raise_file_limit()
+    with listening(settings) as listener, sole_server(settings) as lock, ending_quietly():
         prepare(settings)
         base = address(settings, listener.getsockname()[1])
         app = create_app(settings)
-        app.state.services.delivery.base = settings.public_url.rstrip("/") or base
+        app.state.services.delivery.base = base
         server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
+
+        def stop(reason: str) -> None:
+            log.error("%s", reason)
+            displaced.append(reason)
+            server.should_exit = True
+
+        if lock is not None:
+            lock.watch(app.state.services.database.gate, stop)
         server.run(sockets=[listener])
-    return 0 if server.started else 1
+    return 0 if server.started and not displaced else 1
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as its hard limit allows: every connection is one."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def calm_collector() -> None:
@@ -83,11 +110,13 @@ def ending_quietly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, kept)
 
 
-def uvicorn_config(app: object, settings: Settings) -> uvicorn.Config:
-    """uvicorn as this server needs it: our own request log, large frames, a bounded stop."""
+def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """uvicorn as this server needs it: our own request log, bounded connections, a bounded stop."""
+    http, websocket = bounded(settings, app.state.services.connections)
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        ws="websockets-sansio",
+        app,
+        http=http,
+        ws=websocket,
         ws_max_size=settings.websocket_bytes,
         ws_per_message_deflate=False,  # raises the cost of a trainer's frame by half (measured)
         ws_ping_interval=20.0,
@@ -96,7 +125,7 @@ def uvicorn_config(app: object, settings: Settings) -> uvicorn.Config:
         access_log=False,  # it writes queries, and a login link carries its token there
         log_config=None,
         server_header=False,
-        proxy_headers=bool(settings.public_url),
+        proxy_headers=bool(settings.public_url or settings.root_path),
         lifespan="on",
     )
 
@@ -145,35 +174,34 @@ def _why_not_bound(settings: Settings, error: OSError) -> str:
 
 
 @contextmanager
-def sole_server(settings: Settings) -> Iterator[None]:
-    """One server at a time on a SQLite file: two would number each other's records. Raises StartError."""
-    url = make_url_or_fail(settings.url)
-    if url.get_backend_name() != "sqlite" or not url.database:
-        yield
+def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
+    """Keep other servers off the database.
+
+    Yields:
+        The lock to watch, if it can be lost while the server runs (Postgres).
+
+    Raises:
+        StartError: Another server is there, or the database does not answer.
+    """
+    url = database_url_or_fail(settings.url)
+    if url.get_backend_name() == "sqlite":
+        with sole_on_file(Path(str(url.database))):
+            yield None
         return
-    lock = Path(url.database).with_suffix(".lock")
+    lock = PostgresLock(url, shown_url(settings))
     try:
-        lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = lock.open("a")
-    except OSError as error:
-        raise StartError(f"{lock.parent}: expected a directory to write in, got: {error.strerror}") from error
-    with file:
-        _take(file.fileno(), lock, url.database)
-        yield
+        lock.take()
+        yield lock
+    finally:
+        lock.release()
 
 
-def _take(descriptor: int, lock: Path, database: str) -> None:
+def database_url_or_fail(url: str) -> URL:
+    """Return ``url`` with our driver. Raise StartError for another kind of database, or no file."""
     try:
-        import fcntl
-    except ImportError:  # pragma: no cover - Windows has no flock; two servers there is the user's care
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise StartError(
-            f"{database}: expected no other server on it, but one holds {lock}. "
-            "Stop it first, or give this one a directory of its own with `--data-dir`."
-        ) from error
+        return database_url(url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 def make_url_or_fail(url: str) -> URL:
@@ -224,9 +252,10 @@ def _not_open(settings: Settings, missing: list[str]) -> str:
 def address(settings: Settings, port: int) -> str:
     """How to reach the server, as a person would type it."""
     if settings.public_url:
-        return settings.public_url.rstrip("/")
+        return settings.public_url
     host = socket.gethostname() if settings.host in ("0.0.0.0", "::", "") else settings.host  # noqa: S104
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}{settings.root_path}"
 
 
 def greeting(settings: Settings, base: str) -> str:

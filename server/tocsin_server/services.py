@@ -12,6 +12,7 @@ from tocsin_server.settings import Settings
 
 if TYPE_CHECKING:
     from tocsin_server.actions import Desk
+    from tocsin_server.connections import Connections
     from tocsin_server.delivery.service import Delivery
     from tocsin_server.hub import Hub
     from tocsin_server.pipeline import Pipeline
@@ -35,6 +36,7 @@ class Services:
     """The LiveRoom of live.py, which this row must not import."""
     desk: Desk
     delivery: Delivery
+    connections: Connections
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tocsin_server.errors import SettingError
 
@@ -38,10 +40,14 @@ class Settings:
     database_url: str = ""
     """Empty: SQLite in ``data_dir``."""
     public_url: str = ""
-    """How browsers and trainers reach the server, where a proxy stands before it."""
+    """How browsers and trainers reach the server, behind a proxy. It may have a path."""
+    root_path: str = ""
+    """The path under which a proxy serves tocsin, such as ``/tocsin``; empty: that of ``public_url``."""
     allow_admin_link: bool = False
     """Listen beyond loopback although nobody made tokens of their own yet."""
     session_days: int = 30
+    hsts_days: int = 365
+    """Days for which browsers that used https use only https for this host; 0 switches it off."""
     login_attempts: int = 20
     """Wrong tokens an address may try within a minute."""
     limit_frame_bytes: int = 4 * MIB
@@ -49,9 +55,17 @@ class Settings:
     limit_name_bytes: int = 256
     limit_records_per_s: int = 20_000
     limit_event_bytes: int = 64 << 10
+    limit_events_per_s: int = 100
+    """Events that one writer may create per second, by its own clock; a hundred seconds' worth at once."""
     limit_config_bytes: int = MIB
     limit_body_bytes: int = MIB
     """Largest body of an API request."""
+    limit_head_bytes: int = 128 << 10
+    """Address and headers of a request."""
+    limit_connections: int = 4096
+    """At the same time; fewer where the process may not open so many files."""
+    limit_connections_address: int = 1024
+    """From one address (IPv6: one network of 64 bits) of another machine."""
     commit_ms: int = 100
     """Group commit: how long records wait for company before they become durable."""
     backlog_bytes: int = 32 * MIB
@@ -60,6 +74,12 @@ class Settings:
     """Flush interval asked of trainers, and under back-pressure at most ``flush_ms_max``."""
     flush_ms_max: int = 5000
     hello_timeout_s: float = 10.0
+    head_timeout_s: float = 10.0
+    """From the connection, or the first byte of a further request, to the end of the request's headers."""
+    body_timeout_s: float = 30.0
+    """From there to the end of its body."""
+    receive_bytes: int = 64 * MIB
+    """What has come in from all trainers and was not looked at; above it large messages are read in turn."""
     snapshot_records: int = 512
     """Rule states are saved every so many records of a run, or every ``snapshot_s``."""
     snapshot_s: float = 30.0
@@ -97,6 +117,14 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             _check(field.name, getattr(self, field.name))
+        for name in ("public_url", "root_path"):
+            object.__setattr__(self, name, getattr(self, name).rstrip("/"))
+        of_url = urlsplit(self.public_url).path
+        if self.public_url and self.root_path and self.root_path != of_url:
+            expected = f"{of_url or 'nothing'}, as in public_url ({self.public_url})"
+            raise SettingError("root_path", expected, self.root_path)
+        if not self.root_path:
+            object.__setattr__(self, "root_path", of_url)
 
     @property
     def url(self) -> str:
@@ -106,6 +134,11 @@ class Settings:
     def retention_of(self, project: str) -> float:
         """Days that runs of ``project`` are kept after their end; 0: for ever."""
         return dict(self.retention_projects).get(project, self.retention_days)
+
+    @property
+    def public_origin(self) -> str:
+        """``public_url`` without its path."""
+        return self.public_url.removesuffix(self.root_path)
 
     @property
     def websocket_bytes(self) -> int:
@@ -126,6 +159,9 @@ _POSITIVE = (
     "backlog_",
     "flush_",
     "hello_",
+    "head_",
+    "body_",
+    "receive_",
     "snapshot_",
     "tick_",
     "beat_",
@@ -142,11 +178,46 @@ _POSITIVE = (
 def _check(name: str, value: Any) -> None:
     if name == "port" and not 0 <= value <= 65535:
         raise SettingError(name, "a port from 0 to 65535", value)
+    if name == "public_url" and value:
+        _check_public_url(value)
+    if name == "root_path" and value:
+        _check_root_path(name, value.rstrip("/"))
     if name.startswith(_POSITIVE) and value <= 0:
         raise SettingError(name, "more than 0", value)
     days = [of for _, of in value] if name == "retention_projects" else [value]
-    if name.startswith(("retention_", "restart_")) and not all(0 <= of < math.inf for of in days):
+    if name.startswith(("retention_", "restart_", "hsts_")) and not all(0 <= of < math.inf for of in days):
         raise SettingError(name, "0 or more", value)
+
+
+_PATH_PART = re.compile(r"(?!\.\.?$)[\w.~-]+", re.ASCII)
+_OWN_PATHS = frozenset(
+    {
+        "ack", "alerts", "api", "assets", "channels", "compare", "deliveries", "lib", "login", "logout",
+        "metrics", "pages", "panels", "parts", "routes", "rules", "runs", "settings", "silences",
+    }
+)  # fmt: skip
+"""First parts of the paths that this server answers itself: under one of these, the server could not know
+whether a proxy has already stripped the root from an address."""
+
+
+def _check_public_url(value: str) -> None:
+    expected = "an address such as https://tocsin.lab or https://lab/tocsin"
+    try:
+        parts = urlsplit(value)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise SettingError("public_url", expected, value) from None
+    if not fits or parts.username is not None or "?" in value or "#" in value:
+        raise SettingError("public_url", expected, value)
+    _check_root_path("public_url", parts.path.rstrip("/"))
+
+
+def _check_root_path(name: str, path: str) -> None:
+    first, *parts = path.split("/")
+    if first or not all(_PATH_PART.fullmatch(part) for part in parts):
+        raise SettingError(name, "a path of letters, digits and . _ ~ -, such as /tocsin", path)
+    if parts and parts[0] in _OWN_PATHS:
+        raise SettingError(name, "a path that tocsin does not use itself", path)
 
 
 def load(
@@ -178,7 +249,7 @@ def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     try:
         table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingError("config", "a readable TOML file", f"{path}: {error}") from error
     return {name: _fitting(name, value, str(path)) for name, value in table.items()}
 

@@ -9,11 +9,10 @@ only where it changed.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ import numpy as np
 from tocsin_server.detect.facts import KIND, MOST, Sibling, SiblingFacts
 from tocsin_server.domain import AlertState, RunState
 from tocsin_server.pipeline import Pipeline
+from tocsin_server.rounds import Round
 from tocsin_server.store.answers import RunFacts, SeriesLayer
 from tocsin_server.store.reader import StoreReader
-
-log = logging.getLogger("tocsin.siblings")
 
 POINTS = 64
 """Points of a loss curve."""
@@ -61,9 +59,14 @@ def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield f"{path}{name}", repr(value)
 
 
+_BETWEEN = " _-.:/#+=()[]"
+"""What stands between a name and the number of its repetition."""
+
+
 def stem(name: str) -> str:
     """A run's name without the numbers that tell its repetitions apart."""
-    return re.sub(r"[\W_]*\d+$", "", name)
+    bare = name.rstrip("0123456789")
+    return name if bare == name else bare.rstrip(_BETWEEN)
 
 
 def sibling_of(facts: RunFacts, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None) -> Sibling:
@@ -120,12 +123,27 @@ def _failure(facts: RunFacts, alert: Any) -> tuple[int | None, str]:
     return (alert.onset_step, alert.rule) if alert is not None else (None, "")
 
 
+@dataclass(frozen=True)
+class Survey:
+    """Every run as it is stored, and the siblings that one look has read so far."""
+
+    stored: Mapping[str, RunFacts]
+    newest: Sequence[RunFacts]
+    made: dict[str, Sibling] = field(default_factory=dict)
+
+
 class Siblings:
     """Keeps the runs in memory told of similar runs."""
 
     def __init__(
-        self, pipeline: Pipeline, reader: StoreReader, *, clock: Callable[[], int] = time.time_ns
+        self,
+        pipeline: Pipeline,
+        reader: StoreReader,
+        *,
+        work: Round | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self.work = work or Round("siblings")
         self._pipeline = pipeline
         self._reader = reader
         self._clock = clock
@@ -137,30 +155,42 @@ class Siblings:
         active = self._pipeline.roster.active
         self._told = {run_id: told for run_id, told in self._told.items() if run_id in active}
         due = [run_id for run_id, run in active.items() if not run.state.ended and self._is_due(run_id, run)]
-        for run_id, facts in (await asyncio.to_thread(self._gather, due)).items() if due else ():
-            before = self._told.get(run_id, (0, SiblingFacts()))[1]
-            self._told[run_id] = (self._clock(), facts)
-            if facts != before:
-                self._pipeline.tell(run_id, KIND, facts.plain())
+        if not due:
+            return
+        survey = await asyncio.to_thread(self._survey)
+        for run_id in due:
+            with self.work.isolated(f"run {run_id}"):
+                self._tell(run_id, await asyncio.to_thread(self._gather, run_id, survey))
+
+    def _tell(self, run_id: str, facts: SiblingFacts) -> None:
+        before = self._told.get(run_id, (0, SiblingFacts()))[1]
+        self._told[run_id] = (self._clock(), facts)
+        if facts != before:
+            self._pipeline.tell(run_id, KIND, facts.plain())
 
     def _is_due(self, run_id: str, run: Any) -> bool:
+        if self.work.rests(f"run {run_id}"):
+            return False
         told = self._told.get(run_id)
         return run.board.last_step is not None and (told is None or self._clock() - told[0] >= AGAIN_NS)
 
-    def _gather(self, run_ids: list[str]) -> dict[str, SiblingFacts]:
-        """Reads, in a thread, what is to be told of each run's siblings, the newest first."""
+    def _survey(self) -> Survey:
         stored = {facts.id: facts for facts in self._reader.runs()}
-        newest = sorted(stored.values(), key=lambda facts: (-facts.created_ns, facts.id))
-        made: dict[str, Sibling] = {}
-        found: dict[str, SiblingFacts] = {}
-        for run_id in run_ids:
-            mine = stored.get(run_id)
-            alike = [other for other in newest if mine is not None and similar(mine, other)][:MOST]
-            for other in alike:
-                if other.id not in made:
-                    made[other.id] = self._read(other)
-            found[run_id] = SiblingFacts(tuple(made[other.id] for other in alike))
-        return found
+        return Survey(stored, sorted(stored.values(), key=lambda facts: (-facts.created_ns, facts.id)))
+
+    def _gather(self, run_id: str, survey: Survey) -> SiblingFacts:
+        """Reads, in a thread, what is to be told of a run's siblings, the newest first.
+
+        A sibling that cannot be read is no reference.
+        """
+        mine = survey.stored.get(run_id)
+        alike = [other for other in survey.newest if mine is not None and similar(mine, other)][:MOST]
+        for other in alike:
+            subject = f"run {other.id} as a sibling"
+            if other.id not in survey.made and not self.work.rests(subject):
+                with self.work.isolated(subject):
+                    survey.made[other.id] = self._read(other)
+        return SiblingFacts(tuple(survey.made[other.id] for other in alike if other.id in survey.made))
 
     def _read(self, facts: RunFacts) -> Sibling:
         answer = self._reader.series(facts.id, ["loss", "lr", "step_time"], buckets=POINTS)
@@ -169,18 +199,6 @@ class Siblings:
         return sibling_of(facts, answer.series, min(failed, key=lambda alert: alert.onset_ns, default=None))
 
 
-async def watch_siblings(
-    pipeline: Pipeline,
-    reader: StoreReader,
-    *,
-    interval_s: float = 10.0,
-    clock: Callable[[], int] = time.time_ns,
-) -> None:
-    """Looks every ``interval_s`` until it is cancelled. A failure is logged, and costs no record."""
-    siblings = Siblings(pipeline, reader, clock=clock)
-    while True:
-        await asyncio.sleep(interval_s)
-        try:
-            await siblings.look()
-        except Exception:
-            log.exception("similar runs could not be looked up")
+async def watch_siblings(siblings: Siblings, *, interval_s: float = 10.0) -> None:
+    """Looks every ``interval_s`` until it is cancelled."""
+    await siblings.work.keep(siblings.look, interval_s)

@@ -225,7 +225,10 @@ class Spark:
     def restore(cls, saved: Mapping[str, Any]) -> Spark:
         """A spark as it was saved, also after a way through JSON."""
         spark = cls()
-        spark.width, spark.first, spark.last = int(saved["width"]), saved["first"], saved["last"]
+        spark.width = int(saved["width"])
+        spark.first, spark.last = (
+            None if saved[name] is None else int(saved[name]) for name in ("first", "last")
+        )
         for key, (low, high, total, *counts) in saved["buckets"].items():
             bucket = spark.buckets[int(key)] = Bucket()
             bucket.low, bucket.high = exactjson.parse_number(low), exactjson.parse_number(high)

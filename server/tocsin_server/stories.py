@@ -1,7 +1,8 @@
 """Alerts of one judged file by the story that they belong to, for the report. Pure.
 
 An alert belongs to the story of a graver one that tells of it; of several alerts for one cause, one story
-stands for all. The JSON has the diagnosis of each alert for itself.
+stands for all. Its head is the most severe alert; of those that began at about the same step, the one
+nearest the cause. The JSON has the diagnosis of each alert for itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tocsin_server.causal_order import by_cause
 from tocsin_server.domain import Alert
 
 _NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
@@ -26,6 +28,12 @@ class Story:
     def alerts(self) -> list[Alert]:
         """All of them, the head first."""
         return [self.head, *self.others]
+
+    @property
+    def timeline(self) -> tuple[tuple[int, str, str], ...]:
+        """The longest chain of events with the likely cause of the head."""
+        told = [alert.diagnosis.story for alert in self.alerts if _cause(alert) == _cause(self.head)]
+        return max(told, key=len)
 
     def tells_of(self, alert: Alert) -> bool:
         """Whether ``alert`` of the same launch is in the chain of events, or has the same cause."""
@@ -56,6 +64,8 @@ def stories(alerts: Sequence[Alert]) -> list[Story]:
             found.append(Story(alert))
         else:
             mine.others.append(alert)
+    for story in found:
+        story.head, *story.others = by_cause(story.alerts)
     return found
 
 

@@ -7,6 +7,7 @@ that waits, and each of its views gets ``resync``: it asks the query again (docs
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ class Viewer:
 
     def put(self, text: str) -> None:
         """Queues a message; drops all that waits where that is too much."""
-        self.waiting_bytes += len(text)
+        self.waiting_bytes += sys.getsizeof(text)
         self._queue.append(text)
         if self.waiting_bytes > self.limit_bytes:
             self._start_over()
@@ -91,7 +92,7 @@ class Viewer:
             self._bell.clear()
             await self._bell.wait()
         text = self._queue.popleft()
-        self.waiting_bytes -= len(text)
+        self.waiting_bytes -= sys.getsizeof(text)
         return text
 
 

@@ -7,9 +7,6 @@ restart raises no storm. An ended run is never alarmed about.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,9 +16,9 @@ from tocsin_server.detect.plan import Plan
 from tocsin_server.detect.rules import stalled, trainer_lost
 from tocsin_server.domain import Alert, AlertState, Finding, RunState
 from tocsin_server.pipeline import Pipeline
+from tocsin_server.rounds import Round
 
-log = logging.getLogger("tocsin.watchdog")
-
+NAME = "watchdog"
 STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED}
 """Rules of this kind, the gravest first, and what they make of a run."""
 
@@ -38,7 +35,7 @@ def liveness(run: ActiveRun, started_ns: int) -> Liveness:
         last_record_ns=run.pulse.last_record_ns,
         last_step=run.board.last_step,
         intervals_s=tuple(run.pulse.intervals_s),
-        usual_pause_s=run.pulse.pauses_s[1],
+        longest_pause_s=run.pulse.longest_pause_s,
         phase=phase,
         phase_since_ns=since_ns,
         connected=run.connected,
@@ -105,14 +102,15 @@ def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
     return next((state for rule, state in STATES.items() if rule in opened), RunState.RUNNING)
 
 
-def look(pipeline: Pipeline, now_ns: int) -> None:
-    """Judges every run in memory once. A crash of one judgement costs no other run its own."""
+def look(pipeline: Pipeline, now_ns: int, work: Round | None = None) -> None:
+    """Judges every run in memory once, and lets go of it where it is over."""
+    work = work or Round(NAME)
     for run in list(pipeline.roster.active.values()):
-        try:
-            _look_at(pipeline, run, now_ns)
-        except Exception:
-            log.exception("run %s could not be judged by time", run.id)
-    pipeline.tidy(now_ns)
+        subject = f"run {run.id}"
+        if not work.rests(subject):
+            with work.isolated(subject):
+                _look_at(pipeline, run, now_ns)
+                pipeline.tidy(run, now_ns)
 
 
 def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
@@ -128,9 +126,16 @@ def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
 
 
 async def watch(
-    pipeline: Pipeline, *, interval_s: float = 1.0, clock: Callable[[], int] = time.time_ns
+    pipeline: Pipeline,
+    work: Round | None = None,
+    *,
+    interval_s: float = 1.0,
+    clock: Callable[[], int] | None = None,
 ) -> None:
     """Looks every ``interval_s`` until it is cancelled."""
-    while True:
-        await asyncio.sleep(interval_s)
-        look(pipeline, clock())
+    work = work or Round(NAME)
+
+    async def once() -> None:
+        look(pipeline, (clock or pipeline.clock)(), work)
+
+    await work.keep(once, interval_s)

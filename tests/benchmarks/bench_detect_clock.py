@@ -88,7 +88,7 @@ def gravest(pulse: Pulse, silence_s: float, *, cut: bool) -> tuple[Severity | No
     facts = Liveness(
         opened_ns=0, last_record_ns=last_ns, last_step=1, intervals_s=tuple(pulse.intervals_s), phase="",
         phase_since_ns=None, connected=not cut, silent_since_ns=last_ns if cut else None, server_started_ns=0,
-        ended=False, usual_pause_s=pulse.pauses_s[1],
+        ended=False, longest_pause_s=pulse.longest_pause_s,
     )  # fmt: skip
     said = [[finding.severity for finding in rule.judge(facts, now_ns)] for rule in (stalled, trainer_lost)]
     return (said[0] or [None])[0], (said[1] or [None])[0]

@@ -108,7 +108,7 @@ def test_a_panel_becomes_a_picture_under_the_policy(
 
 
 def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
-    """A regular expression filters, a pin puts a series on top, arrow keys change the order."""
+    """A part of a name filters, a pin puts a series on top, arrow keys change the order."""
     tab.page.get_by_label("Filter series").fill("^act/")
     section = tab.page.locator('[data-section="act"] [data-series]')
     tab.page.wait_for_function("() => document.querySelectorAll('.sections [data-series]').length === 2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +10,33 @@ import pytest
 
 Values = dict[str, list[Any]]
 LONGEST_S = 600.0
+SEEDS = [None, 11, 12] if os.environ.get("TOCSIN_TEST_ALL") else [None]
+"""Of the trainings; None: the demo's own."""
 
 
-@pytest.fixture(scope="session")
-def trained(shared_tower: Any) -> Callable[[str, str, int], tuple[Values, list[Any]]]:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """With several seeds each is in the name of the tests that train."""
+    if len(SEEDS) > 1 and "trained" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "demo_seed", SEEDS, indirect=True, ids=lambda seed: f"seed {seed}", scope="module"
+        )
+
+
+@pytest.fixture(scope="module")
+def demo_seed(request: pytest.FixtureRequest) -> int | None:
+    """The seed of the module's trainings."""
+    seed: int | None = getattr(request, "param", None)
+    return seed
+
+
+@pytest.fixture(scope="module")
+def trained(shared_tower: Any, demo_seed: int | None) -> Callable[[str, str, int], tuple[Values, list[Any]]]:
     """``trained(module, run name, steps)``: series -> values in order of step, and the run's alerts."""
 
     def train(module: str, name: str, steps: int) -> tuple[Values, list[Any]]:
         pace = ["--steps", str(steps), "--steps-per-s", "0"]
+        if demo_seed is not None:
+            pace += ["--seed", str(demo_seed)]
         with shared_tower.training("-m", f"tocsin_server.demo.trainings.{module}", *pace) as process:
             assert process.wait(LONGEST_S) == 0
         run = shared_tower.run_named(name)["id"]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
-STEPS = 760
+STEPS = 900
+"""The collapse ended by step 754 at the latest, over six seeds and two sets of kernels."""
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 
@@ -45,7 +46,9 @@ def test_it_does_not_recover(run: Any) -> None:
 
 
 def test_the_bell_rings_where_it_began(run: Any) -> None:
-    """Collapse is critical, and its onset lies within 20 steps of the first overflow burst."""
+    """Collapse is critical, and its onset is an overflow before which there was none for a hundred steps."""
     found = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]
     assert [alert["severity"] for alert in found] == ["critical"]
-    assert abs(found[0]["onset_step"] - overflows(run)[0]) <= 20
+    onset = found[0]["onset_step"]
+    assert onset in overflows(run)
+    assert not [step for step in overflows(run) if onset - 100 <= step < onset]

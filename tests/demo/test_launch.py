@@ -15,6 +15,7 @@ import pytest
 
 from tocsin_server.demo.launch import MARKER, clear, require_torch, training_command
 from tocsin_server.errors import StartError
+from tocsin_server.store.ownership import sole_on_file
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -96,7 +97,16 @@ def test_an_earlier_demo_is_cleared_unless_kept(tmp_path: Path, keep: bool, left
     clear(tmp_path, keep=False)
     (tmp_path / "tocsin.db").touch()
     clear(tmp_path, keep=keep)
-    assert {path.name for path in tmp_path.iterdir()} == left
+    assert {path.name for path in tmp_path.iterdir()} == left | {"tocsin.db.lock"}
+
+
+def test_a_demo_that_runs_is_not_cleared(tmp_path: Path) -> None:
+    """The next one on its directory is told, whatever its port."""
+    clear(tmp_path, keep=False)
+    (tmp_path / "tocsin.db").touch()
+    with sole_on_file(tmp_path / "tocsin.db"), pytest.raises(StartError, match="in use"):
+        clear(tmp_path, keep=False)
+    assert (tmp_path / "tocsin.db").exists()
 
 
 def test_a_missing_torch_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.hook.loops.framework import Delegating
 from tests.hook.truth import batches, half_loss, model
 from tocsin.protocol import Alert, Request
 
@@ -102,6 +103,8 @@ def strange(run: Any) -> nn.Module:
     """Losses of nobody, attempts given up, a clip by hand, weights moved between, steps in a backward."""
     net = model(3)
     optimizer, alone = _sgd(net), nn.Parameter(torch.ones(2))
+    for _ in range(40):
+        alone.sum().backward()
     for k, batch in enumerate(batches(8)):
         alone.sum().backward()
         net(batch).pow(2).mean().backward()
@@ -133,6 +136,21 @@ def _inside() -> nn.Module:
     return net
 
 
+def framework(run: Any) -> nn.Module:
+    """An optimizer behind a wrapper, two beside one of all; losses divided by the number of micro-steps."""
+    net = model(6)
+    halves = [_sgd(net[0]), _sgd(net[2])]
+    wrapped, whole = Delegating(halves[0]), _sgd(net)
+    for k, batch in enumerate(batches(12)):
+        (net(batch).pow(2).sum() / 16).backward()
+        if k % 2:
+            clip_grad_norm_(net.parameters(), 1.0)
+            wrapped.step()
+            halves[1].step()
+            whole.zero_grad()
+    return net
+
+
 def graphed(run: Any) -> nn.Module:
     """The script reports its steps itself."""
     net = model()
@@ -149,9 +167,10 @@ def loaded(run: Any) -> nn.Module:
     net[2].weight.requires_grad_(False)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     optimizer.load_state_dict(_restored())
-    for (batch,) in DataLoader(TensorDataset(torch.cat(list(batches(2)))), batch_size=4):
+    for (batch,) in DataLoader(TensorDataset(torch.cat(list(batches(24)))), batch_size=4):
         optimizer.zero_grad()
         net(batch).clamp(min=0.1).pow(2).mean().backward()
+        clip_grad_value_(net.parameters(), 1e-3)
         optimizer.step()
     return net
 
@@ -165,7 +184,7 @@ def _restored() -> dict[str, Any]:
 
 
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
-    loop.__name__: loop for loop in (plain, scaled, long, strange, graphed, loaded)
+    loop.__name__: loop for loop in (plain, scaled, long, strange, framework, graphed, loaded)
 }
 
 

@@ -17,11 +17,12 @@ import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import TOKEN
+from tocsin import protocol
 from tocsin.beginning import default_name
 from tocsin.capture import patching
 from tocsin.disabled import NoRun
 from tocsin.run import Run
-from tocsin_server.intake import Limits, read_hello
+from tocsin_server.intake import Limits, read_hello, read_sealed
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,75 @@ def test_the_watch_tells_what_it_attached_to() -> None:
     assert event["signals"] == dict.fromkeys(("optimizer", "loss", "scaler", "clip", "data"), "ok")
     assert event["model"] == {"class": "Linear", "parameters": 3, "tensors": 2}
     run.finish()
+
+
+def process(body: str, url: str, spool: Path) -> str:
+    """What a script prints that gets the run's arguments as ``options``."""
+    head = f"import sys, tocsin\noptions = dict(url={url!r}, spool_dir={str(spool)!r}, token='tk')\n"
+    command = [sys.executable, "-c", head + textwrap.dedent(body)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_process_without_torch_stays_without(server: IngestServer, spool: Path) -> None:
+    """JAX and NumPy: whatever is said to the run, torch is not imported, though it is installed."""
+    body = """
+        run = tocsin.watch("p", config={"lr": 0.1}, **options)
+        run.log(a=1.0); run.step(loss=0.5); run.check(batch=[1.0]); run.batch(3)
+        with run.phase("eval"): run.evaluate(psnr=30.0)
+        run.finish()
+        print("torch" in sys.modules)
+    """
+    assert process(body, server.url, spool) == "False\n"
+    assert server.only.finish is not None
+
+
+@pytest.mark.parametrize("before", ["", "run.log(a=1.0)"], ids=["silent", "logging"])
+def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool: Path, before: str) -> None:
+    """``watch`` at the top of a script, torch below it; a search for torch alone is no import."""
+    body = f"""
+        import importlib.util
+        run = tocsin.watch("p", grad_norm=False, **options)
+        {before}
+        importlib.util.find_spec("torch")
+        length = len(sys.meta_path)
+        import torch
+        assert len(sys.meta_path) == length - 1
+        weight = torch.nn.Parameter(torch.ones(()))
+        optimizer = torch.optim.SGD([weight], lr=0.5)
+        for _ in range(3):
+            (weight * 2.0).backward(); optimizer.step(); optimizer.zero_grad()
+        run.finish()
+    """
+    process(body, server.url, spool)
+    kept = server.only
+    assert len(kept.seqs) == 3 + bool(before)
+    assert "'class': 'SGD'" in repr((kept.hellos, kept.events))
+
+
+def test_log_counts_by_itself_in_a_torch_process_without_optimizers(
+    server: IngestServer, spool: Path
+) -> None:
+    """In a process of its own: others of this one may have optimizers that are alive."""
+    body = """
+        import torch
+        run = tocsin.watch("p", **options)
+        for k in range(50): tocsin.log(loss=torch.tensor(float(k)))
+        run.finish()
+    """
+    process(body, server.url, spool)
+    assert server.only.steps == list(range(50))
+
+
+def test_a_run_that_ends_before_torch_comes_leaves_the_import_as_it_was(tmp_path: Path) -> None:
+    """Nothing waits for torch any more."""
+    body = """
+        before = list(sys.meta_path)
+        tocsin.watch("p", exit_timeout=0.1, **options).finish()
+        print(sys.meta_path == before)
+    """
+    assert process(body, "http://127.0.0.1:9", tmp_path) == "True\n"
 
 
 def test_a_run_without_torch_works() -> None:
@@ -151,7 +221,7 @@ def test_odd_arguments_cost_no_record(
     run.finish()
     assert strict_server.only.columns == {"loss": [1.0]}
     (hello,) = strict_server.only.hellos
-    _, told = read_hello(hello, Limits())
+    _, told = read_hello(read_sealed(protocol.encode(hello)), Limits())
     assert [one for one in told if one.scope == "connection"] == []
 
 

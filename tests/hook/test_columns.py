@@ -72,6 +72,7 @@ def test_a_column_without_any_number_is_left_out() -> None:
 
 
 def test_a_step_that_is_no_step_is_refused_by_the_server_not_lost_here() -> None:
-    """Text, or more than 64 bits, becomes -1: the server answers `negative-step`."""
-    steps, times, _ = columns_of([("x", 0, ()), (2**70, 1, ()), (torch.tensor(7), 2, ())])
-    assert (steps, times) == ([-1, -1, 7], [0, 1, 2])
+    """Text, or more than 2**53, becomes -1: the server answers `negative-step`."""
+    given = ["x", 2**70, 2**53 + 1, 2**53, torch.tensor(7)]
+    steps, times, _ = columns_of([(step, at, ()) for at, step in enumerate(given)])
+    assert (steps, times) == ([-1, -1, -1, 2**53, 7], [0, 1, 2, 3, 4])

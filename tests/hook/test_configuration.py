@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import enum
 import math
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.configuration import DEPTH, ITEMS, TEXT, plain
+from tocsin.configuration import DEPTH, ITEMS, TEXT, plain, settings_of
 
 
 class Colour(enum.Enum):
@@ -77,6 +78,110 @@ class Broken:
 def test_each_kind_of_configuration_is_read(given: Any, expected: Any) -> None:
     """Namespaces, dataclasses, mappings, paths, enums, arrays and tensors become plain data."""
     assert plain(given) == expected
+
+
+class Plain:
+    """What scripts write where they want no library."""
+
+    lr = 0.1
+    layers = (2, 3)
+    optimizer = torch.optim.AdamW
+    _private = 1
+
+    class Model:
+        dim = 64
+
+    def __init__(self) -> None:
+        self.lr = 0.2
+        self.inner = Part()
+
+    def build(self) -> None:
+        """No setting."""
+
+    @property
+    def derived(self) -> float:
+        raise AssertionError("a property may compute")
+
+
+class Part:
+    """An object of the same module, within a configuration."""
+
+    __slots__ = ("depth",)
+
+    def __init__(self) -> None:
+        self.depth = 3
+
+
+class Child(Plain):
+    layers = (4, 4)
+
+
+@dataclasses.dataclass
+class Defaults:
+    steps: int
+    rate: float = 0.5
+    names: list[str] = dataclasses.field(default_factory=lambda: ["a"])
+
+
+class Point(NamedTuple):
+    x: int
+
+
+class Model:
+    """What a pydantic model looks like from outside."""
+
+    def model_dump(self) -> dict[str, Any]:
+        return {"lr": 0.1}
+
+
+OPTIMIZER = "<class 'torch.optim.adamw.AdamW'>"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Plain, {"lr": 0.1, "layers": [2, 3], "optimizer": OPTIMIZER, "Model": {"dim": 64}}),
+        (Child, {"lr": 0.1, "layers": [4, 4], "optimizer": OPTIMIZER, "Model": {"dim": 64}}),
+        (
+            Plain(),
+            {
+                "lr": 0.2,
+                "layers": [2, 3],
+                "optimizer": OPTIMIZER,
+                "Model": {"dim": 64},
+                "inner": {"depth": 3},
+            },
+        ),
+        (Part(), {"depth": 3}),
+        (Defaults, {"rate": 0.5, "names": ["a"]}),
+        (Defaults(7), {"steps": 7, "rate": 0.5, "names": ["a"]}),
+        (Model(), {"lr": 0.1}),
+        (Point(1), {"x": 1}),
+        (argparse.Namespace(lr=0.1), {"lr": 0.1}),
+        (SimpleNamespace(lr=0.1), {"lr": 0.1}),
+        (Mappinglike(), {"lr": 0.1, "steps": [3, 4]}),
+        (types.SimpleNamespace(), {}),
+        ([1], [1]),
+        ("text", "text"),
+        (None, None),
+        (dict, "<class 'dict'>"),
+    ],
+)
+def test_a_configuration_of_any_kind_is_read(given: Any, expected: Any) -> None:
+    """Classes, plain objects, dataclass types: their settings, and no ``repr``."""
+    assert settings_of(given) == expected
+
+
+def test_an_object_in_a_mapping_is_not_read() -> None:
+    """A dataset among the settings is named, not sent."""
+    assert "Part object" in settings_of({"dataset": Part()})["dataset"]
+
+
+def test_a_module_is_read_as_a_configuration() -> None:
+    """``import config; watch(config=config)``."""
+    module = types.ModuleType("config")
+    exec("import math\nLR = 0.1\nrounds = 3\ndef build(): ...\nclass Net: ...", vars(module))
+    assert settings_of(module) == {"LR": 0.1, "rounds": 3}
 
 
 def test_non_finite_numbers_stay() -> None:

@@ -38,7 +38,7 @@ def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
         optimizer = torch.optim.SGD(net[0].parameters(), lr=0.0371)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
         for _ in range(2):
-            net[0](torch.ones(2)).sum().backward()
+            (net[0](torch.ones(2)) + net[1](torch.ones(2))).sum().backward()
             optimizer.step()
             scheduler.step()
     first, late = outbox.events("attached")

@@ -51,7 +51,7 @@ def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("url", "check", "words"),
     [
-        ("lab:8321", "address", "expected something like http://host:8321, got 'lab:8321'"),
+        ("lab", "address", "expected something like http://host:8321, got 'lab'"),
         ("http://no-such-host.invalid", "name", "the name no-such-host.invalid is not known here"),
     ],
 )

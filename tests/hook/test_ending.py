@@ -148,7 +148,7 @@ def test_the_end_of_the_interpreter_delivers_on_every_python(
         pytest.skip("no other Python is installed here")
     python = str(Path.home() / ".pyenv" / "versions" / version / "bin" / "python")
     paths = f"{packages_for(python, version)}:{CODE / 'client_hook'}"
-    environ = {"PYTHONPATH": paths, "PYTHONWARNINGS": "error"}
+    environ = {"PYTHONPATH": paths, "PYTHONWARNINGS": "error", "TOCSIN_QUIET": "1"}
     body = "run = watch()\ntrain(run, 300)\n"
     status, script = run_script(body, server.url, spool, python=python, environ=environ)
     assert (status, script.complaints) == (0, "")

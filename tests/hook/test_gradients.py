@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import watched
-from tests.hook.truth import torch_is_before
+from tests.hook.truth import norm_of, torch_is_before
 from tocsin import capture
 from tocsin.capture import gradients
 from tocsin.capture.gradients import _norms
@@ -151,3 +153,49 @@ def test_before_torch_2_6_a_clip_imported_by_name_is_seen(
         _step(net, optimizer, lambda net: clip_grad_norm_(net.parameters(), 1e-3))
     assert outbox.records[0]["grad_norm"] > 0.1
     assert outbox.events("grad-norm-source")[0]["source"] == "clip"
+
+
+def test_the_norm_is_that_before_a_clip_of_values() -> None:
+    """``clip_grad_value_`` leaves another norm than the gradients had; scaled ones are unscaled."""
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    norms = []
+    with watched(grad_norm=1) as (_, outbox):
+        for k in range(4):
+            optimizer.zero_grad()
+            loss = net(torch.ones(3, 2)).sum()
+            (scaler.scale(loss) if k % 2 else loss).backward()
+            norms.append(norm_of(net.parameters()) / (8.0 if k % 2 else 1.0))
+            torch.nn.utils.clip_grad_value_(net.parameters(), 0.1)
+            optimizer.step()
+    assert [value for _, value in outbox.series("grad_norm")] == pytest.approx(norms)
+
+
+def test_the_norm_of_an_optimizer_that_clips_inside_is_the_one_it_keeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As DeepSpeed's: it keeps the norm before clipping, and steps another optimizer behind the clip."""
+
+    class Around:
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer, self._global_grad_norm = optimizer, 0.0
+
+        def step(self) -> None:
+            params = self.optimizer.param_groups[0]["params"]
+            self._global_grad_norm = norm_of(params)
+            for param in params:
+                param.grad.mul_(1e-3 / self._global_grad_norm)
+            self.optimizer.step()
+
+    monkeypatch.setitem(sys.modules, "deepspeed.runtime.engine", ModuleType("engine"))
+    net = torch.nn.Linear(2, 1)
+    around = Around(torch.optim.SGD(net.parameters(), lr=0.0))
+    norms = []
+    with watched() as (_, outbox):
+        for k in range(3):
+            net.zero_grad()
+            (net(torch.ones(2)).sum() * (k + 1)).backward()
+            norms.append(norm_of(net.parameters()))
+            around.step()
+    assert [value for _, value in outbox.series("grad_norm")] == pytest.approx(norms)

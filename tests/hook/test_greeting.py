@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.hook.captured import KeptOutbox, KeptSender, watch
-from tocsin.greeting import hello, versions, with_group
+from tocsin.greeting import Facts, hello, settle, versions
 from tocsin.identity import identify
 from tocsin.protocol import decode_client, encode
 
@@ -51,7 +51,7 @@ def test_versions_are_of_what_is_imported() -> None:
 
 
 class Group(ModuleType):
-    """``torch.distributed`` of a process group of eight."""
+    """``torch.distributed`` of a process group of eight, in which this process is rank 3."""
 
     def is_available(self) -> bool:
         return True
@@ -62,12 +62,26 @@ class Group(ModuleType):
     def get_world_size(self) -> int:
         return 8
 
+    def get_rank(self) -> int:
+        return 3
 
-@pytest.mark.parametrize(("group", "size"), [(Group("group"), 8), (ModuleType("broken"), 1), (None, 1)])
-def test_the_world_is_as_large_as_the_process_group(
-    monkeypatch: pytest.MonkeyPatch, group: ModuleType | None, size: int
+
+@pytest.mark.parametrize(
+    ("group", "rank", "size"), [(Group("group"), 3, 8), (ModuleType("broken"), 0, 1), (None, 0, 1)]
+)
+def test_rank_and_world_are_those_of_the_process_group(
+    monkeypatch: pytest.MonkeyPatch, group: ModuleType | None, rank: int, size: int
 ) -> None:
     """A group made by the script itself counts where the environment says less."""
     monkeypatch.setitem(sys.modules, "torch.distributed", group)
-    who = with_group(identify("p", "n", 0))
-    assert (who.world_size, who.writer.pid) == (size, os.getpid())
+    who = settle(Facts("p", "n", identify("p", "n", 0)))
+    assert (who.writer.rank, who.world_size, who.writer.pid) == (rank, size, os.getpid())
+
+
+def test_the_writer_stays_after_the_first_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process group that is made later changes the world size, not the writer that the server knows."""
+    facts = Facts("p", "n", identify("p", "n", 0))
+    before = settle(facts)
+    monkeypatch.setitem(sys.modules, "torch.distributed", Group("group"))
+    after = settle(facts)
+    assert (after.writer, after.run, after.world_size) == (before.writer, before.run, 8)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin import identity
 from tocsin.identity import identify, launch_id, run_id, world
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "job7", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
@@ -25,6 +26,60 @@ def test_ranks_of_a_launch_share_run_and_attempt() -> None:
     assert one.run == two.run != ""
     assert one.writer.attempt == two.writer.attempt
     assert (one.writer.rank, two.writer.rank, one.world_size, one.rendezvous) == (0, 1, 2, "")
+
+
+LAUNCHERS = {
+    "torchrun --master_port": {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "2"},
+    "deepspeed": {"LOCAL_SIZE": "2"},
+    "mpirun": {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+    "mpirun with a namespace": {"PMIX_NAMESPACE": "prterun-n1-7@1"},
+    "srun": {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"},
+}
+
+
+@pytest.mark.parametrize("environ", LAUNCHERS.values(), ids=list(LAUNCHERS))
+def test_every_launcher_of_one_machine_gives_one_run(environ: dict[str, str]) -> None:
+    """Ranks with the same parent compute the same run and attempt, without the server's help."""
+    ranks = ({**environ, "WORLD_SIZE": "2", "MASTER_ADDR": "n1", "RANK": rank} for rank in "01")
+    one, two = (identify("p", "n", 0, environ=environ) for environ in ranks)
+    assert one.run == two.run != ""
+    assert (one.writer.attempt, one.rendezvous) == (two.writer.attempt, "")
+    assert (one.writer.rank, two.writer.rank) == (0, 1)
+
+
+def test_lightning_children_join_the_process_that_started_them() -> None:
+    """They have a local rank and no rank; rank 0 watched before it knew of any other."""
+    body = (
+        "import os\nfrom tocsin.identity import identify\n"
+        "who = identify('p', 'n', 0)\nprint(who.run, who.writer.attempt, who.writer.rank)\n"
+    )
+    told = {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", body],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=os.environ | told,
+    )
+    first = identify("p", "n", 0, environ={})
+    assert done.stdout.split() == [first.run, first.writer.attempt, "1"]
+
+
+def test_two_jobs_of_one_ray_node_are_two_runs() -> None:
+    """All of Ray's workers have one parent; the rendezvous tells the jobs apart."""
+    node = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "n1"}
+    one, two = (identify("p", "n", 0, environ={**node, "MASTER_PORT": port}) for port in ("1", "2"))
+    assert one.run != two.run
+
+
+def test_a_script_that_replaces_itself_is_a_restart() -> None:
+    """After ``exec`` the process is the same and what it marked is of another import."""
+    first = identify("p", "n", 0)
+    marked = {identity._EXEC_MARKER: f"{os.getpid()}:1:0"}
+    again = identify("p", "n", 0, environ=marked)
+    assert (again.run, again.restarts) == (first.run, 1)
+    assert again.writer.attempt != first.writer.attempt
 
 
 def test_a_restart_is_a_new_attempt_of_the_same_run() -> None:

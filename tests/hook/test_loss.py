@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_reentrant_checkpoint_counts_one_loss(net: Any, optimizer: Any) -> Non
 
 
 def test_gradients_cleared_by_hand_are_noticed(net: Any, optimizer: Any) -> None:
-    """``param.grad = None`` before the next backward ends the attempt like ``zero_grad``."""
+    """``param.grad = None`` before the next backward drops the loss like ``zero_grad``: no step was made."""
     with watched() as (_, outbox):
         for k in range(3):
             for param in net.parameters():
@@ -69,8 +70,34 @@ def test_gradients_cleared_by_hand_are_noticed(net: Any, optimizer: Any) -> None
             net(torch.full((2,), float(k))).sum().backward()
             if k != 1:
                 optimizer.step()
-    assert [value for _, value in outbox.series("stepped")] == [1.0, 0.0, 1.0]
-    assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
+    assert outbox.series("stepped") == [(0, 1.0), (1, 1.0)]
+    assert outbox.series("loss_n") == [(0, 1.0), (1, 1.0)]
+
+
+def test_a_loss_that_is_not_finite_is_kept_where_it_is_dropped(net: Any, optimizer: Any) -> None:
+    """``if loss.isnan(): zero_grad(); continue`` is an abandoned step: what went wrong is to be seen."""
+    with watched() as (_, outbox):
+        for factor in (1.0, math.nan, 1.0):
+            (net(torch.ones(2)).sum() * factor).backward()
+            if factor == 1.0:
+                optimizer.step()
+            optimizer.zero_grad()
+    assert outbox.series("stepped") == [(0, 1.0), (1, 0.0), (2, 1.0)]
+    assert math.isnan(outbox.series("loss")[1][1])
+
+
+def test_a_dropped_backward_leaves_the_step_of_what_is_logged(net: Any, optimizer: Any) -> None:
+    """After an evaluation that took gradients, values still belong to the newest step."""
+    with watched() as (run, outbox):
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(2)).sum().backward()
+            optimizer.step()
+        optimizer.zero_grad()
+        net(torch.ones(2)).sum().backward()
+        optimizer.zero_grad()
+        run.log(accuracy=0.5)
+    assert outbox.series("accuracy") == [(1, 0.5)]
 
 
 def test_a_loss_of_no_optimizer_is_named_apart(net: Any, optimizer: Any) -> None:
@@ -110,7 +137,11 @@ def test_a_long_accumulation_is_bounded(net: Any, optimizer: Any, monkeypatch: p
         (stepper,) = [one for one in run._ledger.steppers.values() if one.losses]
         assert len(stepper.losses) <= 8
         optimizer.step()
-    assert (outbox.series("loss"), outbox.series("loss_n")) == ([(0, 30.0)], [(0, 30.0)])
+    assert [outbox.series(name) for name in ("loss", "loss_sum", "loss_n")] == [
+        [(0, 1.0)],
+        [(0, 30.0)],
+        [(0, 30.0)],
+    ]
 
 
 def test_a_compiled_model_reports_like_an_eager_one(net: Any, optimizer: Any) -> None:

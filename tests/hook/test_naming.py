@@ -10,9 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin import protocol
 from tocsin.naming import NAME_BYTES, NOTES, TAGS, count_of, name_of, notes_of, run_of, seconds_of, tags_of
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.intake import Limits, read_hello
+from tocsin_server.intake import Limits, read_hello, read_sealed
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=300)
 
@@ -29,7 +30,7 @@ def test_no_watch_is_refused_for_what_it_is_called(
         tags=tags_of([tag] * (TAGS + 3)),
         notes=notes_of(notes),
     )
-    _, told = read_hello(hello, Limits())
+    _, told = read_hello(read_sealed(protocol.encode(hello)), Limits())
     assert [refusal for refusal in told if refusal.scope == "connection"] == []
 
 
@@ -79,3 +80,9 @@ def test_what_is_no_count_is_left_out(given_: Any, caplog: pytest.LogCaptureFixt
 def test_a_time_to_wait_is_one_that_can_be_waited(given_: Any, seconds: float) -> None:
     """``join`` takes neither None nor infinity."""
     assert seconds_of(given_, 3.0) == seconds
+
+
+@pytest.mark.parametrize("given", [".", "..", "..."])
+def test_a_run_id_of_dots_alone_is_made_to_fit(given: str) -> None:
+    """Addresses and paths read it as another place, so the server refuses it."""
+    assert run_of(given) == "-" * len(given)

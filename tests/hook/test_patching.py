@@ -191,7 +191,7 @@ CALLBACKS: list[tuple[Any, str]] = [
     (loss, "_after"),
     (gradients, "_clipped"),
     (scaler, "_outcome"),
-    (scaler, "unwrapped"),
+    (scaler, "inner_of"),
     (gradients, "read"),
     (optimizer, "_enter"),
     (optimizer, "_leave"),

@@ -216,7 +216,7 @@ def test_what_waited_before_the_ring_was_there_is_in_it() -> None:
         put(outbox, step)
     outbox.drain_event()
     outbox.offer_ring(Ring(memory))
-    outbox._limit = 100
+    outbox._limit = outbox._busy = 100
     put(outbox, 6)
     assert [number for number, _, _ in records(memory)] == [0, 1, 2, 3, 6]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,12 +106,89 @@ def test_log_takes_numbers_of_every_kind() -> None:
 
 
 def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> None:
-    """Text and vectors are left out with one warning, what stands beside them is kept."""
-    with watched() as (run, outbox):
+    """Each name is told once with its type; what stands beside it is kept."""
+    with watched(patch=False) as (run, outbox):
         for _ in range(3):
             run.log(good=1.0, text="0.5", vector=torch.ones(3), nothing=None)
-    assert [dict(record) for record in outbox.records] == [{"step": 0, "good": 1.0}] * 3
-    assert len([one for one in caplog.records if "left out" in one.message]) == 1
+    assert [dict(record) for record in outbox.records] == [{"step": k, "good": 1.0} for k in range(3)]
+    said = [text.partition(", expected")[0] for text in caplog.messages if "left out" in text]
+    assert said == [
+        'tocsin: run.log: "text" is a str',
+        'tocsin: run.log: "vector" is a Tensor of shape (3,)',
+        'tocsin: run.log: "nothing" is None',
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda run: run.log({"a": 1.0}, 7),
+        lambda run: run.log("a", 1.0, 7),
+        lambda run: run.log("a", 1.0, step=7),
+        lambda run: run.log({"a": 1.0}, None, step=7),
+        lambda run: run.log(None, 7, a=1.0),
+        lambda run: tocsin.log({"a": 1.0}, 7),
+        lambda run: tocsin.log("a", 1.0, 7),
+        lambda run: run.step({"a": 1.0}, 7),
+        lambda run: run.step(None, 7, a=1.0),
+    ],
+)
+def test_values_may_be_given_as_other_trackers_take_them(call: Callable[[Any], None]) -> None:
+    """A mapping, or a name and its value; the step behind them or by its name."""
+    with watched() as (run, outbox):
+        call(run)
+    assert outbox.records == [{"step": 7, "a": 1.0}]
+
+
+def test_arguments_in_no_known_order_raise_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """They are left out with a sentence; what was given by name is kept."""
+    with watched() as (run, outbox):
+        run.log(0.5)
+        run.log([1, 2], 3, 4, a=1.0)
+        run.evaluate({"psnr": 30.0}, 5)
+        run.step(0.25, 6)
+        run.event("saved", {"path": "a.pt"}, 7)
+    assert outbox.records == [{"step": 3, "a": 1.0}, {"step": 5, "val/psnr": 30.0}, {"step": 6, "loss": 0.25}]
+    assert outbox.events("saved") == [{"step": 7, "path": "a.pt"}]
+    assert "its first argument is a float, expected a mapping, or a name and a number" in caplog.text
+
+
+def test_log_counts_by_itself_where_nothing_else_does() -> None:
+    """A loop without an optimizer: a name that comes again begins the next step, others join it."""
+    with watched(patch=False) as (run, outbox):
+        for k in range(50):
+            run.log(loss=float(k))
+            run.log({"lr": 0.1})
+            if k % 10 == 9:
+                run.evaluate(psnr=30.0)
+        state = run.state_dict()
+    assert [step for step, _ in outbox.series("loss")] == list(range(50))
+    assert [step for step, _ in outbox.series("lr")] == list(range(50))
+    assert [step for step, _ in outbox.series("val/psnr")] == [9, 19, 29, 39, 49]
+    assert state == {"step": 50}
+
+
+def test_log_counts_no_more_once_something_else_does() -> None:
+    """From the first ``run.step`` on values belong to its steps, as they do to an optimizer's."""
+    with watched(start_step=3, patch=False) as (run, outbox):
+        run.log(a=1.0)
+        run.log(a=2.0)
+        run.step(loss=1.0)
+        run.log(a=3.0)
+        run.log(a=4.0)
+    assert outbox.series("a") == [(3, 1.0), (4, 2.0), (3, 3.0), (3, 4.0)]
+
+
+def test_log_before_watch_is_said_once() -> None:
+    """In a process of its own: nothing raises, one line says what to do."""
+    script = "import tocsin\nfor _ in range(3): tocsin.log(loss=1.0)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.count("tocsin.log was called before tocsin.watch") == 1
+    quiet = {**os.environ, "TOCSIN_DISABLE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=quiet, check=True
+    )
+    assert done.stderr == ""
 
 
 def test_a_name_that_capture_reports_is_moved_aside() -> None:
@@ -227,13 +307,13 @@ def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
 def test_check_names_what_is_not_finite() -> None:
     """A NaN in a nested batch is 1 under ``nonfinite/batch``, a component's value is its own series."""
     good, bad = torch.ones(3), torch.tensor([1.0, math.nan])
-    with watched() as (run, outbox):
+    with watched(patch=False) as (run, outbox):
         run.check(batch={"x": [good, bad], "y": torch.ones(2, dtype=torch.int64)})
         run.check(batch=[good, np.ones(3), "name", torch.empty(0)], losses={"fft": math.inf})
         run.check(batch=(good, np.array([math.inf])))
         run.check(batch=torch.tensor([-math.inf, 1.0], dtype=torch.float16))
     assert [value for _, value in outbox.series("nonfinite/batch")] == [1.0, 0.0, 1.0, 1.0]
-    assert outbox.series("loss/fft") == [(0, math.inf)]
+    assert outbox.series("loss/fft") == [(1, math.inf)]
 
 
 def test_the_batch_of_a_bad_step_is_named() -> None:
@@ -374,7 +454,7 @@ def test_a_step_may_be_any_whole_number(step: Any) -> None:
     assert outbox.events("checkpoint") == [{"step": 7}]
 
 
-@pytest.mark.parametrize("step", ["abc", math.nan, 2.0**70, object()])
+@pytest.mark.parametrize("step", ["abc", math.nan, 2.0**70, object(), 2**53 + 1, -(2**53) - 1, 2**70, 10**50])
 def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture) -> None:
     """With one warning, and no internal error."""
     with watched() as (run, outbox):
@@ -383,7 +463,7 @@ def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture
         run.event("checkpoint", step=step)
         run.log(a=2.0)
     assert [item[3:] for item in outbox.items] == [(2.0,)]
-    assert caplog.text.count("expected whole numbers as steps") == 1
+    assert caplog.text.count("expected a whole number up to 2**53") == 1
 
 
 @pytest.mark.parametrize(

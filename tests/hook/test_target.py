@@ -16,6 +16,11 @@ from tocsin.target import parse_target
         ("wss://lab/tocsin/", "wss://lab:443/tocsin/api/v1/ingest"),
         ("ws://lab:1/api/v1/ingest", "ws://lab:1/api/v1/ingest"),
         ("http://[::1]:8765", "ws://[::1]:8765/api/v1/ingest"),
+        ("localhost:8765", "ws://localhost:8765/api/v1/ingest"),
+        ("localhost", "ws://localhost:8321/api/v1/ingest"),
+        (" lab.example.org/tocsin ", "ws://lab.example.org:8321/tocsin/api/v1/ingest"),
+        ("10.0.0.7:80", "ws://10.0.0.7:80/api/v1/ingest"),
+        ("[::1]:8765", "ws://[::1]:8765/api/v1/ingest"),
     ],
 )
 def test_an_address_leads_to_the_websocket(url: str, websocket: str) -> None:
@@ -25,7 +30,9 @@ def test_an_address_leads_to_the_websocket(url: str, websocket: str) -> None:
     assert f"{scheme}://{host}:{uri.port}{uri.resource_name}" == websocket
 
 
-@pytest.mark.parametrize("url", ["", "lab:8765", "ftp://lab", "http://", "http://lab:99999", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["", "lab", "ftp://lab", "http://", "lab:99999", "http://[::1", "my lab:80", "lab:http"]
+)
 def test_an_address_that_is_none_is_refused_with_a_sentence(url: str) -> None:
     """The error says what was expected and what came."""
     with pytest.raises(ValueError, match=r"expected something like http://host:8321, got "):

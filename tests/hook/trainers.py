@@ -105,6 +105,11 @@ class Script:
         return self._said.read().decode()
 
     @property
+    def out(self) -> str:
+        """What it printed."""
+        return self._out.decode()
+
+    @property
     def last(self) -> int:
         """The last step for which ``log`` returned; -1 before the first."""
         steps = [int(line) for line in self._out.split(b"\n")[:-1] if line.isdigit()]

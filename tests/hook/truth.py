@@ -42,11 +42,16 @@ class Truth:
         rates: list[float] | None = None,
         suffix: str = "",
         advance: bool = True,
+        divided: bool = False,
     ) -> None:
+        """``divided``: the losses are parts of one: divided by the number of micro-steps, or its terms."""
         if advance:
             self.count += 1
         step = max(self.count - 1, 0)
-        row = {"loss": math.fsum(float(loss.detach()) for loss in losses), "loss_n": float(len(losses))}
+        total, count = math.fsum(float(loss.detach()) for loss in losses), len(losses)
+        row = {"loss": total if divided else total / count, "loss_n": float(count)}
+        if count > 1 and not divided:
+            row["loss_sum"] = total
         facts = {"grad_norm": norm, "scale": scale, "found_inf": found_inf}
         row.update({name: value for name, value in facts.items() if value is not None})
         row.update(stepped=float(stepped), skipped=float(skipped))

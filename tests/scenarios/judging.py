@@ -7,11 +7,13 @@ a batch is ``FLUSH`` records, or fewer before an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 
@@ -29,8 +31,61 @@ from tocsin_server.offline import Judge
 FLUSH = 20
 STEP_NS = 50_000_000
 """Time between records as the rules see it: verdicts do not depend on how busy this machine is."""
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 Heard = RecordBatch | RunEvent
 Training = Callable[[Run], None]
+Args = ParamSpec("Args")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What may differ between two machines or two tries of a training and must change no claim of a test:
+    the random numbers, and the kernels by which a convolution or a product is rounded."""
+
+    seed: int = 0
+    mkldnn: bool = True
+
+    def __str__(self) -> str:
+        return f"seed{self.seed}{'' if self.mkldnn else '-plain'}"
+
+
+VARIANTS = [Variant(0), Variant(0, mkldnn=False), Variant(1, mkldnn=False), Variant(2)]
+"""With ``TOCSIN_TEST_ALL`` every test here is run for each of them; else for the first."""
+if not os.environ.get("TOCSIN_TEST_ALL"):
+    del VARIANTS[1:]
+_current = VARIANTS[0]
+
+
+@contextmanager
+def using(variant: Variant) -> Iterator[None]:
+    """Trainings are of this variant until the end of the block."""
+    global _current
+    _current = variant
+    usual = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = variant.mkldnn  # type: ignore[assignment] # a property of the module
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = usual
+
+
+def seeded(number: int) -> int:
+    """Return ``number`` for the first seed, another number for each other one."""
+    return number + 1000 * _current.seed
+
+
+def per_variant(make: Callable[Args, Made]) -> Callable[Args, Made]:
+    """Call ``make`` once for each variant and arguments, and keep what it returns."""
+
+    @cache
+    def kept(_variant: Variant, *args: Hashable) -> Made:
+        return cast(Callable[..., Made], make)(*args)
+
+    def made(*args: Args.args, **_none: Args.kwargs) -> Made:
+        return kept(_current, *cast(tuple[Hashable, ...], args))
+
+    return made
 
 
 class Wire(KeptOutbox):
@@ -41,11 +96,14 @@ class Wire(KeptOutbox):
         self.said: list[tuple[Any, ...]] = []
         self.failure: dict[str, Any] | None = None
 
-    def put(self, item: tuple[Any, ...]) -> None:
+    def put(self, item: tuple[Any, ...], patient: bool = False) -> None:
+        item = _evenly(item)
         super().put(item)
         self.said.append(item)
 
-    def put_event(self, kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> None:
+    def put_event(
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+    ) -> None:
         super().put_event(kind, t_ns, step, data)
         self.said.append((kind, step, data))
 
@@ -66,11 +124,19 @@ class Wire(KeptOutbox):
         yield "finish", None, {"state": state, "error": self.failure}
 
 
+def _evenly(item: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The record as if each step had taken ``STEP_NS``."""
+    values = (
+        STEP_NS / 1e9 if name == "step_time" else value for name, value in zip(item[2], item[3:], strict=True)
+    )
+    return (*item[:3], *values)
+
+
 def trained(training: Training, **options: Any) -> Wire:
-    """Runs ``training`` under a watch, seeded, on one thread; an exception of its own ends it as failed."""
+    """Runs ``training`` under a watch, seeded; an exception of its own ends it as failed."""
     wire, sender = Wire(), KeptSender()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(seeded(0))
     run = watch(wire, sender, **options)
     with suppress(RuntimeError), run:
         training(run)

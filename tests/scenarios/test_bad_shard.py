@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import torch
 
-from tests.scenarios.judging import Verdict, judged, trained
+from tests.scenarios.judging import Verdict, judged, per_variant, seeded, trained
 from tocsin.run import Run
 
 SHARDS, BROKEN, EPOCHS = 550, 333, 4
@@ -18,7 +17,7 @@ def train(run: Run, checked: bool) -> None:
     net = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
-    draw = torch.Generator().manual_seed(6)
+    draw = torch.Generator().manual_seed(seeded(6))
     for _ in range(EPOCHS):
         for shard in range(SHARDS):
             x = torch.randn(16, 4, generator=draw)
@@ -33,7 +32,7 @@ def train(run: Run, checked: bool) -> None:
             scaler.update()
 
 
-@cache
+@per_variant
 def verdict(checked: bool) -> Verdict:
     return judged(trained(lambda run: train(run, checked)))
 

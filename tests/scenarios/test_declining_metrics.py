@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.run import Run
 from tocsin_server.domain import Severity
 
 STEPS = 1600
 EVALUATE_EVERY = 40
-"""The best of the failing run comes with the first evaluation: at 2.5 % of its length."""
+"""The best of the failing run comes with the first or second evaluation: at 2.5 or 5 % of its length."""
 SIZE, BATCH, SEEN, NOISE = 8, 16, 2000, 0.5
 GROWTH_INTERVAL = 300
 """Five doublings in 1500 updates, as 10 000 updates do it at torch's default of 2000."""
@@ -49,7 +48,7 @@ def training(sound: bool) -> Training:
     """
 
     def train(run: Run) -> None:
-        draw = torch.Generator().manual_seed(7)
+        draw = torch.Generator().manual_seed(seeded(7))
         width = 64
         model = nn.Sequential(nn.Linear(SIZE**2, width), nn.ReLU(), nn.Linear(width, SIZE**2))
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -78,12 +77,12 @@ def training(sound: bool) -> Training:
     return train
 
 
-@cache
+@per_variant
 def wire(sound: bool) -> Wire:
     return trained(training(sound))
 
 
-@cache
+@per_variant
 def verdict(sound: bool) -> Verdict:
     return judged(wire(sound), planned_steps=STEPS)
 
@@ -102,9 +101,10 @@ def test_the_scale_alone_is_no_alarm() -> None:
 
 
 def test_the_decline_is_told_from_its_best() -> None:
-    """Critical, from the best evaluation on: at 2.5 % of the run, after which training did harm."""
+    """Critical, from the best evaluation on: within 5 % of the run, after which training did harm."""
     found = verdict(False).of("metric-degradation")
-    assert (found.severity, found.onset_step) == (Severity.CRITICAL, EVALUATE_EVERY - 1)
+    assert found.severity is Severity.CRITICAL
+    assert (found.onset_step or STEPS) < 0.05 * STEPS
     assert "The best came so early" in found.diagnosis.cause
 
 

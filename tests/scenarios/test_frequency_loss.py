@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
-import pytest
 import torch
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.run import Run
 from tocsin_server.demo.trainings import deblur
 from tocsin_server.domain import Severity
+from tocsin_server.stories import stories
 
-STEPS, HEALTHY_STEPS = 640, 200
+LONGEST, HEALTHY_STEPS = 1000, 200
+COLLAPSED = 2.0**-20
+"""The scale at which the training is ended. At which step that is depends on the seed and on the CPU."""
 SOUND_RATE = deblur.PEAK_LR / 60
 
 
@@ -21,8 +22,8 @@ def training(rate: float, steps: int) -> Training:
     """The demo's restorer, data and losses, with a rate of our own."""
 
     def train(run: Run) -> None:
-        torch.manual_seed(2)
-        draw = torch.Generator().manual_seed(2)
+        torch.manual_seed(seeded(2))
+        draw = torch.Generator().manual_seed(seeded(2))
         sharp = deblur.scenes(draw)
         blurred = deblur.motion_blur(sharp)
         model = deblur.Restorer()
@@ -43,17 +44,19 @@ def training(rate: float, steps: int) -> Training:
             scaler.step(optimizer)
             scaler.update()
             warmup.step()
+            if scaler.get_scale() < COLLAPSED:
+                break
 
     return train
 
 
-@cache
+@per_variant
 def wire(sound: bool) -> Wire:
-    rate, steps = (SOUND_RATE, HEALTHY_STEPS) if sound else (deblur.PEAK_LR, STEPS)
+    rate, steps = (SOUND_RATE, HEALTHY_STEPS) if sound else (deblur.PEAK_LR, LONGEST)
     return trained(training(rate, steps))
 
 
-@cache
+@per_variant
 def verdict(sound: bool) -> Verdict:
     return judged(wire(sound))
 
@@ -63,33 +66,35 @@ def test_a_sixtieth_of_the_rate_alarms_nobody() -> None:
     assert verdict(True).grave == []
 
 
-def test_collapse_comes_first() -> None:
-    """The scaler's collapse and bursts are critical before the loss stops being finite for good."""
-    rules = verdict(False).rules
-    assert rules[0] in ("scaler-collapse", "scaler-overflow-burst")
-    assert rules.index("scaler-collapse") < rules.index("nonfinite-loss")
+def test_the_collapse_is_the_root() -> None:
+    """Critical, and named first; in which order rules of the chain fire depends on rounding."""
     assert verdict(False).of("scaler-collapse").severity is Severity.CRITICAL
+    assert "scaler-overflow-burst" in verdict(False).rules
+    assert stories(verdict(False).alerts)[0].head.rule == "scaler-collapse"
 
 
 def test_the_onset_is_the_first_burst() -> None:
-    """Told from the first skipped step after hundreds of healthy ones, while the loss was still finite."""
-    first = next(step for step, skipped in wire(False).series("skipped") if skipped)
-    bad = next(step for step, loss in wire(False).series("loss") if not math.isfinite(loss))
-    assert verdict(False).of("scaler-collapse").onset_step == first
-    assert 300 < first < bad
+    """Told from the first skipped step after hundreds of healthy ones, while the loss was finite."""
+    onset = verdict(False).of("scaler-collapse").onset_step
+    skipped = [step for step, value in wire(False).series("skipped") if value]
+    bad = [step for step, loss in wire(False).series("loss") if not math.isfinite(loss)]
+    assert onset in skipped
+    assert not any(onset - 100 <= step < onset for step in skipped)
+    assert onset > HEALTHY_STEPS
+    assert not any(HEALTHY_STEPS < step < onset for step in bad)
 
 
-@pytest.mark.parametrize("rule", ["scaler-collapse", "nonfinite-loss", "nonfinite-grad-norm"])
-def test_the_learning_rate_is_the_first_cause(rule: str) -> None:
-    """Loss and norm rose before anything overflowed; the operation in fp16 is what else may explain it."""
-    found = verdict(False).of(rule).diagnosis
-    assert found.cause.startswith("Likely a learning rate that is too high")
-    assert found.remedies[0].text.startswith("Lower the learning rate")
-    assert any("autocast" in remedy.code for remedy in found.remedies)
+def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
+    """Loss and norm rose around the first overflow; the operation in fp16 is what else may explain it."""
+    for alert in verdict(False).grave:
+        found = alert.diagnosis
+        assert found.cause.startswith("Likely a learning rate that is too high"), alert.rule
+        assert found.remedies[0].text.startswith("Lower the learning rate")
+        assert any("autocast" in remedy.code for remedy in found.remedies)
 
 
 def test_the_story_begins_with_the_episode() -> None:
     """A clip that never acts was told at the start; it is no part of the collapse hundreds of steps later."""
-    story = verdict(False).of("scaler-collapse").diagnosis.story
-    assert verdict(False).of("clip-ineffective").onset_step == 9
-    assert story[0][0] > 300
+    collapse = verdict(False).of("scaler-collapse")
+    assert (verdict(False).of("clip-ineffective").onset_step or 0) < HEALTHY_STEPS / 2
+    assert collapse.diagnosis.story[0][0] > HEALTHY_STEPS / 2

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.scenarios.judging import seeded
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.engine import Engine
 from tocsin_server.domain import AlertState, Column, RecordBatch, Severity, Writer
 
 STEPS, FEW = 400, 150
+MAY_WARN = {"rare-class"}
+"""Kinds whose first heavy batches are warned of with some seeds (docs/detection.md); never critical."""
 
 
 def _trainings(name: str) -> Any:
@@ -46,7 +49,7 @@ def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
 @pytest.mark.parametrize("name", TRAININGS.NAMES)
 def test_a_healthy_training_raises_no_alarm(name: str) -> None:
     """Every rule looks at every record; nothing at warning or above."""
-    records = list(TRAININGS.healthy(name, seed=3, steps=STEPS))
+    records = list(TRAININGS.healthy(name, seed=seeded(3), steps=STEPS))
     assert len(records) == STEPS
     assert alarms(records, TRAININGS.DECLARED.get(name, ())) == []
 
@@ -54,11 +57,12 @@ def test_a_healthy_training_raises_no_alarm(name: str) -> None:
 @pytest.mark.parametrize("name", UNUSUAL.NAMES)
 def test_a_healthy_training_of_an_unusual_kind_raises_no_alarm(name: str) -> None:
     """Targets that are replaced, weights that are raised, batches of one sample, half precision."""
-    assert alarms(list(UNUSUAL.healthy(name, seed=3, steps=FEW)), ()) == []
+    least = Severity.CRITICAL if name in MAY_WARN else Severity.WARNING
+    assert alarms(list(UNUSUAL.healthy(name, seed=seeded(3), steps=FEW)), (), least) == []
 
 
-def alarms(records: list[dict[str, float]], schedulers: Any) -> list[str]:
-    """What fires at warning or above."""
+def alarms(records: list[dict[str, float]], schedulers: Any, least: Severity = Severity.WARNING) -> list[str]:
+    """What fires at that severity or above."""
     assert all(math.isfinite(record["loss"]) for record in records)
     engine = Engine(RunContext(planned_steps=len(records), schedulers=schedulers))
     found = [
@@ -66,5 +70,7 @@ def alarms(records: list[dict[str, float]], schedulers: Any) -> list[str]:
         for at in range(0, len(records), 50)
         for item in engine.observe(batch_of(records[at : at + 50], at))
     ]
-    loud = [item for item in found if item.severity is not Severity.INFO and item.state is AlertState.FIRING]
+    loud = [
+        item for item in found if item.severity.height >= least.height and item.state is AlertState.FIRING
+    ]
     return [f"{item.rule}: {item.summary}" for item in loud]

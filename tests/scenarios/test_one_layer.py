@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.scenarios.judging import Training, Verdict, judged, trained
+from tests.scenarios.judging import Training, Verdict, judged, per_variant, seeded, trained
 from tocsin.run import Run
 from tocsin_server.domain import Severity
 
@@ -41,7 +40,7 @@ def training(scaled: bool) -> Training:
         stack = nn.ModuleDict({"stem": stem, "blocks": nn.ModuleList(blocks), "head": head})
         optimizer = torch.optim.AdamW(stack.parameters(), lr=1e-4)
         scaler = torch.amp.GradScaler("cpu", enabled=scaled)
-        draw = torch.Generator().manual_seed(4)
+        draw = torch.Generator().manual_seed(seeded(4))
         for step in range(STEPS):
             if step >= GROWS:
                 blocks[1].louder = math.inf if step >= BREAKS else 1.05 ** (step - GROWS)
@@ -60,7 +59,7 @@ def training(scaled: bool) -> Training:
     return train
 
 
-@cache
+@per_variant
 def verdict(scaled: bool) -> Verdict:
     return judged(trained(training(scaled)))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.run import Run
 from tocsin_server.detect.facts import Sibling
 from tocsin_server.domain import Severity
@@ -42,7 +41,7 @@ def training(schedule: str, measured: str = "after") -> Training:
     """``schedule``: restarting, decaying, removed at BOTTOM; ``measured``: norm after or before zero_grad."""
 
     def train(run: Run) -> None:
-        draw = torch.Generator().manual_seed(5)
+        draw = torch.Generator().manual_seed(seeded(5))
         model = nn.Sequential(nn.Linear(WIDTH, 32), nn.Linear(32, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
         for step in range(STEPS):
@@ -67,12 +66,12 @@ def training(schedule: str, measured: str = "after") -> Training:
     return train
 
 
-@cache
+@per_variant
 def wire(schedule: str, measured: str = "after") -> Wire:
     return trained(training(schedule, measured), grad_norm=False)
 
 
-@cache
+@per_variant
 def verdict(schedule: str, measured: str = "after") -> Verdict:
     return judged(wire(schedule, measured), planned_steps=STEPS)
 
@@ -88,11 +87,11 @@ def test_the_loss_explodes_in_the_rise() -> None:
     assert BOTTOM < bad[0] < PEAK
 
 
-def test_alerts_come_in_order() -> None:
-    """First the fault of measurement, then the restart, then the loss that explodes."""
+def test_measurement_restart_and_explosion_are_told() -> None:
+    """The fault of measurement is there from the start; the loss may diverge before the restart is sure."""
     rules = verdict("restarting").rules
-    assert rules[:2] == ["norm-after-zero", "lr-restart"]
-    assert {"nonfinite-loss", "nonfinite-weights"} <= set(rules[2:])
+    assert rules[0] == "norm-after-zero"
+    assert {"lr-restart", "nonfinite-loss", "nonfinite-weights"} <= set(rules)
 
 
 def test_the_zero_norm_is_a_fault_of_measurement() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, trained
+from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.run import Run
 
 STEPS, TROUBLE = 260, 200
@@ -26,7 +24,7 @@ FIRST = {
 
 def inputs_of(target: Tensor, draw: torch.Generator, *, poisoned: bool) -> Tensor:
     """Inputs [BATCH, WIDTH], standardised; a poisoned batch holds a sample that is constant."""
-    centres = torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(1))
+    centres = torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(seeded(1)))
     inputs = centres[target] + torch.randn(BATCH, WIDTH, generator=draw)
     if poisoned:
         inputs[0] = inputs[0, 0]
@@ -40,7 +38,7 @@ def partition(outputs: Tensor) -> Tensor:
 
 def training(cause: str) -> Training:
     def train(run: Run) -> None:
-        draw = torch.Generator().manual_seed(2)
+        draw = torch.Generator().manual_seed(seeded(2))
         model = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, CLASSES))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10 if cause != "scaler" else 2.0**20)
@@ -74,7 +72,7 @@ def misread(what: str) -> Training:
     """The training is sound and says its steps itself: ``what`` (norm, loss) is wrong on the page only."""
 
     def train(run: Run) -> None:
-        draw = torch.Generator().manual_seed(2)
+        draw = torch.Generator().manual_seed(seeded(2))
         model = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, CLASSES))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for step in range(STEPS):
@@ -94,12 +92,12 @@ def misread(what: str) -> Training:
     return train
 
 
-@cache
+@per_variant
 def wire(cause: str) -> Wire:
     return trained(misread("norm") if cause == "measurement" else training(cause))
 
 
-@cache
+@per_variant
 def verdict(cause: str) -> Verdict:
     return judged(wire(cause))
 

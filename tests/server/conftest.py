@@ -428,8 +428,8 @@ class ServerThread:
 
 
 @contextlib.contextmanager
-def server_thread(data_dir: Path, **changes: Any) -> Iterator[ServerThread]:
-    """A server with settings of its own in a thread of this process."""
+def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> Iterator[ServerThread]:
+    """A server with settings of its own in a thread of this process, by default with its runs in memory."""
     settings = Settings(data_dir=data_dir, **changes)
     app = create_app(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -451,6 +451,9 @@ def server_thread(data_dir: Path, **changes: Any) -> Iterator[ServerThread]:
         thread.start()
         try:
             wait_until(lambda: uvicorn_server.started or not thread.is_alive(), "the application to start")
+            if restored:
+                pipeline = app.state.services.pipeline
+                wait_until(lambda: not pipeline.restoring or not thread.is_alive(), "runs to be restored")
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
             yield ServerThread(app, settings, base, loop, stop)
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from websockets.sync.client import connect
 
 from tocsin import protocol
@@ -59,3 +60,16 @@ def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
     assert list(stored_tokens(database)) == []
     assert services.gate.check_token((tmp_path / "admin-token").read_text().strip()) is not None
     database.close()
+
+
+@pytest.mark.parametrize(("days", "header"), [(365, "max-age=31536000"), (0, None)])
+def test_browsers_are_asked_to_stay_with_https(
+    run_server: Callable[..., Any], days: int, header: str | None
+) -> None:
+    """A proxy on this machine says https; without it, and by the setting, nothing is asked."""
+    server = run_server(public_url="https://tocsin.lab", hsts_days=days)
+    forwarded = {"x-forwarded-proto": "https"}
+    for path in ("/login", "/api/v1/health", "/nothing"):
+        answer = httpx.get(f"{server.base}{path}", headers=forwarded)
+        assert answer.headers.get("strict-transport-security") == header
+        assert "strict-transport-security" not in httpx.get(f"{server.base}{path}").headers

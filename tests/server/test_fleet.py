@@ -167,6 +167,18 @@ def test_an_alert_reads_as_the_api_says() -> None:
     assert told["diagnosis"]["evidence"][0]["value"] == "NaN"
 
 
+@pytest.mark.parametrize("onsets", [(3, 7), (7, 3)])
+def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int]) -> None:
+    """Whichever of them began a few steps earlier."""
+    run = board()
+    loss, scale = (
+        alert(rule, Severity.CRITICAL, at)
+        for rule, at in zip(("nonfinite-loss", "scaler-collapse"), onsets, strict=True)
+    )
+    run.open_alerts = (loss, scale)
+    assert run.row(0)["reason"]["rule"] == "scaler-collapse"
+
+
 def test_an_ended_run_keeps_its_gravest_reason() -> None:
     """What was open at its end is over, but the row still says what it died of, after a restart too."""
     run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})

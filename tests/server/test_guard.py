@@ -17,8 +17,9 @@ from websockets.typing import Origin
 
 from tocsin_server.access import Scope, Token, digest_of
 from tocsin_server.api.failures import Crashes, install
-from tocsin_server.auth import COOKIE, Auth
+from tocsin_server.auth import Auth
 from tocsin_server.guard import Guard, log_level, request_line
+from tocsin_server.sessions import COOKIE
 from tocsin_server.settings import Settings
 
 TOKEN = Token("t_1", "me", Scope.ADMIN, "", digest_of("s3cret"), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tocsin_server.domain import Alert, AlertState, Diagnosis, Severity, Transition
-from tocsin_server.hub import KEPT_ALERTS, Hub
+from tocsin_server.hub import KEPT_ALERTS, KEPT_BYTES, Hub
 
 
 def transition(run_id: str, episode: int = 1) -> Transition:
@@ -61,6 +61,17 @@ def test_alerts_beyond_the_bound_are_counted() -> None:
             hub.alert(transition("a", episode))
         assert listener.missed == 5
         assert listener.take_alerts()[0].alert.episode == 5
+
+
+def test_messages_are_bounded_by_their_bytes() -> None:
+    """A sleeping listener keeps the newest megabytes, however few messages these are."""
+    hub = Hub()
+    with hub.listen() as page:
+        for letter in "abcdefgh":
+            hub.tell(letter * (1 << 20))
+        assert [word[0] for word in page.take_words()] == ["f", "g", "h"]
+        hub.tell("x" * (KEPT_BYTES + 1))
+        assert len(page.take_words()) == 1
 
 
 def test_waking_needs_no_polling() -> None:

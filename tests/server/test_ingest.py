@@ -328,6 +328,57 @@ def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None
     assert [event.kind for event in events] == ["refused", "note"]
 
 
+def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Start, dial: Dial) -> None:
+    """A loop that makes events keeps the first ones; one stored event counts the others."""
+    server = run_server(limit_events_per_s=1)
+    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    for no in range(150):
+        trainer.send(Event(no, "note", made_ns))
+    assert trainer.hear(Refused).code == "event-rate"
+    trainer.acked(events=149)
+    events = server.services.reader.events("r1").items
+    assert [event.kind for event in events].count("note") == 100
+    assert len(events) < 110
+    assert (events[-1].no, events[-1].data["got"]) == (
+        149,
+        "50 events above the limit so far; they were rejected",
+    )
+    assert server.call(server.pipeline.health)["refused"] == 50
+    assert dial(server.base, "r1", server.token).welcome.events == 149
+
+
+def test_events_of_hours_are_kept_when_they_come_at_once(run_server: Start, dial: Dial) -> None:
+    """After an outage a trainer delivers what it made meanwhile: its rate then counts, not that of now."""
+    server = run_server(limit_events_per_s=1)
+    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    for no in range(300):
+        trainer.send(Event(no, "note", made_ns + no * 10**9))
+    trainer.acked(events=299)
+    assert {event.kind for event in server.services.reader.events("r1").items} == {"note"}
+
+
+def test_a_finish_behind_refused_events_ends_the_run(run_server: Start, dial: Dial) -> None:
+    """The refused ones before it are dealt with, and its own number is."""
+    server = run_server(limit_events_per_s=1)
+    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    for no in range(120):
+        trainer.send(Event(no, "note", made_ns))
+    trainer.send(Finish(120, time.time_ns()))
+    trainer.acked(events=120)
+    assert server.services.reader.run("r1").state == "finished"
+
+
+def test_an_event_that_would_swell_costs_only_itself(run_server: Start, dial: Dial) -> None:
+    """Two megabytes of empty lists are refused undecoded and acked; what follows is taken."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.send(Event(0, "note", time.time_ns(), data={"lists": [[]] * 2_000_000}))
+    assert trainer.hear(Refused).code == "event-size"
+    trainer.send(Event(1, "note", time.time_ns()))
+    trainer.acked(events=1)
+    assert [event.kind for event in server.services.reader.events("r1").items] == ["refused", "note"]
+
+
 def test_a_writer_above_its_rate_is_delayed_and_loses_nothing(run_server: Start, dial: Dial) -> None:
     """Records above the rate come in later, all of them."""
     server = run_server(limit_records_per_s=100)

@@ -47,6 +47,11 @@ def test_the_form_logs_in_and_goes_on(server: Any, visitor: httpx.Client) -> Non
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs/r_1?names=loss")
 
 
+def test_a_browser_says_where_the_form_came_from(visitor: httpx.Client) -> None:
+    """Under ``no-referrer`` it would say ``Origin: null``, and nobody could log in by the form."""
+    assert visitor.get("/login").headers["referrer-policy"] == "same-origin"
+
+
 def test_another_sites_form_does_not(server: Any, visitor: httpx.Client) -> None:
     """Nobody is logged in by a page elsewhere."""
     answer = visitor.post("/login", data={"token": server.token}, headers={"origin": "http://evil.example"})
@@ -63,7 +68,7 @@ def test_wrong_and_unfit_tokens_are_told_apart(server: Any, visitor: httpx.Clien
         False,
     )
     unfit = visitor.get("/login", params={"token": server.trainer_token})
-    assert (unfit.status_code, "trainer" in unfit.text) == (403, True)
+    assert (unfit.status_code, "ingest token" in unfit.text) == (403, True)
     assert not visitor.cookies
 
 
@@ -76,7 +81,7 @@ def test_without_a_token_the_page_explains(visitor: httpx.Client) -> None:
 
 
 def test_guessing_is_limited(start_server: Callable[..., Any]) -> None:
-    """Above the limit even the page says when to come back; tokens on the API are not locked out."""
+    """Above the limit the page says when to come back; whoever has a token is not locked out."""
     server = start_server(TOCSIN_LOGIN_ATTEMPTS="3")
     for _ in range(3):
         assert httpx.get(f"{server.base}/login?token=x").status_code == 401
@@ -84,6 +89,11 @@ def test_guessing_is_limited(start_server: Callable[..., Any]) -> None:
     assert answer.status_code == 429
     assert 0 < int(answer.headers["retry-after"]) <= WINDOW_S
     assert server.get("/session")["scope"] == "admin"
+    assert httpx.get(f"{server.base}/login", params={"token": server.token}).status_code == 303
+    origin = {"origin": server.base}
+    form = httpx.post(f"{server.base}/login", data={"token": server.token}, headers=origin)
+    assert form.status_code == 303
+    assert httpx.get(f"{server.base}/login?token=x").status_code == 429
 
 
 def test_the_limit_forgets_after_a_minute() -> None:

@@ -17,10 +17,11 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from tocsin_server.access import Scope, Token, digest_of
 from tocsin_server.api.failures import install
-from tocsin_server.auth import COOKIE, Auth
+from tocsin_server.auth import Auth
 from tocsin_server.guard import Guard
-from tocsin_server.pages import DEEP_LINKS, SecurityHeaders, page_routes, web_directory
+from tocsin_server.pages import DEEP_LINKS, SecurityHeaders, by_https, page_routes, web_directory
 from tocsin_server.plotlyjs import installed
+from tocsin_server.sessions import COOKIE
 from tocsin_server.settings import Settings
 
 PLOTLY = installed()
@@ -195,3 +196,23 @@ def test_the_style_sheet_is_what_plotly_would_insert(page: Page, address: str) -
     page.add_script_tag(content=PLOTLY.script.decode())
     assert page.evaluate(RULES) == ours
     assert len(ours) > 50
+
+
+@pytest.mark.parametrize(
+    ("public_url", "scheme", "host", "asked"),
+    [
+        ("", "https", "node:8321", True),
+        ("", "http", "node:8321", False),
+        ("https://tocsin.lab", "http", "tocsin.lab", True),
+        ("https://tocsin.lab:8443/", "http", "tocsin.lab:8443", True),
+        ("https://tocsin.lab", "http", "127.0.0.1:8321", False),
+        ("http://tocsin.lab", "http", "tocsin.lab", False),
+        ("https://tocsin.lab", "http", "", False),
+    ],
+)
+def test_https_is_known_from_the_request_or_the_public_address(
+    public_url: str, scheme: str, host: str, asked: bool
+) -> None:
+    """Plain HTTP on this machine is none, also where the public address is https."""
+    scope = {"type": "http", "scheme": scheme, "headers": [(b"host", host.encode())]}
+    assert by_https(scope, public_url) is asked

@@ -105,19 +105,27 @@ def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
 def test_back_pressure_stops_reading_and_widens_the_flush(
     run_server: Start, dial: Dial, full_disk: Any, eventually: Any
 ) -> None:
-    """Above the backlog limit sockets are not read: memory is bounded, and every record comes in later."""
+    """Above the backlog limit sockets are not read: memory is bounded, and every record comes in later.
+
+    Five trainers wait for room at the same time: not each of them adds a message once there is some.
+    """
     server = run_server(backlog_bytes=500_000, limit_records_per_s=10**9)
-    trainer = dial(server.base, "r1", server.token)
+    trainer, *others = (dial(server.base, f"r{no}", server.token) for no in range(1, 6))
     full_disk(server, True)
-    for start in range(0, 200_000, 10_000):
+    for start in range(0, 50_000, 10_000):
         trainer.train(range(start, start + 10_000), loss=[0.5] * 10_000)
+        for other in others if start == 0 else ():
+            other.train(range(10_000), loss=[0.5] * 10_000)
     health = eventually(
         lambda: (found := server.call(server.pipeline.health))["pressed"] and found, "back-pressure"
     )
-    assert health["backlog_bytes"] < 1_000_000
+    one_message = 10_000 * 24 + 2000
+    assert health["backlog_bytes"] < 500_000 + one_message
     full_disk(server, False)
-    trainer.acked(199_999)
-    assert len(losses(server, "r1")) == 200_000
+    trainer.acked(49_999)
+    for other in others:
+        other.acked(9_999)
+    assert len(losses(server, "r1")) == 50_000
 
 
 def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) -> None:
@@ -314,7 +322,8 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
     trainer.acked(0, 0)
     trainer.socket.close()
     eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
-    server.call(lambda: server.pipeline.tidy(time.time_ns() + 10**12))
+    run = server.pipeline.roster.active["r1"]
+    server.call(lambda: server.pipeline.tidy(run, time.time_ns() + 10**12))
     assert server.pipeline.roster.active == {}
     assert server.call(server.pipeline.rows)[0]["state"] == "finished"
     assert dial(server.base, "r1", server.token).welcome.seq == 0

@@ -22,6 +22,7 @@ from tocsin_server.exchange.load import import_run
 from tocsin_server.exchange.write import export_run
 from tocsin_server.export import Format
 from tocsin_server.flight import Flight, read
+from tocsin_server.intake import Limits
 from tocsin_server.offline import Judged
 from tocsin_server.recorder import Recorder, download
 from tocsin_server.removal import finish, mark_on, mark_runs, on_writer
@@ -228,7 +229,7 @@ def test_an_export_carries_what_is_frozen(
         before = flight_rows(connection, "r1")
     export_run(database, "r1", Format.CSV, tmp_path / "r1")
     deleted(store)
-    import_run(database, on_writer(store), tmp_path / "r1", actor="test")
+    import_run(database, on_writer(store), tmp_path / "r1", actor="test", limits=Limits())
     with database.reader.begin() as connection:
         assert flight_rows(connection, "r1") == before
     assert flight_of(database, alert_id).whole
@@ -314,3 +315,35 @@ def test_a_killed_server_freezes_at_its_next_start(
     eventually(lambda: True in frozen(), "the record to be frozen")
     after = read(httpx.get(path, headers=again.headers).content)
     assert steps_of(after) == steps_of(before) == {0: list(range(100, 501))}
+
+
+FARTHEST = 2**63 - 1
+"""A step that servers took before they had a bound."""
+
+
+def test_a_step_at_the_end_of_64_bits_has_a_record(
+    database: Database, store: StoreWriter, story: Story
+) -> None:
+    """An older database may hold one: the window ends where numbers of 64 bits end."""
+    who = story.writers[0]
+    story.store.submit(Intake("r1", batch=batch(who, 0, [0, 1, FARTHEST], 9, loss=[1.0, 2.0, math.nan])))
+    alert_id = story.ring(onset=FARTHEST)
+    assert looked(database, store) == 1
+    assert steps_of(flight_of(database, alert_id)) == {0: [0, 1, FARTHEST]}
+
+
+def test_a_run_that_cannot_be_read_stops_no_other_runs_record(database: Database, store: StoreWriter) -> None:
+    """It rests, and health names it with the reason."""
+    stories = [Story(store, run_id) for run_id in ("r1", "r2")]
+    for one in stories:
+        one.train(1010)
+        one.ring()
+    with database.engine.begin() as connection:
+        connection.execute(tail.update().where(tail.c.run_id == "r1").values(body=b"damaged"))
+    recorder = Recorder(database, store)
+    assert [asyncio.run(recorder.look()) for _ in range(2)] == [2, 0]
+    with database.reader.begin() as connection:
+        assert len(flight_rows(connection, "r2")) == 1
+    (failure,) = recorder.work.failing()
+    assert failure["subject"] == f"run r1, alert {'f' * 16}"
+    assert failure["reason"].startswith("ValidationError")

@@ -36,6 +36,16 @@ def test_a_float_keeps_every_bit(value: float) -> None:
     assert back == value
 
 
+def test_what_is_nested_too_deeply_is_cut_off() -> None:
+    """Data that an earlier version let in does not break the answer that holds it."""
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+    told = json.loads(bytes(ExactJSON({"config": deep, "id": "r"}).body))
+    assert told["id"] == "r"
+    assert str(told["config"]).strip("[]") == "'(nested too deeply)'"
+
+
 def test_answers_are_not_stored() -> None:
     """No cache keeps an answer of the API, unless a route says otherwise."""
     assert ExactJSON({}).headers["cache-control"] == "no-store"

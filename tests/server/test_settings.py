@@ -89,3 +89,11 @@ def test_loopback_is_known(host: str, loopback: bool) -> None:
     """Only addresses that this machine alone can reach are loopback."""
     flags: dict[str, Any] = {"host": host}
     assert load(flags, environ={}).loopback is loopback
+
+
+def test_a_config_file_that_is_nested_deeply_is_named_in_a_sentence(tmp_path: Path) -> None:
+    """20,000 levels, which the TOML reader takes and ``repr`` does not."""
+    file = tmp_path / "tocsin.toml"
+    file.write_text(f"[{'.'.join(['a'] * 20_000)}]\n")
+    with pytest.raises(SettingError, match="setting a"):
+        load({}, environ={}, config=file)

@@ -9,8 +9,10 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
   assert.equal(told("attached", { optimizers: [{ class: "AdamW", name: "opt1", parameters: 3, defaults: { lr: 0.001 } }], scalers: [], torch: "2.13.0", signals: { clip: "ok", loss: "missing: x" } }), "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x");
   assert.equal(told("audit", { checks: ["a", "b"], findings: [{ severity: "critical", check: "eps", subject: "opt1" }], took_ms: 1.5 }), "1 finding of 2 checks in 1.50 ms · critical eps: opt1");
   assert.equal(told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }), "the script's clip at 1");
+  assert.equal(told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }), "loss is the sum of 4 losses per step · each is divided by their number");
   assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
   assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: runs freely again");
+  assert.equal(told("dropped", { records: 1200, events: 0, first_step: 7, last_step: 1206, reason: "the disk is full" }), "1\u202f200 records · steps 7 to 1\u202f206 · the disk is full");
 });
 
 test("what a script tells is told field by field, whatever it is", () => {
@@ -26,7 +28,7 @@ test("what a script adds to an event of a known kind is told too", () => {
 });
 
 test("data that are not as the kind says are told, never thrown at", () => {
-  for (const kind of ["attached", "audit", "scaler", "grad-norm-source", "start-step", "schedule", "phase", "checkpoint", "nonfinite-input", "gpu-throttle"]) {
+  for (const kind of ["accumulation", "attached", "audit", "scaler", "grad-norm-source", "start-step", "schedule", "phase", "checkpoint", "nonfinite-input", "gpu-throttle", "dropped"]) {
     for (const data of [{}, { optimizers: 3, findings: "x", inputs: [null], reasons: 7 }, { optimizers: [{}], signals: null, findings: [{}], clip: "x" }]) assert.equal(typeof told(kind, data), "string");
   }
 });

@@ -74,6 +74,16 @@ test("after a reconnect it subscribes anew from the newest cursor and says that 
   assert.deepEqual([world.sockets.length, world.socket.sent[0].cursor, missed], [2, 7, 2]);
 });
 
+test("when the database is back, what failed meanwhile is asked for again, once", () => {
+  const { world, live } = started();
+  let missed = 0;
+  live.subscribe({ view: "fleet" }, { message: () => {}, reconnected: () => missed++ });
+  live.onReconnect(() => missed++);
+  world.connect();
+  for (const failing of [null, "connection refused", "connection refused", null, null]) world.say({ type: "beat", failing });
+  assert.equal(missed, 2);
+});
+
 test("a lost socket is retried at once and quietly; a second failure is offline, with waits that double to eight seconds", () => {
   const { world, live } = started();
   world.connect();

@@ -15,9 +15,14 @@ test("what is pinned stands first and nowhere else", () => {
   assert.equal(shape({ pins: ["val/psnr"] }).flat().filter((name) => name === "val/psnr").length, 1);
 });
 
-test("a filter is a regular expression, and a broken one is searched as text", () => {
+test("a filter has alternatives, stars and ends; all else is text", () => {
   assert.deepEqual(shape({ find: "^act|psnr$" }).map(([title]) => title), ["act", "val"]);
-  assert.deepEqual([nameFilter("a(b").wrong, nameFilter("a(b").test("xA(By")], [true, true]);
+  for (const [text, name, holds] of [["", "x", true], ["a(b", "xA(By", true], ["act/*max", "act/attn_max_2", true], ["act.*max$", "act/attn_max_2", false], ["^a*a$", "a", false], ["^a*a$", "aa", true], ["^loss$", "loss", true], ["^loss$", "loss2", false], ["a*b*c", "cba", false], ["$", "x", true]]) assert.equal(nameFilter(text)(name), holds, text);
+});
+
+test("a filter from a link that would never end as a regular expression ends", () => {
+  assert.equal(nameFilter("(a+)+b")("a".repeat(60)), false);
+  assert.equal(nameFilter("*a".repeat(250))("a".repeat(250)), true);
 });
 
 test("moving a series to every place puts it there and disturbs no other", () => {

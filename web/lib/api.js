@@ -112,6 +112,11 @@ export class Api {
     return this.ask(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body: JSON.stringify(change), headers: { "content-type": "application/json", accept: "application/json" } });
   }
 
+  /** A text in Markdown as nodes to draw. @param {string} text @returns {Promise<{ nodes: MarkdownNode[] }>} */
+  markdown(text) {
+    return this.ask("/markdown", { method: "POST", body: JSON.stringify({ text }), headers: { "content-type": "application/json", accept: "application/json" } });
+  }
+
   /** @param {string} id @param {boolean} archived @returns {Promise<RunRow>} */
   archive(id, archived) {
     return this.change(id, { archived });

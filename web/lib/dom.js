@@ -1,13 +1,15 @@
 /** The one way to make elements. Text only ever enters as text nodes and attributes: a run named "<img onerror=…>" is shown, not run. */
 
+import { outside } from "./root.js";
+
 /** @typedef {Node | string | number | null | undefined | false} Kid */
 
 const SVG = "http://www.w3.org/2000/svg";
 /** Attributes that a browser may follow or run: only addresses of this site and of the web are let through. */
 const ADDRESSES = new Set(["href", "src", "action", "formaction"]);
 
-/** Whether `address` can be followed safely: relative, http or https. @param {string} address */
-export const safeAddress = (address) => !/^[\s\u0000-\u001f]*[a-z][a-z0-9+.-]*:/i.test(address) || /^(https?|blob):/i.test(address);
+/** Whether `address` can be followed safely: relative, http, https or mailto. @param {string} address */
+export const safeAddress = (address) => !/^[\s\u0000-\u001f]*[a-z][a-z0-9+.-]*:/i.test(address) || /^(https?|blob|mailto):/i.test(address);
 
 /** @param {Element} node @param {string} name @param {unknown} value */
 function set(node, name, value) {
@@ -16,6 +18,7 @@ function set(node, name, value) {
   else if (name === "class") node.classList.add(...String(value).split(/\s+/).filter(Boolean));
   else if (name.startsWith("--")) /** @type {HTMLElement} */ (node).style.setProperty(name, String(value));
   else if (ADDRESSES.has(name) && !safeAddress(String(value))) return;
+  else if (ADDRESSES.has(name)) node.setAttribute(name, outside(String(value)));
   else node.setAttribute(name, value === true ? "" : String(value));
 }
 

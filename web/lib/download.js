@@ -1,5 +1,7 @@
 /** Gives a file to the person: what the page made, or what the server sends. */
 
+import { outside } from "./root.js";
+
 /** A file's name from a run's and a series' names: letters of any script, nothing a file system trips over. @param {string[]} parts @param {string} kind */
 export function fileName(parts, kind) {
   const clean = parts.map((part) => part.replace(/[^\p{L}\p{N}._-]+/gu, "_").replace(/^[._]+|_+$/g, "").slice(0, 60)).filter(Boolean);
@@ -16,7 +18,7 @@ export function blobOf(address) {
 /** @param {string} address @param {string} [name] without it the server's own */
 export function hand(address, name = "") {
   const link = document.createElement("a");
-  link.href = address;
+  link.href = outside(address);
   link.download = name;
   document.body.append(link);
   link.click();

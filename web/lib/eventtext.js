@@ -19,6 +19,8 @@ const rest = (data, told) => flatten(Object.fromEntries(Object.entries(data).fil
 
 const SOURCES = new Map([["clip", "the script's clip"], ["own", "sampled by the hook"], ["local", "sampled by the hook, this rank's part"]]);
 
+const PARTS = new Map([["divided", "each is divided by their number"], ["items", "each is divided by the total number of items"], ["same-divisor", "all are divided by the same number"], ["terms", "they are terms of one objective"], ["one-batch", "they come from one batch"]]);
+
 /** @type {Record<string, Telling>} */
 const TELLINGS = {
   attached: ({ optimizers, scalers, torch, signals }) => line(
@@ -29,11 +31,15 @@ const TELLINGS = {
     objects(findings).map((one) => `${text(one.severity)} ${text(one.check)}: ${text(one.subject)}`).join("; ")),
   scaler: ({ change, from, to, scaler }) => line(`${text(change)} ${number(from)} → ${number(to)}`, text(scaler)),
   "grad-norm-source": ({ source, clip, series, scaled }) => line(`${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`, text(series), scaled === true ? "the clip got scaled gradients" : ""),
+  accumulation: ({ count, loss, why, series }) => !text(loss) ? "" : line(`loss is the ${text(loss)} of ${number(count)} losses per step`, PARTS.get(text(why)) ?? text(why), text(series)),
   "start-step": ({ step, approximate }) => `goes on at step ${number(step)}${approximate === true ? ", as the optimizer's state says" : ""}`,
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
   phase: (data) => line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),
   checkpoint: (data) => line(text(data.path), rest(data, typeof data.path === "string" ? ["path"] : [])),
   "nonfinite-input": ({ inputs }) => objects(inputs).map((one) => `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ${number(one.ninf)} −Inf of ${number(one.of)}`).join("; "),
+  dropped: ({ records, events, first_step, last_step, reason }) => line(
+    [records ? counted(Number(records), "record") : "", events ? counted(Number(events), "event") : ""].filter(Boolean).join(" and "),
+    typeof first_step === "number" && typeof last_step === "number" ? `steps ${int(first_step)} to ${int(last_step)}` : "", text(reason)),
   "gpu-throttle": ({ gpu, reasons }) => `GPU ${number(gpu)}: ${Array.isArray(reasons) && reasons.length ? reasons.map(String).join(", ") : "runs freely again"}`,
 };
 

@@ -4,6 +4,13 @@ const NARROW = "\u202f";
 const MINUS = "\u2212";
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
+/** A text without these characters at its end; the pattern /[.]+$/ takes quadratic time for some texts. @param {string} text @param {string} letters */
+export function withoutEnd(text, letters) {
+  let end = text.length;
+  while (end && letters.includes(text[end - 1])) end--;
+  return text.slice(0, end);
+}
+
 /** @param {number | null | undefined} n "18 412", or – */
 export function int(n) {
   if (n === null || n === undefined || Number.isNaN(n)) return "–";

@@ -35,6 +35,8 @@ export class Live {
   #tries = 0;
   #opened = 0;
   #closed = false;
+  /** @type {string | null} */
+  #failing = null;
   /** @type {unknown} */
   #retry = null;
 
@@ -84,7 +86,7 @@ export class Live {
     return () => listeners.delete(listener);
   }
 
-  /** @param {() => void} listener told when the socket is back: what was missed must be asked for @returns {() => void} */
+  /** @param {() => void} listener told when the socket or the database is back: what was missed must be asked for @returns {() => void} */
   onReconnect(listener) {
     this.#reconnectListeners.add(listener);
     return () => this.#reconnectListeners.delete(listener);
@@ -119,11 +121,21 @@ export class Live {
     this.#tries = 0;
     this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, refused: false });
     const again = this.#opened++ > 0;
-    for (const [id, { handlers }] of this.#subscriptions) {
-      this.#ask(id);
-      if (again) handlers.reconnected?.();
-    }
-    if (again) for (const listener of this.#reconnectListeners) listener();
+    for (const id of this.#subscriptions.keys()) this.#ask(id);
+    if (again) this.#back();
+  }
+
+  /** What was asked for meanwhile may have failed. */
+  #back() {
+    for (const { handlers } of this.#subscriptions.values()) handlers.reconnected?.();
+    for (const listener of this.#reconnectListeners) listener();
+  }
+
+  /** @param {string | null} failing the database's words: queries fail as long as it is away */
+  #database(failing) {
+    const was = this.#failing;
+    this.#failing = failing;
+    if (was && !failing) this.#back();
   }
 
   /** @param {WebSocket} socket @param {string} text */
@@ -131,7 +143,10 @@ export class Live {
     if (socket !== this.#socket) return;
     const frame = JSON.parse(text);
     this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}) });
-    if (frame.type === "beat") for (const listener of this.#beatListeners) listener(frame);
+    if (frame.type === "beat") {
+      for (const listener of this.#beatListeners) listener(frame);
+      this.#database(frame.failing ?? null);
+    }
     else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
     else if (this.#wordListeners.has(frame.type)) for (const listener of this.#wordListeners.get(frame.type) ?? []) listener(frame);
     else this.#subscriptions.get(frame.id)?.handlers.message(frame);

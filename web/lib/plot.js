@@ -1,6 +1,7 @@
 /** The only module that touches Plotly. It draws pictures (lib/picture.js), batched per animation frame, and only where a person can see them. */
 
 import { MARK_WORDS } from "./marks.js";
+import { outside } from "./root.js";
 
 /** @typedef {import("./picture.js").Picture} Picture @typedef {{ x: number, severity: Severity | "restart", rang: boolean }} Edge @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
  * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, colour?: string, nticks?: number, ticks?: import("./timeticks.js").Ticks | null }} Drawn */
@@ -23,9 +24,9 @@ let loading = null;
 export function loadPlotly(version) {
   loading ??= new Promise((done, fail) => {
     const style = document.createElement("link");
-    Object.assign(style, { rel: "stylesheet", id: "plotly.js-style-global", className: "no-inline-styles", href: `/assets/plotly-${version}.css` });
+    Object.assign(style, { rel: "stylesheet", id: "plotly.js-style-global", className: "no-inline-styles", href: outside(`/assets/plotly-${version}.css`) });
     const script = document.createElement("script");
-    script.src = `/assets/plotly-${version}.min.js`;
+    script.src = outside(`/assets/plotly-${version}.min.js`);
     script.onload = () => done(/** @type {any} */ (globalThis).Plotly);
     script.onerror = () => { loading = null; script.remove(); fail(new Error("The charts' code (plotly.js) did not load. Reload the page; if that does not help, look at the server's log.")); };
     document.head.append(style, script);

@@ -1,4 +1,7 @@
-/** Addresses of the pages. */
+/** Addresses of the pages, relative to the root path of the server (lib/root.js). */
+
+import { withoutEnd } from "./format.js";
+import { outside } from "./root.js";
 
 /** Pages without an identifier, by their address. */
 const PLAIN = /** @type {const} */ (["alerts", "compare", "rules", "silences", "routes", "channels", "deliveries", "settings"]);
@@ -6,7 +9,7 @@ const PLAIN = /** @type {const} */ (["alerts", "compare", "rules", "silences", "
 
 /** @param {string} path @returns {{ page: PageName, id: string }} */
 export function match(path) {
-  const clean = path.replace(/\/+$/, "") || "/", plain = PLAIN.find((name) => clean === `/${name}`);
+  const clean = withoutEnd(path, "/") || "/", plain = PLAIN.find((name) => clean === `/${name}`);
   if (clean === "/") return { page: "fleet", id: "" };
   if (plain) return { page: plain, id: "" };
   const run = /^\/runs\/([^/]+)$/.exec(clean);
@@ -42,7 +45,7 @@ export function runAddress(id, moment = {}) {
 /** Follows a link of this site as a click would. @param {string} address */
 export function go(address) {
   const link = document.createElement("a");
-  link.href = address;
+  link.href = outside(address);
   link.hidden = true;
   document.body.append(link);
   link.click();

@@ -4,7 +4,8 @@
 /** @typedef {{ days: string[], from: string, to: string }} Stretch */
 /** @typedef {{ name: string, zone: string, times: Stretch[] }} MuteTime */
 /** @typedef {{ source: string[], target: string[], equal: string[] }} Inhibition */
-/** @typedef {{ routes: Route[], inhibitions: Inhibition[], mute_times: MuteTime[] }} Routing */
+/** @typedef {{ subject: string, expected: string, got: unknown }} RoutingProblem a stored part that cannot be read */
+/** @typedef {{ routes: Route[], inhibitions: Inhibition[], mute_times: MuteTime[], problems?: RoutingProblem[] }} Routing */
 /** @typedef {"routes" | "inhibitions" | "mute_times"} Part */
 
 export const DAYS = /** @type {const} */ (["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]);

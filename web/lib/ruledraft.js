@@ -46,7 +46,7 @@ export function bodyOf(draft) {
 
 /** "20 steps" is 20 and steps; "1 step" too. @param {string} text @returns {[string, string]} */
 export function splitSpan(text) {
-  const found = /^\s*([\d.]*)\s*([a-z]*)\s*$/i.exec(text), unit = found?.[2] === "step" ? "steps" : found?.[2] ?? "steps";
+  const found = /^([\d.]*)\s*([a-z]*)$/i.exec(text.trim()), unit = found?.[2] === "step" ? "steps" : found?.[2] ?? "steps";
   return [found?.[1] ?? "", UNITS.some(([key]) => key === unit) ? unit : "steps"];
 }
 

@@ -9,20 +9,32 @@ export const PINNED = "\u0000pinned";
 /** "act/attn_max" belongs to "act". @param {string} name */
 export const prefixOf = (name) => (name === "gpu_util" ? "sys" : name.includes("/") ? name.slice(0, name.indexOf("/")) : "");
 
-/** @param {string} text a regular expression, or where it is none, a part of a name @returns {{ test: (name: string) => boolean, wrong: boolean }} */
+/** Characters of a filter that are used; the rest is ignored. Only links contain longer ones. */
+const LONGEST = 500;
+
+/** Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. No regular expression: the text may come from a link, and must not be able to hang the page. @param {string} text @returns {(name: string) => boolean} */
 export function nameFilter(text) {
-  try {
-    const pattern = new RegExp(text, "i");
-    return { test: (name) => pattern.test(name), wrong: false };
-  } catch {
-    const part = text.toLowerCase();
-    return { test: (name) => name.toLowerCase().includes(part), wrong: true };
-  }
+  const parts = text.slice(0, LONGEST).toLowerCase().split("|").map(partFilter);
+  return (name) => { const low = name.toLowerCase(); return parts.some((matches) => matches(low)); };
+}
+
+/** Treat `.*` as `*`, because many users type regular expressions. @param {string} part @returns {(name: string) => boolean} */
+function partFilter(part) {
+  const first = part.startsWith("^"), last = part.endsWith("$"), pieces = part.slice(first ? 1 : 0, last ? -1 : undefined).replaceAll(".*", "*").split("*");
+  return (name) => {
+    let at = 0;
+    for (const [i, piece] of pieces.entries()) {
+      const anchored = first && i === 0, found = last && i === pieces.length - 1 ? name.length - piece.length : name.indexOf(piece, at);
+      if (found < at || (anchored && found !== 0) || !name.startsWith(piece, found)) return false;
+      at = found + piece.length;
+    }
+    return true;
+  };
 }
 
 /** @param {string[]} names @param {{ find: string, pins: string[], order: string[] }} view @returns {Section[]} none of them empty */
 export function sections(names, { find, pins, order }) {
-  const filter = nameFilter(find), shown = names.filter(filter.test), pinned = pins.filter((name) => shown.includes(name));
+  const shown = names.filter(nameFilter(find)), pinned = pins.filter((name) => shown.includes(name));
   const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
   const rest = keys.map((key) => ({ key, title: key || "General", names: arranged(shown.filter((name) => !pins.includes(name) && prefixOf(name) === key), order) }));
   return pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }, ...rest] : rest;

@@ -7,6 +7,7 @@ import { el, refill, say, svg } from "../lib/dom.js";
 import { inkOf, MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
 import { counted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../lib/plot.js";
+import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { STEPS } from "../lib/timeline.js";
 import { Comparison } from "../parts/comparison.js";
@@ -173,7 +174,7 @@ class ComparePage {
     if (this.lit !== null && !view.runs.some((run) => run.id === this.lit)) this.lit = null;
     say(this.count, none ? "" : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}${view.runs.length > MOST_REPORTED ? ` · a report holds ${MOST_REPORTED}` : ""}`);
     this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
-    this.report.setAttribute("href", this.report.hidden ? "" : this.app.api.report(view.runs.map((run) => run.id), view.series));
+    this.report.setAttribute("href", this.report.hidden ? "" : outside(this.app.api.report(view.runs.map((run) => run.id), view.series)));
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
     this.diff.setAttribute("aria-pressed", String(view.difference));

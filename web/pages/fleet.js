@@ -8,6 +8,7 @@ import { GRACE_S } from "../lib/edits.js";
 import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../lib/fleetview.js";
 import { counted, int, span } from "../lib/format.js";
 import { readPins, writePins } from "../lib/kept.js";
+import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { emptyFleet } from "../parts/empty.js";
 import { FleetTable } from "../parts/fleettable.js";
@@ -109,7 +110,7 @@ class Fleet {
 
   #compareLink() {
     const { picked } = this.view;
-    this.compare?.setAttribute("href", addressOf("/compare", picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : ""));
+    this.compare?.setAttribute("href", outside(addressOf("/compare", picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : "")));
     if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"));
     this.compare?.classList.toggle("primary", picked.length > 1);
   }

@@ -39,6 +39,7 @@ class Routes {
     this.save = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "button", onclick: () => void this.#save() }, "Save ", el("kbd.desk", {}, "Ctrl S")));
     this.discard = /** @type {HTMLButtonElement} */ (el("button.btn", { type: "button", onclick: () => this.#discard() }, "Discard"));
     this.stale = el("div.notice.card.pad", { role: "alert", hidden: true }, el("p", {}, icon("info"), " Somebody else saved the document meanwhile. Saving puts yours in its place."), el("button.btn.then", { type: "button", onclick: () => { kept = null; void this.load(true); } }, "Take theirs"));
+    this.problems = el("div.notice.card.pad", { role: "alert", hidden: true });
     this.test = new RouteTest(app, () => this.#doc);
     this.key = (/** @type {KeyboardEvent} */ event) => { if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") { event.preventDefault(); void this.#save(); } };
     this.leave = (/** @type {BeforeUnloadEvent} */ event) => { if (this.#dirty()) event.preventDefault(); };
@@ -47,7 +48,7 @@ class Routes {
   open() {
     this.app.title("Routes");
     const add = (/** @type {string} */ text, /** @type {() => void} */ act) => el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
-    this.editor = el("div", {}, this.stale, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert takes the first route whose matchers all hold; one that goes on lets it take the next as well. Alertmanager channels are sent everything, whatever the routes say."), this.routes,
+    this.editor = el("div", {}, this.stale, this.problems, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert goes to the first route whose matchers all match. A route that continues lets later routes match too. Alertmanager channels receive all alerts, whatever the routes."), this.routes,
       el("div.sec", {}, el("h2.grow", {}, "Mute times"), add("Add a mute time", () => this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))))), this.mutes,
       el("div.sec", {}, el("h2.grow", {}, "Inhibitions"), add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition())))), this.inhibitions, zoneList());
     this.host = el("div.routecols", {}, this.editor, this.test.node);
@@ -147,6 +148,10 @@ class Routes {
     const mutes = doc.mute_times.map((mute, at) => muteCard(mute, at, { now: () => this.#now.mute_times[at], change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)), shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)), rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)), renamed: () => this.#draw(), remove: () => this.#remove("mute_times", at, mute.name) }));
     const rules = doc.inhibitions.map((rule, at) => inhibitionCard(rule, at, { change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)), remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`) }));
     this.#fields = [...routes, ...mutes, ...rules].flatMap((each) => each.fields);
+    const problems = doc.problems ?? [];
+    this.problems.hidden = !problems.length;
+    refill(this.problems, el("p", {}, icon("warning"), " These parts cannot be read and are ignored. Correct or remove them, then save."), ...problems.map((each) => el("p.soft", {}, el("code", {}, each.subject), `: expected ${each.expected}`)),
+      problems.some((each) => each.subject.startsWith("routes")) ? el("p.soft", {}, "Until then, warnings and critical alerts that match no other route go to every channel.") : null);
     const place = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined, top = scrollY;
     refill(this.routes, ...(routes.length ? routes.map((each) => each.node) : [el("p.soft", {}, icon("info"), " Without a route nobody is told of anything.")]));
     refill(this.mutes, ...(mutes.length ? mutes.map((each) => each.node) : [el("p.muted", {}, "None: a mute time names nights or weekends in which a route tells nothing.")]));

@@ -3,6 +3,7 @@
 import { ApiError } from "../lib/api.js";
 import { el, refill, say } from "../lib/dom.js";
 import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
+import { outside } from "../lib/root.js";
 import { go } from "../lib/route.js";
 import { RuleClient } from "../lib/ruleclient.js";
 import { bodyOf, draftOf } from "../lib/ruledraft.js";
@@ -73,7 +74,7 @@ class Rules {
 
   /** @param {Partial<import("../lib/ruleview.js").RulesView>} change */
   #narrow(change) {
-    history.replaceState(null, "", this.#address(change));
+    history.replaceState(null, "", outside(this.#address(change)));
     if ("project" in change) void this.load();
     else this.#draw();
   }

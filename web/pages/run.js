@@ -68,7 +68,7 @@ class RunPage {
     this.ending = new EndingCard();
     const may = app.session.scope !== "read";
     this.head = new RunHead(id, { api: app.api, may, changed: (row) => this.#edited(row), now: () => app.clock.now() });
-    this.details = new Details((step) => this.go(step), { may, save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })), again: async () => (await app.api.run(id)).notes ?? "" });
+    this.details = new Details((step) => this.go(step), { may, save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })), again: async () => (await app.api.run(id)).notes ?? "", parse: (text) => app.api.markdown(text) });
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) => panelMenu(this.#panelHost(), panel);
@@ -104,7 +104,10 @@ class RunPage {
     this.stopAlerts = this.app.alerts.onChange(() => this.#alertsChanged());
     this.stopMarks = this.app.marks.onChange(() => this.aside.draw());
     void this.app.marks.load().catch(() => {});
-    this.stopReconnect = this.app.live.onReconnect(() => void this.refresh());
+    this.stopReconnect = this.app.live.onReconnect(() => {
+      if (!this.base.ready) void this.base.reload();
+      void this.refresh();
+    });
     this.ticker = setInterval(() => this.#tick(), 1000);
     this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -162,6 +165,7 @@ class RunPage {
     try {
       const [run, { items }] = await Promise.all([this.app.api.run(this.id), this.app.api.events(this.id)]);
       if (this.closed) return;
+      if (this.failure && this.base.ready) this.failure.hidden = true;
       this.run = run;
       this.events = items.filter(isTold).slice(-EVENTS_KEPT);
       this.#show(run);
@@ -206,8 +210,8 @@ class RunPage {
   /** @param {Error} error */
   #failed(error) {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
-    // Once the page has data, silence of the server is said by the offline strip alone: nothing jumps.
-    if (!this.failure || (this.base.ready && error instanceof ApiError && error.status === 0)) return;
+    // Once the page has data, silence of the server or its database is said by a strip of its own: nothing jumps.
+    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status))) return;
     this.failure.hidden = false;
     refill(this.failure, icon("offline"), ` ${error.message} What is on the page stays; it is asked for again when the server is back. `, button("Try now", () => { void this.base.reload(); void this.refresh(); }));
   }

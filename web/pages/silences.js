@@ -103,11 +103,11 @@ class Silences {
 
   /** @param {Silence} silence */
   #row(silence) {
-    const { id, matchers, author, reason, starts_ms, ends_ms } = silence, state = this.#stateOf(silence), now = this.app.clock.now(), quiet = this.#quiet.get(id) ?? 0;
+    const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence, state = this.#stateOf(silence), now = this.app.clock.now(), quiet = this.#quiet.get(id) ?? 0;
     const left = state === "active" ? `${span((ends_ms - now) / 1000)} left` : state === "pending" ? `in ${span((starts_ms - now) / 1000)}` : `ended ${clockTime(ends_ms)}`;
     return el("article.sil", { class: state === "expired" ? "done" : "", "data-silence": id, "aria-label": `Silence: ${reason}` },
       el("span.shape", {}, icon(SHAPES[state], state)),
-      el("div.what", {}, el("h2.row", {}, el("span", {}, reason), quiet ? el("span.chip", {}, counted(quiet, "open alert")) : null), el("p.matchers", {}, ...matchers.map((matcher) => el("code.chip", {}, matcher))), el("p.micro", {}, `by ${author} · ${moment(starts_ms)} to ${moment(ends_ms)}`)),
+      el("div.what", {}, el("h2.row", {}, el("span", {}, reason), quiet ? el("span.chip", {}, counted(quiet, "open alert")) : null), el("p.matchers", {}, ...matchers.map((matcher) => el("code.chip", {}, matcher))), problem ? el("p.is-critical", {}, icon("warning"), ` Ignored: ${problem}`) : null, el("p.micro", {}, `by ${author} · ${moment(starts_ms)} to ${moment(ends_ms)}`)),
       el("div.when", { title: moment(state === "pending" ? starts_ms : ends_ms) }, el("div", {}, state), el("div.micro", {}, left)),
       el("div.rowacts", {}, el("button.btn", { type: "button", "data-focus": `edit-${id}`, onclick: () => this.#edit(silence) }, state === "expired" ? "Again" : "Edit"), state === "expired" ? null : el("button.btn", { type: "button", "data-focus": `end-${id}`, onclick: () => void this.#end(silence) }, "Expire")));
   }

@@ -1,36 +1,48 @@
-/** Markdown of others as elements: made by el(), so nothing in it can become markup. */
+/** Draws Markdown that the server has parsed into nodes. el() creates every element, so the text cannot become markup. */
 
-import { el } from "../lib/dom.js";
-import { markdown } from "../lib/markdown.js";
+import { el, refill } from "../lib/dom.js";
+import { Latest } from "../lib/latest.js";
 
-/** @typedef {import("../lib/markdown.js").Block} Block @typedef {import("../lib/markdown.js").Inline} Inline */
+/** @typedef {(text: string) => Promise<{ nodes: MarkdownNode[] }>} Parse */
 
-/** @param {string} source */
-export const prose = (source) => el("div.markdown", {}, ...markdown(source).map(block));
+/** @type {Record<string, string>} */
+const TAGS = { paragraph: "p", quote: "blockquote", list: "ul", ordered_list: "ol", item: "li", row: "tr", head_cell: "th", cell: "td", strong: "strong", em: "em", break: "br", rule: "hr" };
 
-/** @param {Inline} part */
-function span(part) {
-  if (part.kind === "text") return document.createTextNode(part.text);
-  if (part.kind === "link") return el("a.link", { href: part.href, rel: "noopener noreferrer nofollow", target: "_blank" }, part.text);
-  return el(part.kind, {}, part.text);
+/** A Markdown text that follows the input. If the server does not answer, it shows the source text. */
+export class Prose {
+  node = el("div.markdown");
+
+  /** @param {Parse} parse */
+  constructor(parse) {
+    this.latest = new Latest(parse, ({ nodes }) => this.#draw(nodes.map(drawn)), (text) => this.#draw([el("pre", { tabindex: "0" }, text)]));
+  }
+
+  /** @param {string} text @returns {HTMLElement} the element, filled when the server answers */
+  show(text) {
+    this.node.setAttribute("aria-busy", "true");
+    void this.latest.want(text).then(() => this.node.removeAttribute("aria-busy"));
+    return this.node;
+  }
+
+  /** @param {Node[]} nodes */
+  #draw(nodes) {
+    refill(this.node, ...nodes);
+  }
 }
 
-/** @param {Inline[] | undefined} parts */
-const spans = (parts) => (parts ?? []).map(span);
+/** @param {MarkdownNode[] | undefined} nodes */
+const all = (nodes) => (nodes ?? []).map(drawn);
 
-/** Headings begin below the page's own. @param {Block} each @returns {HTMLElement} */
-function block(each) {
-  if (each.kind === "heading") return el(`h${Math.min(6, (each.level ?? 1) + 2)}`, {}, ...spans(each.parts));
-  if (each.kind === "code") return el("pre", { tabindex: "0" }, el("code", {}, each.text));
-  if (each.kind === "rule") return el("hr");
-  if (each.kind === "quote") return el("blockquote", {}, ...(each.blocks ?? []).map(block));
-  if (each.kind === "list") return el(each.ordered ? "ol" : "ul", {}, ...(each.items ?? []).map((item) => el("li", {}, ...spans(item))));
-  if (each.kind === "table") return table(each.rows ?? []);
-  return el("p", {}, ...spans(each.parts));
+/** Headings begin below the page's own. @param {MarkdownNode} node @returns {Node} */
+function drawn({ kind, text = "", level = 1, href, children }) {
+  if (kind === "text") return document.createTextNode(text);
+  if (kind === "code") return el("code", {}, text);
+  if (kind === "code_block") return el("pre", { tabindex: "0" }, el("code", {}, text));
+  if (kind === "link") return el("a.link", { href, rel: "noopener noreferrer nofollow", target: "_blank" }, ...all(children));
+  if (kind === "heading") return el(`h${Math.min(6, level + 2)}`, {}, ...all(children));
+  if (kind === "table") return table(children ?? []);
+  return el(TAGS[kind] ?? "span", {}, ...all(children));
 }
 
-/** @param {Inline[][][]} rows */
-function table([head, ...rows]) {
-  const line = (/** @type {string} */ tag, /** @type {Inline[][]} */ cells) => el("tr", {}, ...cells.map((cell) => el(tag, {}, ...spans(cell))));
-  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table" }, el("table.plain-table", {}, el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row)))));
-}
+/** @param {MarkdownNode[]} rows */
+const table = ([head, ...rows]) => el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table" }, el("table.plain-table", {}, el("thead", {}, drawn(head)), el("tbody", {}, ...rows.map(drawn))));

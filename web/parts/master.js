@@ -4,6 +4,7 @@ import { lamps } from "../lib/attention.js";
 import { setSound, soundOn } from "../lib/bell.js";
 import { el, refill, say } from "../lib/dom.js";
 import { clock as clockTime, counted, moment } from "../lib/format.js";
+import { inside, outside } from "../lib/root.js";
 import { nextTheme, theme } from "../lib/theme.js";
 import { icon, wordmark } from "./icons.js";
 import { troubleLamp } from "./trouble.js";
@@ -32,8 +33,8 @@ export function masterBar(host, foot, floats, app, finder) {
 /** @param {HTMLElement[]} links */
 function mark(links) {
   for (const link of links) {
-    const place = location.pathname.split("/")[1], home = UNDER[place] ?? `/${place}`;
-    if (link.getAttribute("href") === home) link.setAttribute("aria-current", "page");
+    const place = inside(location.pathname).split("/")[1], home = UNDER[place] ?? `/${place}`;
+    if (link.getAttribute("href") === outside(home)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }

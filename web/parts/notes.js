@@ -4,7 +4,7 @@ import { ApiError } from "../lib/api.js";
 import { el, refill, say } from "../lib/dom.js";
 import { begun, dirty, joined, kept, met } from "../lib/edits.js";
 import { icon } from "./icons.js";
-import { prose } from "./markdown.js";
+import { Prose } from "./markdown.js";
 import { button } from "./notice.js";
 
 const LONGEST = 100_000;
@@ -17,9 +17,12 @@ export class Notes {
   stands = "";
   busy = false;
 
-  /** @param {{ may: boolean, save: (notes: string, seen: string) => Promise<void>, again: () => Promise<string> }} source again: what stands at the server now */
+  /** @param {{ may: boolean, save: (notes: string, seen: string) => Promise<void>, again: () => Promise<string>, parse: import("./markdown.js").Parse }} source again: the current notes on the server */
   constructor(source) {
     this.source = source;
+    this.reading = new Prose(source.parse);
+    this.theirs = new Prose(source.parse);
+    this.previewing = new Prose(source.parse);
     this.text = /** @type {HTMLTextAreaElement} */ (el("textarea", { "aria-label": "Notes in Markdown", maxlength: LONGEST, rows: 12, spellcheck: "true", oninput: () => this.#typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }));
     this.preview = el("div.notespreview", { "aria-label": "Preview", role: "region", tabindex: "0" });
     this.meanwhile = el("div.meanwhile", { role: "alert", hidden: true });
@@ -39,7 +42,7 @@ export class Notes {
     this.stands = notes;
     if (this.draft) this.#meet(notes);
     const edit = this.source.may ? button(notes ? "Edit" : "Write notes", () => this.edit(), "pen") : null;
-    refill(this.read, edit ? el("div.row.notesbar", {}, edit) : null, notes ? prose(notes) : el("p.muted", {}, "No notes yet. The script may bring some: tocsin.watch(..., notes=\"…\")."));
+    refill(this.read, edit ? el("div.row.notesbar", {}, edit) : null, notes ? this.reading.show(notes) : el("p.muted", {}, "No notes yet. You can set them in the script: tocsin.watch(..., notes=\"…\")."));
   }
 
   edit() {
@@ -103,7 +106,7 @@ export class Notes {
     this.failure.hidden = true;
     this.meanwhile.hidden = draft.theirs === null;
     if (draft.theirs !== null) {
-      refill(this.meanwhile, el("p", {}, icon("info"), " Somebody else changed the notes meanwhile. Theirs:"), el("div.theirs", { tabindex: "0", role: "region", "aria-label": "Their notes" }, draft.theirs ? prose(draft.theirs) : el("p.muted", {}, "(empty)")),
+      refill(this.meanwhile, el("p", {}, icon("info"), " The notes were changed by another user. Their version:"), el("div.theirs", { tabindex: "0", role: "region", "aria-label": "Their notes" }, draft.theirs ? this.theirs.show(draft.theirs) : el("p.muted", {}, "(empty)")),
         el("div.row.then", {}, button("Keep mine", () => this.#choose(kept(draft))), button("Take theirs", () => this.#choose(begun(String(draft.theirs)))), button("Both, one below the other", () => this.#choose(joined(draft)))));
     }
     this.#render();
@@ -130,7 +133,7 @@ export class Notes {
   }
 
   #render() {
-    refill(this.preview, this.text.value ? prose(this.text.value) : el("p.muted", {}, "Preview"));
+    refill(this.preview, this.text.value ? this.previewing.show(this.text.value) : el("p.muted", {}, "Preview"));
   }
 
   /** @param {KeyboardEvent} event */

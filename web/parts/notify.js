@@ -2,6 +2,7 @@
 
 import { powers } from "../lib/format.js";
 import { Notifier } from "../lib/notifier.js";
+import { outside } from "../lib/root.js";
 import { go, runAddress } from "../lib/route.js";
 
 /** What this browser says about notifications: granted, denied, default (not asked yet) or unsupported. */
@@ -9,7 +10,7 @@ export const permission = () => ("Notification" in globalThis ? Notification.per
 
 /** @param {string} title @param {string} body @param {string} tag of the same tag one is shown @param {string} address */
 export function show(title, body, tag, address) {
-  const shown = new Notification(title, { body, tag, icon: "/icon.svg" });
+  const shown = new Notification(title, { body, tag, icon: outside("/icon.svg") });
   shown.onclick = () => { window.focus(); go(address); shown.close(); };
 }
 

@@ -5,7 +5,7 @@ import { Feed } from "../lib/feed.js";
 import { counted } from "../lib/format.js";
 import { picture } from "../lib/picture.js";
 import { margins } from "../lib/plot.js";
-import { moved, nameFilter, PINNED, sections } from "../lib/sections.js";
+import { moved, PINNED, sections } from "../lib/sections.js";
 import { isOther, other } from "../panels/other.js";
 import { icon } from "./icons.js";
 import { Panel } from "./panel.js";
@@ -41,12 +41,11 @@ export class Others {
   constructor(app, run, source) {
     this.source = source;
     this.count = el("span.muted");
-    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "filter: act/|opt/", spellcheck: "false", "aria-label": "Filter series by regular expression", oninput: () => this.#found() }));
-    this.wrong = el("span.micro", { hidden: true }, "no regular expression: searched as text");
+    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "filter: act/|opt/", spellcheck: "false", title: "Part of a name; | for alternatives, * for any text, ^ and $ for the ends", "aria-label": "Filter series by name", oninput: () => this.#found() }));
     this.grid = el("div.sections", { onpointermove: (/** @type {PointerEvent} */ event) => this.#hover(event), onpointerleave: () => source.hover(null) });
     this.failure = el("p.soft.pad", { hidden: true });
     this.nothing = el("p.muted.pad", { hidden: true });
-    this.head = el("div.sec", { hidden: true }, el("h2", {}, "Other series"), this.count, this.wrong, el("span.grow"), el("label.field", {}, icon("search"), this.input));
+    this.head = el("div.sec", { hidden: true }, el("h2", {}, "Other series"), this.count, el("span.grow"), el("label.field", {}, icon("search"), this.input));
     this.feed = new Feed(app.api, app.live, run, { changed: (_, grew) => { this.failure.hidden = true; if (grew) this.draw(); }, failed: (error) => this.#fail(error) });
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
   }
@@ -66,7 +65,6 @@ export class Others {
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
     const shown = this.list.reduce((sum, section) => sum + section.names.length, 0), key = JSON.stringify([this.list, view.shut, view.full]);
     this.head.hidden = !this.names.length;
-    this.wrong.hidden = !nameFilter(view.find).wrong;
     say(this.count, shown < this.names.length ? `${shown} of ${this.names.length}` : counted(this.names.length, "series", "series"));
     this.nothing.hidden = shown > 0 || !this.names.length;
     say(this.nothing, `No series matches “${view.find}”.`);

@@ -1,6 +1,7 @@
 /** Deliveries that fail, on every page: a lamp in the header, and once for each new trouble a note with the reason. */
 
 import { el, refill, say } from "../lib/dom.js";
+import { withoutEnd } from "../lib/format.js";
 import { icon } from "./icons.js";
 
 const EVERY_MS = 30_000;
@@ -18,7 +19,7 @@ export function troubleLamp(board, host, app) {
   board.append(lamp);
   host.append(strip);
   const hear = (/** @type {DeliveryNews} */ news) => {
-    const count = troubleCount(news), words = count ? `${(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`).replace(/[.\s]+$/, "")}.` : "";
+    const count = troubleCount(news), words = count ? `${withoutEnd(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`, ". \n")}.` : "";
     lamp.hidden = !count;
     say(number, String(count));
     lamp.setAttribute("aria-label", `${count} undelivered. ${words}`);

@@ -9,6 +9,9 @@ from typing import Any
 from .findings import Report
 
 CHECKS = ("clip-threshold",)
+CONSTANT = 8
+"""So many norms that are one number are no norms of gradients, but of what a clip has made of them."""
+SAME = 1e-3
 STEPS = 50
 """Norms that are compared; the first of a run are larger than later ones, so this says info only."""
 
@@ -34,6 +37,36 @@ class ClipWatch:
             self._done(report)
 
 
+class NormWatch:
+    """Sees the norms that the hook took itself, and says where they are all the same."""
+
+    def __init__(self, is_own: Callable[[], bool], done: Callable[[Report | None], None]) -> None:
+        self._is_own = is_own
+        self._done = done
+        self._norms: list[float] = []
+
+    def __call__(self, item: tuple[Any, ...]) -> None:
+        names = item[2]
+        if len(self._norms) >= CONSTANT or "grad_norm" not in names:
+            return
+        self._norms.append(item[3 + names.index("grad_norm")])
+        if len(self._norms) == CONSTANT:
+            self._done(check_constant(self._norms) if self._is_own() else None)
+
+
+def check_constant(norms: list[float]) -> Report | None:
+    """Return a report where the norms are one number above 0: they were taken behind a clip."""
+    low, high = min(norms), max(norms)
+    if not (0.0 < low <= high < math.inf) or high - low > SAME * high:
+        return None
+    report = Report("norm", checks=["constant-norm"])
+    report.add(
+        "constant-norm", "warning", "gradient norm", expected="one that differs from step to step",
+        got=f"{high:.4g} at each of {len(norms)} steps: the gradients are clipped before they are seen",
+    )  # fmt: skip
+    return report
+
+
 def check_clip(norms: list[float], clips: set[float | None], report: Report) -> None:
     """``norms`` before clipping, ``clips`` all thresholds that were used."""
     finite = [norm for norm in norms if math.isfinite(norm)]
@@ -43,10 +76,8 @@ def check_clip(norms: list[float], clips: set[float | None], report: Report) -> 
         return
     report.checks += CHECKS
     if all(norm > clip for norm in finite):
-        got = (
-            f"it acts at each of {len(finite)} steps, whose norms are {min(finite):.3g} to {max(finite):.3g}"
-        )
+        got = f"it clips at all {len(finite)} steps, whose norms are {min(finite):.3g} to {max(finite):.3g}"
         report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)
     elif all(norm <= clip for norm in finite):
-        got = f"it never acts in {len(finite)} steps, the largest norm is {max(finite):.3g}"
+        got = f"it never clips in {len(finite)} steps, the largest norm is {max(finite):.3g}"
         report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)

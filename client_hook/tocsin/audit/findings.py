@@ -31,6 +31,10 @@ REMEDIES = {
     "missing-parameters": "Give them to the optimizer: optimizer.add_param_group({'params': [...]}).",
     "parameters-without-gradient": "Check that their module is used in forward and its output reaches "
     "the loss undetached.",
+    "constant-norm": "Report the norm before clipping, run.log(grad_norm=...), or clip with torch's own "
+    "clip_grad_norm_. Otherwise rules on gradients see only the threshold.",
+    "no-steps": "Call run.step(loss=...) once per step: the hook sees no torch optimizer that updates "
+    "these weights.",
     "shared-weights": "Register the weights once and use the same Parameter in both places, so that one "
     "update moves both.",
 }

@@ -19,6 +19,8 @@ RANGES = {
 }
 """Family -> rates at which it is known to train. Adam's upper end is that of the rule lr-out-of-range;
 the others are a decade and more beyond what published recipes use: only slips of the keyboard are found."""
+DECADE = 10.0
+"""So far outside a range a rate is worth knowing only: small models train with it."""
 FP16_EPS = 2.0**-25
 """Half of float16's smallest number: this and less is rounded to 0."""
 
@@ -57,9 +59,11 @@ def _check_range(subject: str, optimizer: Any, rate: float, report: Report) -> N
         return
     low, high = RANGES[family]
     if not math.isfinite(rate) or not low <= abs(rate) <= high or rate < 0:
+        near = math.isfinite(rate) and low / DECADE <= rate <= high * DECADE
         report.add(
-            "lr-range", "warning", subject, expected=f"{low:g} to {high:g} for {family}", got=f"{rate:g}"
-        )
+            "lr-range", "info" if near else "warning", subject,
+            expected=f"{low:g} to {high:g} for {family}", got=f"{rate:g}",
+        )  # fmt: skip
 
 
 def _family(name: str) -> str | None:

@@ -12,6 +12,8 @@ from .findings import Report, some
 from .graph import Census
 from .optimizers import FP16_EPS
 
+MOST = 0.5
+"""Where at least this part of what is trained gets no gradient, that is a warning."""
 CHECKS = ("frozen-parameters", "missing-parameters", "parameters-without-gradient", "shared-weights")
 
 
@@ -29,8 +31,14 @@ def named_parameters(models: Iterable[Any]) -> dict[int, tuple[str, Any]]:
     return {id(param): (name, param) for model in models for name, param in model.named_parameters()}
 
 
-def check_trained(models: list[Any], optimizers: Mapping[str, Any], report: Report) -> None:
-    """Frozen parameters, and trainable ones that no optimizer moves."""
+def check_trained(
+    models: list[Any], optimizers: Mapping[str, Any], census: Census | None, report: Report
+) -> None:
+    """Frozen parameters, and parameters that get a gradient which no optimizer uses.
+
+    Parameters that get no gradient are not reported as missing: averaged weights (EMA) and target networks
+    are copies that the script updates itself.
+    """
     if not models:
         report.unseen("parameters missing from the optimizer: no model is known; tocsin.watch(model=...)")
         return
@@ -45,12 +53,23 @@ def check_trained(models: list[Any], optimizers: Mapping[str, Any], report: Repo
             "frozen-parameters", "info", some(frozen), expected="requires_grad",
             got=f"{len(frozen)} of {len(known)} are frozen",
         )  # fmt: skip
-    missing = [name for key, (name, param) in known.items() if param.requires_grad and key not in owned]
+    reached = census.reached if census is not None else set()
+    missing = [
+        name
+        for key, (name, param) in known.items()
+        if param.requires_grad and key not in owned and (key in reached or param.grad is not None)
+    ]
     if missing:
         report.add(
             "missing-parameters", "warning", some(missing), expected="in an optimizer",
-            got=f"{len(missing)} of {len(known)} are in none: they never change",
+            got=f"{len(missing)} of {len(known)} get a gradient but are in no optimizer: they never change",
         )  # fmt: skip
+
+
+def trained_by(optimizers: Iterable[Any]) -> list[Any]:
+    """The parameters of ``optimizers`` that are not frozen."""
+    params = [param for one in optimizers for group in one.param_groups for param in group["params"]]
+    return [param for param in params if param.requires_grad]
 
 
 def without_gradient(stepped: Iterable[Any], census: Census | None) -> list[Any]:
@@ -68,15 +87,26 @@ def without_gradient(stepped: Iterable[Any], census: Census | None) -> list[Any]
     ]
 
 
-def check_gradients(idle: list[Any], names: Mapping[int, str], report: Report) -> None:
-    """Says which parameters a backward has not reached."""
+def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str], report: Report) -> None:
+    """Report which parameters got no gradient.
+
+    Args:
+        idle: those of ``every`` without a gradient.
+        every: what the optimizers step. An unused part (a pooler, a head) is information; if most of
+            the model gets no gradient, that is a warning.
+    """
+    from ..capture.census import size_of
+
     report.checks.append("parameters-without-gradient")
     if not idle:
         return
     told = [names.get(id(param)) or f"shape {tuple(param.shape)}" for param in idle]
+    share = sum(map(size_of, idle)) / max(sum(map(size_of, every)), 1)
+    grave = report.stage != "first-step" and share >= MOST
     report.add(
-        "parameters-without-gradient", "warning" if report.stage != "first-step" else "info", some(told),
-        expected="a gradient after backward", got=f"none for {len(idle)} parameters",
+        "parameters-without-gradient", "warning" if grave else "info", some(told),
+        expected="a gradient after backward",
+        got=f"none for {len(idle)} parameters, {share:.0%} of the trained weights",
     )  # fmt: skip
 
 
@@ -93,17 +123,22 @@ def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Repor
             "shared-weights", "warning", " = ".join(names), expected="one Parameter for one memory",
             got=f"{len(names)} Parameters: each update is applied {len(names)} times",
         )  # fmt: skip
-    for name, count in _several(models, optimizers):
+    shared = _several(models, optimizers)
+    if shared:
         report.add(
-            "shared-weights", "warning", name, expected="updated once", got=f"{count} times in optimizers"
-        )
+            "shared-weights", "info", some(shared), expected="updated by one optimizer",
+            got=f"{len(shared)} parameters are in several optimizers",
+        )  # fmt: skip
 
 
 def _tied(models: list[Any]) -> list[list[str]]:
+    """Names of each Parameter that several modules have. One module under two names is one module."""
     names: dict[int, list[str]] = {}
     for model in models:
-        for name, param in model.named_parameters(remove_duplicate=False):
-            names.setdefault(id(param), []).append(name)
+        for prefix, module in model.named_modules():
+            for name, param in module._parameters.items():
+                if param is not None:
+                    names.setdefault(id(param), []).append(f"{prefix}.{name}" if prefix else name)
     return [several for several in names.values() if len(set(several)) > 1]
 
 
@@ -125,13 +160,14 @@ def _place(param: Any) -> Any:
     return param.untyped_storage()._cdata, param.storage_offset(), param.numel()  # transposed: the same too
 
 
-def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[tuple[str, int]]:
+def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters that several optimizers have, or one has twice."""
     names, count = named_parameters(models), dict[int, int]()
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
             for param in group["params"]:
                 count[id(param)] = count.get(id(param), 0) + 1
-    return [(names[key][0] if key in names else "a parameter", n) for key, n in count.items() if n > 1]
+    return [names[key][0] if key in names else "a parameter" for key, n in count.items() if n > 1]
 
 
 def check_module_eps(models: list[Any], census: Census | None, report: Report) -> None:

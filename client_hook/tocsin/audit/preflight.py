@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from . import graph_checks, optimizers, parameters, scalers
-from .clip import ClipWatch
+from .clip import ClipWatch, NormWatch
 from .findings import Report
 from .graph import Census, take_census
 
@@ -37,9 +37,11 @@ class Preflight:
         self._took = 0.0
         self._seen = 0
         self._clip: ClipWatch | None = None
+        self._norms: NormWatch | None = None
         self._idle: set[int] = set()
         ledger.inspect = self.see_backward
         ledger.hushed = self.hushed
+        ledger.unstepped = self.no_steps
         ledger.appointments.make(1, self.first_step)
 
     def see_backward(self, tensors: Any, scaled: bool) -> None:
@@ -71,6 +73,15 @@ class Preflight:
             self._ledger.alive = None  # of the watch: models may have been made since
             self.first_step()
 
+    def no_steps(self, backwards: int) -> None:
+        """Report backward passes without a step at once; the run would otherwise end without a record."""
+        report = Report("no-steps", checks=["no-steps"])
+        got = f"{backwards} backward passes and no optimizer step"
+        report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
+        self._tell(report, 0.0)
+        self._watch.say(f"tocsin: {got}, so no step is recorded. Call run.step(loss=...) once per step.")
+        self._watch.start()
+
     def first_step(self) -> None:
         """Everything that can be said at once."""
         if self._done:
@@ -85,7 +96,9 @@ class Preflight:
         if self._ledger.layers is not None:
             self._ledger.layers.named(known)
         half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
-        idle = parameters.without_gradient(self._stepped(), self._census)
+        stepped = self._stepped()
+        idle = parameters.without_gradient(stepped, self._census)
+        trained = parameters.trained_by(stepped)
         self._idle = {id(param) for param in idle}
         _try(report, "loss graph", lambda: graph_checks.check_graph(self._census, report))
         _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
@@ -93,9 +106,15 @@ class Preflight:
         _try(report, "learning rates", lambda: optimizers.check_rates(named, report))
         _try(report, "eps", lambda: optimizers.check_eps(named, report))
         _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._census, report))
-        _try(report, "parameters", lambda: parameters.check_trained(found.models, named, report))
-        _try(report, "shared weights", lambda: parameters.check_shared(found.models, named, report))
-        _try(report, "gradients", lambda: parameters.check_gradients(idle, known, report))
+        _try(
+            report, "parameters", lambda: parameters.check_trained(found.models, named, self._census, report)
+        )
+        _try(
+            report,
+            "shared weights",
+            lambda: parameters.check_shared(found.models, self._each_once(named), report),
+        )
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, known, report))
         self._model = None
         self._tell(report, self._took + perf_counter() - began)
         self._ledger.appointments.make(2, self._other_losses)
@@ -115,18 +134,21 @@ class Preflight:
         """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet."""
         began = perf_counter()
         report = Report(f"step-{RECHECK}")
+        stepped = self._stepped()
+        trained = parameters.trained_by(stepped)
         idle = [
-            param
-            for param in parameters.without_gradient(self._stepped(), self._census)
-            if id(param) in self._idle
+            param for param in parameters.without_gradient(stepped, self._census) if id(param) in self._idle
         ]
         self._census = None
         _try(report, "learning rates", lambda: optimizers.check_rates_still(self._optimizers(), report))
-        _try(report, "gradients", lambda: parameters.check_gradients(idle, names, report))
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, names, report))
         self._tell(report, perf_counter() - began)
 
     def _watch_clip(self) -> None:
         primary = self._ledger.primary
+        if primary is not None and not primary.user_clips:
+            self._norms = NormWatch(lambda: not primary.user_clips, self._norms_done)
+            self._watch.look_at(self._norms)
         if primary is None or not primary.user_clips:
             return
 
@@ -136,6 +158,11 @@ class Preflight:
 
         self._clip = ClipWatch(threshold, self._clip_done)
         self._watch.look_at(self._clip)
+
+    def _norms_done(self, report: Report | None) -> None:
+        if report is not None:
+            self._tell(report, 0.0)
+        self._watch.look_away(self._norms)
 
     def _clip_done(self, report: Report) -> None:
         self._tell(report, 0.0)
@@ -149,6 +176,17 @@ class Preflight:
         pairs = [(one.name, one.ref()) for one in self._ledger.steppers.values()]
         living = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
         return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
+
+    def _each_once(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Without those around or inside another one that has stepped: they hold the same parameters."""
+        inside = {
+            id(peer.ref())
+            for one in self._ledger.steppers.values()
+            if one.number
+            for peer in self._ledger.peers_of(one)
+            if not peer.number
+        }
+        return {name: one for name, one in named.items() if id(one) not in inside}
 
     def _stepped(self) -> list[Any]:
         steppers = self._ledger.steppers.values()

@@ -42,7 +42,7 @@ def _waited(took_ns: int) -> None:
     for ledger in patching.attached:
         if not ledger.reporter.phases:
             ledger.data_ns += took_ns
-            ledger.loads = True
+            ledger.loads += 1
 
 
 def marked(ledger: Any) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,6 +46,8 @@ class Norms(NamedTuple):
 def install() -> None:
     """Watches every clip of the process, also through names imported before."""
     install_sharded()
+    install_deepspeed()
+    patching.replace_within(clip_grad.clip_grad_value_, _watch_value_clip)
     if hasattr(clip_grad, "_get_total_norm"):
         _install_total_norm()
     if not hasattr(clip_grad, "_clip_grads_with_norm_"):
@@ -59,6 +64,60 @@ def install_sharded() -> None:
     cls = sharded.fsdp1()
     if cls is not None and not hasattr(cls.clip_grad_norm_, "_tocsin"):
         patching.replace(cls, "clip_grad_norm_", _watch_sharded_clip)
+
+
+def install_deepspeed() -> None:
+    """DeepSpeed's own clip of float32 gradients, once the script has imported it."""
+    engine = sys.modules.get("deepspeed.runtime.engine")
+    clip = getattr(engine, "clip_grad_norm_", None)
+    if clip is not None and not hasattr(clip, "_tocsin"):
+        patching.replace(engine, "clip_grad_norm_", _watch_deepspeed_clip)
+
+
+def _watch_deepspeed_clip(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def clip_grad_norm_(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        parameters = list(parameters) if not isinstance(parameters, Tensor) else parameters
+        norm = original(parameters, max_norm, *args, **kwargs)
+        if patching.attached:
+            try:
+                _clipped(parameters, max_norm, norm)
+            except Exception as error:
+                patching.trouble("clip", error)
+        return norm
+
+    clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
+    return clip_grad_norm_
+
+
+def kept_norm(stepper: Stepper, optimizer: Any) -> Any:
+    """The norm before clipping, as DeepSpeed's optimizer around this one has it; None where there is none.
+
+    Asked behind the step: by then it holds that step's norm, unscaled.
+    """
+    if stepper.outer is None:
+        stepper.outer = _outer_of(optimizer) if "deepspeed.runtime.engine" in sys.modules else ()
+    outer = stepper.outer() if stepper.outer else None
+    return None if outer is None else read(outer._global_grad_norm)
+
+
+def _outer_of(optimizer: Any) -> Any:
+    """A weak reference to the object whose ``optimizer`` this is and that keeps a global norm."""
+    for holder in gc.get_referrers(optimizer):
+        names = holder if type(holder) is dict else getattr(holder, "__dict__", {})
+        if "_global_grad_norm" not in names or names.get("optimizer") is not optimizer:
+            continue
+        owner = holder
+        if type(holder) is dict:
+            owner = next((one for one in gc.get_referrers(holder) if vars_of(one) is holder), None)
+        if owner is not None:
+            return weakref.ref(owner)
+    return ()
+
+
+def vars_of(value: Any) -> Any:
+    """The attributes of an object, None where it has none of its own."""
+    return getattr(value, "__dict__", None)
 
 
 def _watch_sharded_clip(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,8 +148,8 @@ def _install_total_norm() -> None:
 def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps the vector that torch makes on the way to a total 2-norm: the norms of all gradients.
 
-    Its last operation, the norm of that vector, is listened to while it runs; nothing is computed for it.
-    Where somebody else has put a function of his own there, or another thread is at it, it is left alone.
+    Observe the last operation, the norm of that vector, while it runs, without computing anything extra.
+    If that function is patched already, or in use by another thread, leave it as it is.
     """
     linalg = torch.linalg
     plain = linalg.vector_norm
@@ -165,6 +224,35 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
         return norm
 
     return clip_grad_norm_
+
+
+def _watch_value_clip(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A clip of single values says no norm: where one is due, it is taken before."""
+
+    @functools.wraps(original)
+    def clip_grad_value_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(parameters, Tensor):
+            parameters = list(parameters)
+        if not _is_compiling() and patching.attached:
+            try:
+                _before_value_clip(parameters)
+            except Exception as error:
+                patching.trouble("clip", error)
+        return original(parameters, *args, **kwargs)
+
+    return clip_grad_value_
+
+
+def _before_value_clip(parameters: Any) -> None:
+    params = [parameters] if isinstance(parameters, Tensor) else parameters
+    for ledger in patching.attached:
+        try:
+            for stepper in ledger.owner(params):
+                optimizer, losses = stepper.ref(), stepper.losses
+                if optimizer is not None and losses and ledger.norm_due(stepper):
+                    own_norm(ledger, stepper, optimizer, None if stepper.unscaled else losses[-1].scale)
+        except Exception as error:
+            ledger.trouble("clip", error)
 
 
 def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:

@@ -14,12 +14,19 @@ from .stepper import GROUPS, Loss, Stepper
 
 
 class _Depth:
-    """Whether a backward is under way: reentrant checkpoints call backward inside it."""
+    """Which threads have a backward under way: reentrant checkpoints call backward inside it."""
 
-    __slots__ = ("inside",)
+    __slots__ = ("begun", "threads")
 
     def __init__(self) -> None:
-        self.inside = False
+        self.threads: set[int] = set()
+        self.begun = 0
+        """Backwards so far: more than one since a backward began are those of another thread."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether any is under way: a device's gradients come on threads of autograd's own."""
+        return bool(self.threads)
 
 
 depth = _Depth()

@@ -15,14 +15,19 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from math import isfinite
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol
+
+from torch.nn import Module
 
 from . import staging
 from .appointments import Appointments, norm_every
 from .compiling import traced
 from .inside import Gathered, close, depth
+from .labels import labels
 from .restored import steps_of
+from .shares import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .staging import CUDA, capturing, read
 from .stepper import (
     HAS_DATA,
@@ -30,6 +35,7 @@ from .stepper import (
     HAS_LOSS,
     HAS_NORM,
     HAS_SCALE,
+    HAS_SUM,
     HAS_TIME,
     Loss,
     Marks,
@@ -37,10 +43,20 @@ from .stepper import (
     fold,
     total_of,
 )
+from .wrapping import inner_of, is_whole
 
 ORPHANS = 64
 LOSSES = 4096
 """More losses waiting for one step are folded into one sum."""
+BACKWARDS, MICRO_STEPS = 40, 200
+"""Backward passes without a step before this is reported: without a known optimizer, and with one."""
+DOUBTS = 3
+"""So many steps in a row whose losses come from one batch, before whole ones are called parts."""
+LABELLED = 8
+"""So many optimizers are named after what they train: each time all living objects are looked through."""
+IN_TURN = 8
+"""At most so many steps of an optimizer between two of the one that leads are taken in turn with it (a critic
+that is trained five times as often); more are a stretch of its own, with steps of its own."""
 CLIP_CHANGES = 8
 """A clip threshold that changes more often is adaptive: its changes are no events any more."""
 
@@ -93,9 +109,13 @@ class Ledger:
         self.members: dict[int, Stepper] = {}
         """Optimizers whose steps, made inside a backward, are part of another one's."""
         self.gathered: Gathered = {}
+        self.wrappers: dict[int, tuple[Any, Any]] = {}
+        """id of a wrapper -> weak references to it and to the optimizer behind it."""
         self.only: Stepper | None = None
         self.orphans: list[Loss] = []
         self.primary: Stepper | None = None
+        self.lead: Stepper | None = None
+        """Whose steps are counted: the primary's, or those of another one while it trains alone."""
         self.step = (start_step or 0) - 1
         """Step of the primary's newest record; ``start_step - 1`` before the first."""
         self.coming = start_step or 0
@@ -106,17 +126,22 @@ class Ledger:
         self.norm_every = norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
-        self.data_ns, self.loads = 0, False  # waited for data since the record; whether a DataLoader was seen
+        self.data_ns, self.loads = 0, 0
+        """Waited for data since the newest record; batches that came out of DataLoaders."""
         self.layers: Layers | None = None
         """Told of each record and of the vectors of norms before it."""
         self.weights: Any = None
         self.hushed: Callable[[], None] = lambda: None
         self.alive: list[Any] | None = None
+        self.backwards = 0
+        """Backward passes before the first step of any optimizer."""
+        self.unstepped: Callable[[int], None] = lambda backwards: None
+        """Called when there were many of them."""
         self.inspect: Callable[[Any, bool], None] | None = None
         """Told the losses of the first backward, before it, and whether a scaler scaled them."""
-        self._wished = primary
+        self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
         self._named = 0
-        self._given = {id(one): name for name, one in (optimizers or {}).items()}
+        self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
         self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
         self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
@@ -130,6 +155,9 @@ class Ledger:
         known = self.steppers.get(id(optimizer)) or self.members.get(id(optimizer))
         if known is not None and known.ref() is optimizer:
             return known
+        if not is_whole(optimizer):
+            inner = self._behind(optimizer)
+            return None if inner is None else self.stepper(inner)
         if self._only_given and id(optimizer) not in self._given:
             return None
         key = id(optimizer)
@@ -139,9 +167,33 @@ class Ledger:
         self._count()
         return fresh
 
+    def _behind(self, wrapper: Any) -> Any:
+        """The optimizer behind a wrapper, looked for once."""
+        key = id(wrapper)
+        known = self.wrappers.get(key)
+        if known is not None and known[0]() is wrapper:
+            return known[1]()
+        inner = inner_of(wrapper)
+        if inner is not None:
+            gone = weakref.ref(wrapper, lambda _: self.wrappers.pop(key, None))
+            self.wrappers[key] = gone, weakref.ref(inner)
+        return inner
+
+    def peers_of(self, stepper: Stepper) -> tuple[Stepper, ...]:
+        """Other optimizers of some of its parameters: one around it or inside it, or one that it replaces."""
+        if stepper.peers is None:
+            stepper.peers = tuple(
+                one
+                for one in self.steppers.values()
+                if one is not stepper and not one.params.isdisjoint(stepper.params)
+            )
+        return stepper.peers
+
     def _count(self) -> None:
         """``only``: the one optimizer with probes, where there is no other."""
         steppers = list(self.steppers.values())
+        for one in steppers:
+            one.peers = None
         self.only = steppers[0] if len(steppers) == 1 and steppers[0].probes else None
 
     def _forget(self, key: int) -> None:
@@ -188,7 +240,7 @@ class Ledger:
             return stepper.name
         optimizer = stepper.ref()
         self._named += 1
-        stepper.name = self._given.get(id(optimizer)) or f"opt{self._named}"
+        stepper.name = self._given.get(id(optimizer)) or self._label(stepper) or f"opt{self._named}"
         if self._is_primary(stepper, optimizer):
             if self.primary is not None:
                 self.primary.append(f"/{self.primary.name}")
@@ -196,6 +248,21 @@ class Ledger:
         else:
             stepper.append(f"/{stepper.name}")
         return stepper.name
+
+    def _label(self, stepper: Stepper) -> str:
+        """What it trains (``generator``): looked for where there are others, or where one was asked for."""
+        if (self.primary is None and not isinstance(self._wished, str)) or self._named > LABELLED:
+            return ""
+        try:
+            from .census import living
+
+            known = {key: one.ref() for key, one in self.steppers.items()}
+            alive = [one for one in known.values() if one is not None]
+            label = labels(alive, living((Module,))).get(id(stepper.ref()), "")
+        except Exception as error:
+            self.trouble("label", error)
+            return ""
+        return "" if any(one.name == label for one in self.steppers.values()) else label
 
     def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
         """The wished one, else the first to step; an optimizer made anew for its parameters takes over."""
@@ -240,12 +307,24 @@ class Ledger:
                 self.cleared(stepper, amid=True)
         return seen
 
+    def count_backward(self, reached: bool) -> None:
+        """One more without a step so far. ``reached``: it gave gradients to a known optimizer.
+
+        Those may be micro-steps of a large step; others will never lead to a step.
+        """
+        self.backwards += 1
+        if self.backwards == (MICRO_STEPS if reached else BACKWARDS) and not self.quiet:
+            self.unstepped(self.backwards)
+
     def after_one(self, stepper: Stepper, marks: Marks | None, loss: Loss) -> None:
         """``after_backward`` for the one optimizer that there is."""
         if self.gathered:
             close(self, [loss])
             return
-        if not stepper.changed(marks):
+        reached = stepper.changed(marks)
+        if self.lead is None:
+            self.count_backward(reached)
+        if not reached:
             self.orphans.append(loss)
             del self.orphans[:-ORPHANS]
             return
@@ -263,12 +342,15 @@ class Ledger:
             close(self, losses)
             return
         reached = [stepper for stepper, marks in seen if stepper.changed(marks)]
+        if self.lead is None and not any(one.number for one in self.steppers.values()):
+            self.count_backward(bool(reached))
         for stepper in reached:
+            stepper.backward = depth.begun
             self._reach(stepper, losses)
         if not reached:
             self.orphans.extend(losses)
             del self.orphans[:-ORPHANS]
-        elif self.primary is None or reached == [self.primary]:
+        elif self.lead is None or reached == [self.lead]:
             self.coming = self.step + 1
 
     def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
@@ -294,10 +376,12 @@ class Ledger:
             for one in self.steppers.values():
                 if not one.params.isdisjoint(stepper.params):
                     one.reset()
-        elif stepper.open or self._abandons(stepper):
+        elif self._is_abandoned(stepper):
             self.abandon(stepper, amid)
         else:
             stepper.reset()
+            if stepper is self.lead or self.lead is None:
+                self.coming = max(self.step, 0)
 
     def abandon(self, stepper: Stepper, amid: bool = False) -> None:
         """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
@@ -305,16 +389,21 @@ class Ledger:
         stepper.settle()
         self.record(stepper, 0.0, 0.0, amid)
 
-    def _abandons(self, stepper: Stepper) -> bool:
-        """Whether a loss that waits here was used by no step and waits nowhere else."""
+    def _is_abandoned(self, stepper: Stepper) -> bool:
+        """Whether a step was under way: clipped or unscaled, or of a loss that is known to be not finite.
+
+        A backward alone does not count (an evaluation that needs gradients of its inputs), nor does one whose
+        loss an optimizer of the same parameters has used.
+        """
         mine = [loss for loss in stepper.losses if not loss.used]
-        if not mine:
-            return False
-        others = [one for one in self.steppers.values() if one is not stepper and one.losses]
-        stepping = [one for one in self.steppers.values() if one.number]
-        if stepping:
-            others = [one for one in others if one.number]
-        return any(not any(loss in one.losses for one in others) for loss in mine)
+        if stepper.open:
+            return bool(mine) or not self.peers_of(stepper)
+        return any(
+            type(loss.value) is float
+            and not isfinite(loss.value)
+            and not any(loss in one.losses for one in self.steppers.values() if one is not stepper)
+            for loss in mine
+        )
 
     # -- norms
 
@@ -383,7 +472,8 @@ class Ledger:
         if not stepper.number:
             self.first_step(stepper, stepper.ref())
         stepper.number += 1
-        if stepper is self.primary:
+        if stepper is self.primary or self._leads(stepper):
+            self.lead = stepper
             self.step += 1
         step = self.coming = self.step if self.step > 0 else 0
         if self.orphans:
@@ -407,7 +497,7 @@ class Ledger:
             flags |= HAS_TIME
             values.append((began - stepper.began) * 1e-9)
         stepper.began = began
-        if self.data_ns and stepper is self.primary:
+        if self.data_ns and stepper is self.lead:
             flags |= HAS_DATA
             values.append(self.data_ns * 1e-9)
             self.data_ns = 0
@@ -420,13 +510,31 @@ class Ledger:
                 reporter.stage(item, None if type(stepper.scale) is float else stepper.scaler)
             else:
                 reporter.put(item)
-        if self.orphans and stepper is self.primary:
+        if self.orphans and stepper is self.lead:
             self._tell_orphans(now)
+        stepper.fetched = self.loads
         stepper.reset()
+        for peer in self.peers_of(stepper) if stepper.peers is None else stepper.peers:
+            peer.left = (peer.params if peer.left is None else peer.left) - stepper.params
+            if not peer.left:
+                peer.reset()
         if stepper is self.primary and stepper.number >= self.appointments.next:
             self._keep_appointments(stepper.number)
         if reporter.inbox and not amid and not self.quiet:
             reporter.hear()
+
+    def _leads(self, stepper: Stepper) -> bool:
+        """Whether this optimizer, not the primary, trains alone: its steps are counted then."""
+        lead = self.lead
+        if lead is None or stepper is lead:
+            stepper.turns += 1
+            return lead is not None
+        now = (id(lead), lead.number)
+        if stepper.turn != now:
+            stepper.most, stepper.turn, stepper.turns = max(stepper.most, stepper.turns), now, 0
+        stepper.turns += 1
+        usual = stepper.most if stepper.most <= IN_TURN else 0
+        return stepper.turns > max(1, 2 * usual)
 
     def _keep_appointments(self, number: int) -> None:
         for call in self.appointments.keep(number):
@@ -436,20 +544,45 @@ class Ledger:
                 self.trouble("appointment", error)
 
     def _loss_values(self, stepper: Stepper, values: list[Any]) -> int:
-        """Adds sum and count of the losses that waited, and where no step said it, their scale."""
+        """Adds loss and count of what was backpropagated, and where no step said it, the scale."""
         losses = stepper.losses
         newest = losses[-1]
-        if len(losses) == 1:
+        if stepper.scale is None:
+            stepper.scale, stepper.scaler = newest.scale, newest.scaler
+        if len(losses) == 1 and stepper.meaning is None:
             newest.used = True
             values.append(newest.value)
             values.append(newest.count)
-        else:
-            for loss in losses:
-                loss.used = True
-            values += (total_of(losses), sum(loss.count for loss in losses))
-        if stepper.scale is None:
-            stepper.scale, stepper.scaler = newest.scale, newest.scaler
+            return HAS_LOSS
+        for loss in losses:
+            loss.used = True
+        total, count = total_of(losses), sum(loss.count for loss in losses)
+        if len(losses) > 1:
+            self._read_meaning(stepper, losses)
+        if not stepper.meaning:
+            values += (total / count, count)
+            if count == 1:
+                return HAS_LOSS
+            values.append(total)
+            return HAS_LOSS | HAS_SUM
+        part = total_share([loss.share for loss in losses], stepper.meaning)
+        whole = not 0.0 < part < 0.999 or stepper.meaning not in (DIVIDED, ITEMS)
+        values += (total if whole else total / part, count)
         return HAS_LOSS
+
+    def _read_meaning(self, stepper: Stepper, losses: list[Loss]) -> None:
+        """Decides what several losses of a step are, at the first such step; later only against evidence."""
+        why = why_parts(losses, self.loads - stepper.fetched)
+        known = stepper.meaning
+        if known or known == why:
+            stepper.doubts = 0
+            return
+        stepper.doubts += known is not None
+        if known is None or why != BATCH or stepper.doubts >= DOUBTS:
+            stepper.meaning, stepper.doubts = why, 0
+            said = {"count": len(losses), "loss": "sum" if why else "mean", "why": why}
+            series = stepper.suffix.removeprefix("/")
+            self.reporter.put_event("accumulation", {"series": series, **said}, max(self.step, 0))
 
     def _new_names(self, stepper: Stepper, flags: int) -> tuple[str, ...]:
         names = stepper.record_names(flags)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -20,20 +21,42 @@ from .compiling import switch
 from .inside import depth as _depth
 from .ledger import Seen
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
+from .shares import share_of
 from .staging import read
 from .stepper import Loss, Stepper
+
+LOOKED_AT = 4
+"""Steps of a run whose losses are looked at for what divided them; later ones where several make a step."""
 
 
 def install() -> None:
     """Watches every backward of the process."""
-    _depth.inside = False
+    _depth.threads.clear()
     patching.replace(torch.autograd, "backward", _watched)
+    patching.replace_within(torch.autograd.grad, _watch_grad)
+
+
+def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Gradients that the script takes itself: no loss and no step is seen of them, so they are counted."""
+
+    @functools.wraps(original)
+    def grad(*args: Any, **kwargs: Any) -> Any:
+        if not _is_compiling() and not _depth.inside:
+            for ledger in patching.attached:
+                try:
+                    if ledger.lead is None and not ledger.steppers:
+                        ledger.count_backward(False)
+                except Exception as error:
+                    ledger.trouble("grad", error)
+        return original(*args, **kwargs)
+
+    return grad
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling() or not patching.attached or _depth.inside:
+        if _is_compiling() or not patching.attached or get_ident() in _depth.threads:
             return original(*args, **kwargs)
         one = many = None
         compiler = switch(None)
@@ -48,18 +71,20 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             patching.trouble("before backward", error)
         if compiler is not None:
             switch(compiler)
-        _depth.inside = True
+        me, alone = get_ident(), not _depth.threads
+        _depth.threads.add(me)
+        _depth.begun = begun = _depth.begun + 1
         try:
             result = original(*args, **kwargs)
         finally:
-            _depth.inside = False
+            _depth.threads.discard(me)
         switch(None)
         try:
             if one is not None:
                 ledger, stepper, marks, loss = one
                 ledger.after_one(stepper, marks, loss)
             elif many is not None:
-                _after(*many)
+                _after(*many, 0 if alone and begun == _depth.begun else begun)
         except Exception as error:
             patching.trouble("after backward", error)
         if compiler is not None:
@@ -95,36 +120,58 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None
         if scaled is None:
             return None
         loss = Loss(scaled[1], ledger.scaler_name(scaled[2]), scaled[3])
+    if stepper.losses or stepper.meaning is not None or stepper.number < LOOKED_AT:
+        loss.share, loss.kept = share_of(tensor, scaled=loss.scaler is not None), _is_kept(args, kwargs)
     return ledger, stepper, marks, loss
 
 
-def _before(args: Any, kwargs: Any) -> tuple[list[Any], list[tuple[Any, Seen]]]:
+def _before(args: Any, kwargs: Any) -> tuple[list[Found], list[tuple[Any, Seen]]]:
     """Values of the losses (read before anything can change them) and the gradients' state."""
     return _values(args, kwargs), [(ledger, ledger.before_backward()) for ledger in patching.attached]
 
 
-def _after(found: list[Any], seen: list[tuple[Any, Seen]]) -> None:
+def _after(found: list[Found], seen: list[tuple[Any, Seen]], begun: int) -> None:
+    """``begun``: the number of this backward, where another thread's ran meanwhile; 0 where none did."""
     for ledger, marks in seen:
+        if begun:
+            others = _depth.threads - {get_ident()}
+            marks = [one for one in marks if one[0].thread not in others and one[0].backward < begun]
         if found or ledger.gathered:
             ledger.after_backward(marks, [_loss(ledger, *one) for one in found])
 
 
-def _loss(ledger: Any, value: Any, scaled: Scaled | None) -> Loss:
-    if scaled is None:
-        return Loss(value)
-    return Loss(value, ledger.scaler_name(scaled[2]), scaled[3])
+Found = tuple[Any, Scaled | None, Any, bool]
+"""Of a scalar that is backpropagated: its unscaled value, how it was scaled, what it is a part of
+(``shares.Share``), whether its graph is kept."""
 
 
-def _values(args: Any, kwargs: Any) -> list[tuple[Any, Scaled | None]]:
-    """(unscaled value, how it was scaled) of each scalar that is backpropagated."""
+def _loss(ledger: Any, value: Any, scaled: Scaled | None, share: Any, kept: bool) -> Loss:
+    name, scale = (None, None) if scaled is None else (ledger.scaler_name(scaled[2]), scaled[3])
+    return Loss(value, name, scale, share=share, kept=kept)
+
+
+def _values(args: Any, kwargs: Any) -> list[Found]:
+    """Each scalar that is backpropagated."""
     tensors = args[0] if args else kwargs.get("tensors")
     grads = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
     if isinstance(tensors, Tensor):
-        one = _value(tensors, grads)
-        return [] if one is None else [one]
-    tensors = tuple(tensors or ())
+        tensors, grads = (tensors,), (grads,)
+    else:
+        tensors = tuple(tensors or ())
     grads = tuple(grads) if isinstance(grads, (tuple, list)) else (None,) * len(tensors)
-    return [one for one in map(_value, tensors, grads) if one is not None]
+    kept, found = _is_kept(args, kwargs), list[Found]()
+    for tensor, grad in zip(tensors, grads, strict=False):
+        one = _value(tensor, grad)
+        if one is not None:
+            found.append((*one, share_of(tensor, scaled=one[1] is not None), kept))
+    return [(*one[:3], True) for one in found[:-1]] + found[-1:]  # of one backward: terms of one objective
+
+
+def _is_kept(args: Any, kwargs: Any) -> bool:
+    """Whether the graph stays for another backward; torch keeps it where it makes one of gradients too."""
+    keep = args[2] if len(args) > 2 else kwargs.get("retain_graph")
+    create = args[3] if len(args) > 3 else kwargs.get("create_graph")
+    return bool(create if keep is None else keep)
 
 
 def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -20,11 +21,12 @@ from torch.optim.optimizer import (
 from . import patching, unhooked
 from .compiling import is_compiling as _is_compiling
 from .compiling import leave_out, switch
-from .gradients import install_sharded, own_norm
+from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
 from .inside import depth
 from .restored import loaded
 from .staging import read
 from .stepper import Stepper
+from .wrapping import is_whole
 
 
 def install() -> None:
@@ -50,6 +52,8 @@ def _sweep() -> None:
         _handles.pop().remove()
 
 
+_clears = torch.optim.Optimizer.zero_grad
+"""torch's own, which clears the gradients of any object that has parameter groups."""
 _handles: list[Any] = []
 _within: list[int] = []
 """One entry for each of our hooks that is running, on any thread: none is removed before it is empty."""
@@ -89,6 +93,7 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
     stepper.depth += 1
     if stepper.depth > 1:
         return
+    stepper.thread = get_ident()
     if ledger.only is None and ledger.is_within_another(stepper):
         stepper.nested = True
         return
@@ -132,6 +137,10 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
         return
     if stepper.closure and ledger.norm_due(stepper):
         own_norm(ledger, stepper, optimizer, None)
+    if stepper.outer != () and stepper.norm_from != "clip":
+        norm = kept_norm(stepper, optimizer)
+        if norm is not None:
+            stepper.norm, stepper.norm_from = norm, "clip"
     ledger.record(stepper, 1.0, 0.0)
 
 
@@ -139,9 +148,12 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
 
 
 def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A wrapper's own ``zero_grad`` says nothing: it calls that of its optimizer, or does not."""
+    passes_on = original is not _clears
+
     @functools.wraps(original)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling() and patching.attached:
+        if not _is_compiling() and patching.attached and not (passes_on and not is_whole(self)):
             compiler = switch(None)
             for ledger in patching.attached:
                 try:
@@ -159,6 +171,7 @@ def _zeroed(ledger: Any, optimizer: Any) -> None:
     stepper = ledger.stepper(optimizer)
     if stepper is None:
         return
+    stepper.thread = get_ident()
     if stepper.losses or stepper.open:
         ledger.cleared(stepper)
 
@@ -194,6 +207,7 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
         for ledger in patching.attached:
             try:
                 install_sharded()
+                install_deepspeed()
                 ledger.stepper(self)
             except Exception as error:
                 ledger.trouble("new optimizer", error)

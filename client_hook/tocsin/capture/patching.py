@@ -74,9 +74,10 @@ def _replace_code(function: Any, make: Callable[[Callable[..., Any]], Callable[.
     code, known = function.__code__, function.__globals__
     original = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
-    known[_relay.__code__.co_names[0]] = wrapper = make(original)
+    name = f"{_relay.__code__.co_names[0]}_{function.__name__}"  # of its own: a module may have several
+    known[name] = wrapper = make(original)
     keep_out(wrapper)
-    function.__code__ = _relay.__code__
+    function.__code__ = _relay.__code__.replace(co_names=(name,))
     _undo.append(lambda: setattr(function, "__code__", code))
 
 

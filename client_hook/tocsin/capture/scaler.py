@@ -22,6 +22,7 @@ from .compiling import switch
 from .gradients import own_norm
 from .staging import read
 from .stepper import Stepper
+from .wrapping import inner_of
 
 REMEMBERED = 1024
 """Scaled losses that wait for their backward; older ones are forgotten."""
@@ -244,8 +245,8 @@ Opened = tuple[Any, Stepper, Any]
 def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
     for ledger in patching.attached:
         try:
-            inner = unwrapped(optimizer)
-            stepper = ledger.stepper(inner)
+            inner = inner_of(optimizer)
+            stepper = None if inner is None else ledger.stepper(inner)
             if stepper is None or stepper.in_scaler:
                 continue
             stepper.in_scaler, stepper.fired, stepper.depth = True, False, 0
@@ -288,15 +289,6 @@ def _outcome(found: Any, fired: bool, fused: bool) -> tuple[Any, Any, Any]:
         return 1.0 - skip, skip, None if found is None else skip
     skipped = (found > 0).to(torch.float32)
     return 1.0 - skipped, skipped, skipped
-
-
-def unwrapped(optimizer: Any) -> Any:
-    """The torch optimizer inside a wrapper's ``.optimizer``."""
-    for _ in range(4):
-        if isinstance(optimizer, torch.optim.Optimizer):
-            break
-        optimizer = getattr(optimizer, "optimizer", optimizer)
-    return optimizer
 
 
 # -- update

@@ -12,7 +12,7 @@ GROUPS = 64
 PROBES = 2
 _FIRST = (0,)
 
-HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA = 1, 2, 4, 8, 16, 32
+HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2, 4, 8, 16, 32, 64
 
 
 Marks = tuple[list[Any], list[int]]
@@ -28,6 +28,10 @@ class Loss(msgspec.Struct, eq=False, gc=False):
     scale: Any = None
     used: bool = False
     count: float = 1.0
+    share: Any = None
+    """By what it was divided (``shares.Share``); None where it was not, or was not looked at."""
+    kept: bool = False
+    """Its graph was kept (``retain_graph``), for another loss that is made of it."""
 
 
 def total_of(losses: list[Loss]) -> Any:
@@ -53,19 +57,25 @@ class Stepper:
 
     __slots__ = (
         "ask",
+        "backward",
         "began",
         "clip",
         "clips_told",
         "closure",
         "deferred",
         "depth",
+        "doubts",
+        "fetched",
         "fired",
         "found_inf",
         "in_scaler",
         "layers",
+        "left",
         "losses",
         "lr_groups",
         "lrs",
+        "meaning",
+        "most",
         "name",
         "names",
         "nested",
@@ -74,8 +84,10 @@ class Stepper:
         "norm_scaled",
         "number",
         "open",
+        "outer",
         "params",
         "params_in",
+        "peers",
         "place",
         "probes",
         "reached",
@@ -84,7 +96,10 @@ class Stepper:
         "scale",
         "scaler",
         "suffix",
+        "thread",
         "told",
+        "turn",
+        "turns",
         "unscaled",
         "user_clips",
         "vector",
@@ -124,6 +139,26 @@ class Stepper:
         self.fired = False
         self.closure = False
         self.losses: list[Loss] = []
+        self.meaning: str | None = None
+        """Why its micro-steps' losses are parts of one, empty where each is whole; None before the first
+        step of several."""
+        self.doubts = 0
+        """Steps in a row that spoke against that."""
+        self.fetched = 0
+        """Batches that had been fetched in the run at its newest record."""
+        self.turn: tuple[int, int] = (0, 0)
+        """Which optimizer led when it stepped last (by its id), and how often that had stepped."""
+        self.turns = self.most = 0
+        """Its steps since then, and the most of them between two steps of the one that led."""
+        self.outer: Any = None
+        """Weak reference to DeepSpeed's optimizer around it; () where there is none, None: not looked for."""
+        self.thread = self.backward = 0
+        """The thread that stepped it or zeroed its gradients last, and the number of the newest backward that
+        was its own."""
+        self.peers: tuple[Stepper, ...] | None = None
+        """Other optimizers of some of its parameters; None where they are to be looked for again."""
+        self.left: frozenset[int] | None = None
+        """Of its parameters those that no optimizer has stepped since its newest record; None: all."""
         self.lrs: tuple[Any, ...] = ()
         self.lr_groups: tuple[int, ...] = ()
         self.reset()
@@ -132,6 +167,7 @@ class Stepper:
         """After a record, or when its gradients were cleared: nothing waits any more."""
         if self.losses:
             self.losses = []
+        self.left = None
         self.norm: Any = None
         self.norm_from = ""
         self.norm_scaled = False
@@ -163,6 +199,7 @@ class Stepper:
         every = [param for group in groups for param in group["params"]]
         self.params_in = count
         self.params = frozenset(map(id, every))
+        self.peers = None
         live = [param for param in every if param.requires_grad and param.is_leaf]
         places = sorted({len(live) * k // PROBES for k in range(PROBES)}) if live else []
         self.probes = tuple(live[place] for place in places)
@@ -217,6 +254,8 @@ def _names(flags: int, groups: tuple[int, ...], suffix: str) -> list[str]:
     names = []
     if flags & HAS_LOSS:
         names += ["loss", "loss_n"]
+    if flags & HAS_SUM:
+        names.append("loss_sum")
     if flags & HAS_NORM:
         names.append("grad_norm")
     if flags & HAS_SCALE:

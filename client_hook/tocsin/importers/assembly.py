@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..protocol import MOST_STEP
 from .copies import Copies
 from .items import Fact, Item, LogRecord, Parsed, Restart, Row, Unread
 from .names import Naming, goal_of
@@ -12,7 +13,6 @@ from .values import NAN
 
 HEADER = "header"
 """Kind of the fact by which a table tells its columns; it goes no further."""
-STEP_LIMIT = 1 << 62
 EXPECTED_AFTER = 3
 """A null counts as NaN where the same name had a number in so many rows in a row from its first on."""
 
@@ -62,7 +62,7 @@ class Assembly:
         if not values:
             return
         if not _is_placed(row):
-            yield Unread(row.line, "a step that 64 bits hold was expected")
+            yield Unread(row.line, f"a step of at most {MOST_STEP} was expected")
             return
         count = self._count(row)
         if count.is_summary(row):
@@ -72,8 +72,8 @@ class Assembly:
         only_metrics = all(name.startswith("val/") for name in values)
         row.evaluation = row.evaluation or (only_metrics and row.step is None)
         step = self._step(row, count)
-        if not 0 <= step < STEP_LIMIT:
-            yield Unread(row.line, f"a step from 0 on that 64 bits hold was expected, not {step}"[:100])
+        if not 0 <= step <= MOST_STEP:
+            yield Unread(row.line, f"a step from 0 to {MOST_STEP} was expected, not {step}"[:100])
             return
         yield from self._facts(row.line, values)
         attempt = count.attempt if row.attempt is None else row.attempt
@@ -134,7 +134,7 @@ class Assembly:
 def _is_placed(row: Row) -> bool:
     """Whether all that says where the row belongs is a number that can be counted with."""
     places = (row.step, row.epoch, row.iteration, row.per_epoch)
-    return all(place is None or abs(place) < STEP_LIMIT for place in places)
+    return all(place is None or abs(place) <= MOST_STEP for place in places)
 
 
 def _is_optimizer(suffix: str, values: dict[str, float]) -> bool:

@@ -9,9 +9,9 @@ from .format import line_format
 from .items import Parsed, Row, Unread
 from .values import NUMBER, text_number
 
-_TRAIN = re.compile(r"\[epoch:\s*([\d,]+),\s*iter:\s*([\d,]+),\s*lr:\(([^)]*)\)\]")
+_TRAIN = re.compile(r"\[epoch:\s*([\d,]+),\s*iter:\s*([\d,]+),\s*lr:\(([^()]*)\)\]")
 _TIME = re.compile(r"time \(data\): ([\d.]+) \(([\d.]+)\)")
-_PAIR = re.compile(r"([A-Za-z_][\w.]*):\s*(" + NUMBER + r")(?![\w/])", re.IGNORECASE)
+_PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z_][\w.]{0,200}):\s*(" + NUMBER + r")(?![\w/])", re.IGNORECASE)
 _METRIC = re.compile(r"#\s*([A-Za-z_]\w*):\s*(" + NUMBER + r")", re.IGNORECASE)
 
 
@@ -45,8 +45,9 @@ class BasicSRParser:
         if len(terms) == 1 or "l_total" in found:
             found = {name: value for name, value in found.items() if name not in ("l_total", "l_pix")}
         time = _TIME.search(line)
-        if time is not None:
-            found.update(step_time=float(time[1]), data_time=float(time[2]))
+        for name, text in zip(("step_time", "data_time"), time.groups() if time else (), strict=False):
+            if (seconds := text_number(text)) is not None:
+                found[name] = seconds
         found.pop("eta", None)
         return Row(number, found, step=float(train[2].replace(",", "")))
 

@@ -7,7 +7,9 @@ from datetime import datetime, timezone
 from functools import lru_cache
 
 _STAMP = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
-_RANK = re.compile(r"^\s*(?:\[(?:default|rank|worker|gpu) ?(\d+)\]|rank[ =:]?(\d+)\s*[:|])", re.IGNORECASE)
+_RANK = re.compile(
+    r"^\s*(?:\[(?:default|rank|worker|gpu) ?(\d{1,9})\]|rank[ =:]?(\d{1,9})\s*[:|])", re.IGNORECASE
+)
 _WINDOW = 160
 
 

@@ -17,7 +17,7 @@ EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
 """Columns of what `tocsin-server export` writes: its other names are ours already."""
 DELIMITERS = (",", "\t", ";", "|")
 _NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
-_TOLD = re.compile(r"(?<!top)\s[-+]?\d*\.?\d+(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
+_TOLD = re.compile(r"(?<!top)\s[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
 """A number behind a word: ``step 0`` is a line of a script, not a name."""
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _RULED = re.compile(r"[|:\-+=\s]+$")
@@ -77,7 +77,11 @@ def _cells(line: str, delimiter: str) -> list[str]:
         line = line.strip().strip("|")
     if delimiter == " ":
         return re.split(r"\s{2,}", line.strip()) if "  " in line.strip() else line.split()
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a cell beyond the limit of the csv module
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
 
 
 def delimiter_of(line: str) -> str:

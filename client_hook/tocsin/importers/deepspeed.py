@@ -13,7 +13,7 @@ from .items import Parsed, Row
 from .key_values import KeyValueParser
 from .values import text_number
 
-_STEP = re.compile(r"\bstep=(\d+), skipped=(\d+), lr=\[([^\]]*)\]")
+_STEP = re.compile(r"\bstep=(\d+), skipped=(\d+), lr=\[\[?([^\[\]]*)\]")
 _PIPELINE = re.compile(r"\bsteps: (\d+) loss: (\S+) iter time \(s\): ([\d.]+)")
 _OVERFLOW = re.compile(r"OVERFLOW! (?:Rank \d+ )?Skipping step")
 
@@ -34,10 +34,8 @@ class DeepSpeedParser:
         if step is not None:
             yield self._step(step, number)
         elif pipeline is not None:
-            loss = text_number(pipeline[2])
-            values = {"step_time": float(pipeline[3])}
-            if loss is not None:
-                values["loss"] = loss
+            told = (("step_time", text_number(pipeline[3])), ("loss", text_number(pipeline[2])))
+            values = {name: value for name, value in told if value is not None}
             yield Row(number, values, step=float(pipeline[1]))
         elif _OVERFLOW.search(line):
             self._told += 1

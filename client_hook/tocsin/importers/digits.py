@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_FIXED = re.compile(r"(?<![A-Za-z])(?:lr|learning[_ ]rate)\W{1,4}(0\.(\d{4,}))(?![\deE.])", re.IGNORECASE)
+_FIXED = re.compile(r"(?<![A-Za-z])(?:lr|learning[_ ]rate)\W{1,4}(0\.(\d{4,40}))(?![\deE.])", re.IGNORECASE)
 LEAST = 10
 """A rate below so many times the last decimal has less than two digits of its own."""
 

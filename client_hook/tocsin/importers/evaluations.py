@@ -13,8 +13,10 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 _TRAINING = re.compile(r"(?<![\w/.\-])train(?:ing)?\b", re.IGNORECASE)
-_PART = re.compile(r"(\d+)\s*/\s*(\d+)")
-_ITERATION = re.compile(r"\b(?:batch|iter(?:ation)?)(?:_idx)?\s*[#:=\[(]*\s*\d+(?!\s*/|\d)", re.IGNORECASE)
+_PART = re.compile(r"(?<!\d)(\d{1,18})\s*/\s*(\d{1,18})")
+_ITERATION = re.compile(
+    r"\b(?:batch|iter(?:ation)?)(?:_idx)?\s*(?:[#:=\[(]+\s*)?\d+(?!\s*/|\d)", re.IGNORECASE
+)
 
 
 def tells_evaluation(before: str) -> bool:

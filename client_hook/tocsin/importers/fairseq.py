@@ -10,7 +10,7 @@ from .format import line_format
 from .items import Parsed, Unread
 from .json_lines import loaded
 
-_LINE = re.compile(r"\|\s*(train_inner|valid|test|dev)\S*\s*\|\s*(\{.*\})\s*$")
+_LINE = re.compile(r"\|\s*(train_inner|valid|test|dev)[^\s|]*\s*\|\s*(?=\{)")
 _PREFIX = re.compile(r"^(?:valid|test|dev)_")
 _LEFT = {"update", "wps", "ups", "wpb", "bsz", "train_wall", "wall", "gb_free", "clip", "ppl"}
 
@@ -24,9 +24,9 @@ class FairseqParser:
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """What ``line`` says."""
         found = _LINE.search(line)
-        if found is None:
+        if found is None or not line.rstrip().endswith("}"):
             return
-        value = loaded(found[2])
+        value = loaded(line[found.end() :])
         if value is None:
             yield Unread(number, "a JSON object was expected")
             return

@@ -22,7 +22,7 @@ _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _LIST = re.compile(r"^\s*\[\s*(?=\{)")
 _NAMED = re.compile(r'"\w+"\s*:\s*\[\s*(?=\{)')
 _ROW = re.compile(r"^\s*(?=\{)")
-_BETWEEN = re.compile(r"^\}\s*,?\s*\{", re.MULTILINE)
+_BETWEEN = re.compile(r"^\}\s*(?:,\s*)?\{", re.MULTILINE)
 _KEEP = 64
 _SUMMARY = ("train_runtime", "train_samples_per_second")
 _decoder = json.JSONDecoder()
@@ -115,7 +115,7 @@ def _next(text: str, at: int) -> int:
 
 
 def _planned(tail: bytes) -> int | None:
-    found = re.findall(rb'"max_steps"\s*:\s*(\d+)', tail)
+    found = re.findall(rb'"max_steps"\s*:\s*(\d{1,18})', tail)
     return int(found[-1]) or None if found else None
 
 

@@ -15,9 +15,10 @@ from .items import Parsed, Row
 from .names import alias, normal
 from .values import NUMBER, is_null, text_number
 
-_KEY = r"[A-Za-z_][\w./@+\-]*(?: [A-Za-z][\w./@+\-]*){0,3}"
+_KEY = r"[A-Za-z_][\w./@+\-]{0,200}(?: [A-Za-z][\w./@+\-]{0,200}){0,3}"
 _PAIR = re.compile(
-    rf"(?<![A-Za-z_]:)(?<!\w)({_KEY})(?:\(\w+\))?['\"]?\s*(?:=|:|->)\s*(?:\[|\(|tensor\(|['\"])?\s*({NUMBER}|none\b|null\b)"
+    rf"(?<![A-Za-z_]:)(?<!\w)({_KEY})(?:\(\w+\))?['\"]?\s*(?:=|:|->)\s*"
+    rf"(?:(?:\[|\(|tensor\(|['\"])\s*)?({NUMBER}|none\b|null\b)"
     r"(?!:?[\w/]|:\d|\.\d)",
     re.IGNORECASE,
 )
@@ -28,7 +29,7 @@ _SPACED = re.compile(
     re.IGNORECASE,
 )
 _COUNT = (
-    r"['\"]?\s*[#:=\[(]*\s*(\d[\d,]*)(?![\d,]*(?:\.\d|\s*%))(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d[\d,]*))?"
+    r"['\"]?\s*(?:[#:=\[(]+\s*)?(\d[\d,]*)(?![\d,]|\.\d|\s*%)(?:\s*(?:[\])]\s*)?(?:/|of)\s*\[?(\d[\d,]*))?"
     r"(?!\s*(?:s|ms|it/s)\b)"
 )
 _STEP = re.compile(
@@ -36,12 +37,13 @@ _STEP = re.compile(
 )
 _BATCH = re.compile(rf"\b(batch(?:_idx)?|minibatch){_COUNT}", re.IGNORECASE)
 _EPOCH = re.compile(
-    r"\bepochs?['\"]?\s*[#:=\[(]*\s*(\d+(?:\.\d+)?)(?:\s*[\])]?\s*(?:/|of)\s*\[?(\d+))?", re.IGNORECASE
+    r"\bepochs?['\"]?\s*(?:[#:=\[(]+\s*)?(\d+(?:\.\d+)?)(?:\s*(?:[\])]\s*)?(?:/|of)\s*\[?(\d+))?",
+    re.IGNORECASE,
 )
 _AT = re.compile(r"@\s*([\d,]+)\s*(?:steps?|iter)", re.IGNORECASE)
-_BAR = re.compile(r"(\d+)/(\d+) (?:\[(?:\d+:\d\d|[=>.\-]+\])|━|- \d+m?s\b)")
+_BAR = re.compile(r"(?<!\d)(\d+)/(\d+) (?:\[(?:\d+:\d\d|[=>.\-]+\])|━|- \d+m?s\b)")
 """tqdm, Keras 2, Keras 3, and Keras without a bar."""
-_BATCHES = re.compile(r"(\d+)/\s*(\d+) batches\b")
+_BATCHES = re.compile(r"(?<!\d)(\d+)/\s*(\d+) batches\b")
 """``| epoch   1 |   200/ 2983 batches``, as the language model of PyTorch's examples prints them."""
 _SAMPLES = re.compile(r"\bepoch:?\s*(\d+)\s*\[\s*(\d+)/(\d+)\s*\(\s*\d+(?:\.\d+)?%\)\]", re.IGNORECASE)
 """``Train Epoch: 1 [640/60000 (1%)]``: samples, as the examples of PyTorch print them."""

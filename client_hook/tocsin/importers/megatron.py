@@ -11,7 +11,6 @@ from .values import text_number
 
 _TRAIN = re.compile(r"\biteration\s+(\d+)/\s*(\d+)\s*\|")
 _EVALUATION = re.compile(r"\bvalidation loss at iteration (\d+)")
-_FIELD = re.compile(r"([^|:]+?)\s*(?:\[\w+\])?\s*:\s*([^|\s]+)\s*(?=\||$)")
 _NAMES = {
     "lm loss": "loss",
     "elapsed time per iteration (ms)": "step_ms",
@@ -58,12 +57,28 @@ class MegatronParser:
 
 def _fields(text: str) -> dict[str, float]:
     values: dict[str, float] = {}
-    for name, value in _FIELD.findall(text):
-        key = name.strip().lower()
+    for field in text.split("|"):
+        name, value = _field(field)
+        key = name.lower()
         known = text_number(value)
         if known is not None and key not in _LEFT:
             values[_NAMES.get(key, key.replace(" ", "_"))] = known
     return values
+
+
+def _field(text: str) -> tuple[str, str]:
+    """The name and the value of ``grad norm [L2]: 0.5``; empty where it is none."""
+    before, last = ("", *text.rsplit(None, 1))[-2:] if text.strip() else ("", "")
+    if before.endswith(":"):
+        name, value = before[:-1], last
+    else:
+        inner, _, value = last.partition(":")
+        name = f"{before} {inner}"
+    name = name.rpartition(":")[2].strip()
+    bare, bracket, unit = name.removesuffix("]").rpartition("[")
+    if name.endswith("]") and bracket and unit.replace("_", "").isalnum():
+        name = bare.rstrip()
+    return name, value
 
 
 FORMAT = line_format("Megatron-LM log", 24, MegatronParser)

@@ -7,7 +7,11 @@ import re
 from .values import NUMBER, text_number
 
 _METER = re.compile(
-    r"([A-Za-z_][\w@./\-]*):?\s+(" + NUMBER + r")s?(?![\w:/]|\.\d)(?:\s*\(\s*(" + NUMBER + r")s?\s*\))?",
+    r"(?<![A-Za-z_])([A-Za-z_][\w@./\-]{0,200}):?\s+("
+    + NUMBER
+    + r")s?(?![\w:/]|\.\d)(?:\s*\(\s*("
+    + NUMBER
+    + r")s?\s*\))?",
     re.IGNORECASE,
 )
 _TIME = {"time": "step_time", "data": "data_time"}

@@ -68,9 +68,9 @@ _OF_ADVERSARY = re.compile(r"^(grad_norm|gnorm|lr|learning_rate|scale|loss_scale
                            r"(d|c|disc|discriminator|critic)$|"
                            r"^(d|c|disc|discriminator|critic)[_/](grad_norm|lr)$")  # fmt: skip
 _GROUP = re.compile(
-    r"^(?:lr|learning_rate)(?:[-/_][a-z]+)?[-/_]?(?:group|pg|param_group|g)?[_/]?(\d+)$", re.IGNORECASE
+    r"^(?:lr|learning_rate)(?:[-/_][a-z]+)?[-/_]?(?:group|pg|param_group|g)?[_/]?(\d{1,6})$", re.IGNORECASE
 )
-_LR_OF = re.compile(r"^lr-\w+(?:/(?:pg(\d+)|group(\d+)))?$", re.IGNORECASE)
+_LR_OF = re.compile(r"^lr-\w+(?:/(?:pg(\d{1,6})|group(\d{1,6})))?$", re.IGNORECASE)
 _EVALUATION = re.compile(r"^(validation|valid|val|eval|evaluation|dev|test|testing)[/_ -](.+)$")
 _EVALUATED = re.compile(r"^(.+)[/_](validation|valid|val|eval|test)$")
 _PHASE = re.compile(r"^(?:train|training|trainer)[/_](.+)$")
@@ -117,10 +117,10 @@ _DERIVED = {
 def normal(name: str) -> str:
     """``name`` in one spelling: lower case, words joined by ``_``, no brackets or quotes."""
     name = name.strip().strip("'\"#*").strip().lower()
-    name = re.sub(r"\(.*?\)|\[.*?\]", "", name)
-    return (
-        re.sub(r"[\s\-+@:.]+(?=\w)", "_", name.strip()).strip("_ .:") if " " in name or "-" in name else name
-    )
+    name = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", name)
+    if " " not in name and "-" not in name:
+        return name
+    return re.sub(r"(?<![\s\-+@:.])[\s\-+@:.]+(?=\w)", "_", name.strip()).strip("_ .:")
 
 
 @lru_cache(maxsize=4096)

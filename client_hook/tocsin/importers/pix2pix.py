@@ -9,8 +9,8 @@ from .format import line_format
 from .items import Parsed, Restart, Row, Unread
 from .values import NUMBER, text_number
 
-_LINE = re.compile(r"^\(epoch: (\d+), iters: (\d+)(?:, time: ([\d.]+))?[^)]*\)\s*")
-_PAIR = re.compile(r"([A-Za-z_][\w+]*):\s*(" + NUMBER + r")(?=\s|$)", re.IGNORECASE)
+_LINE = re.compile(r"^\(epoch: (\d+), iters: (\d+)(?!\d)(?:, time: ([\d.]+)(?![\d.]))?[^)]*\)\s*")
+_PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z_][\w+]{0,200}):\s*(" + NUMBER + r")(?=\s|$)", re.IGNORECASE)
 _HEADER = re.compile(r"^=+ Training Loss \(")
 
 
@@ -41,8 +41,8 @@ def _row(terms: dict[str, float], number: int, found: re.Match[str]) -> Row:
         values["loss"] = sum(generator)
     if critic:
         values["loss/D"] = sum(critic)
-    if found[3]:
-        values["step_time"] = float(found[3])
+    if found[3] and (seconds := text_number(found[3])) is not None:
+        values["step_time"] = seconds
     return Row(number, values, epoch=float(found[1]) - 1, iteration=float(found[2]))
 
 

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from .format import line_format
 from .items import Parsed, Row, Unread
 from .meters import meters
+from .values import text_number
 
-_TRAIN = re.compile(r"Train: (\d+)(?:/(\d+))? \[\s*(\d+)/(\d+) \([^)]*\)\]")
+_TRAIN = re.compile(r"Train: (\d+)(?:/(\d+))? \[\s*(\d+)/(\d+) \([^()]*\)\]")
 _LAST = re.compile(r"Test(?: \(EMA\))?: \[\s*(\d+)/(\d+)\]")
+
+_AVERAGE = re.compile(r"(Loss|Acc@\d{1,4}):\s*[^\s(]{1,60}\s*\(\s*([^()\s]{1,60})\s*\)")
 
 
 class TimmParser:
@@ -37,8 +40,8 @@ def _lower(values: dict[str, float]) -> dict[str, float]:
 
 
 def _averages(text: str) -> dict[str, float]:
-    found = re.findall(r"(Loss|Acc@\d+):\s*\S+\s*\(\s*([^)\s]+)\s*\)", text)
-    return {name.replace("@", "").lower(): float(value) for name, value in found}
+    named = ((name, text_number(value)) for name, value in _AVERAGE.findall(text))
+    return {name.replace("@", "").lower(): value for name, value in named if value is not None}
 
 
 FORMAT = line_format("timm log", 21, TimmParser)

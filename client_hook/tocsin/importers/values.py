@@ -16,11 +16,13 @@ _WORDS = {
 }  # fmt: skip
 
 NUMBER = (
-    r"(?:[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+    r"(?:[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|[-+]?(?:∞|inf(?:inity)?|nan)|-?1\.#(?:inf|qnan|ind)|n/a|na)"
 )
 """A number in running text, to be compiled with ``re.IGNORECASE``."""
 
+LONGEST = 1_100
+"""Characters: a 64-bit float has at most 1,075 digits in full."""
 _WRAPPED = re.compile(r"^(?:tensor|array|float|np\.float\d*)\(\s*\[?\s*([^,\])]+)", re.IGNORECASE)
 
 
@@ -39,24 +41,25 @@ def _whole(value: float) -> float:
 
 
 def text_number(text: str) -> float | None:
-    """A spelled number: ``1e-3``, ``1,024.5``, ``90.3%``, ``N/A``, ``-Infinity``, ``tensor(0.5)``."""
-    text = text.strip()
+    """Return a spelled number: ``1e-3``, ``1,024.5``, ``90.3%``, ``N/A``, ``-Infinity``, ``tensor(0.5)``."""
+    if len(text) > LONGEST:
+        return None
     try:
         return float(text) if "_" not in text else None
     except ValueError:
-        return _odd(text)
+        return _odd(text.strip())
 
 
 def _odd(text: str) -> float | None:
+    wrapped = _WRAPPED.match(text)
+    text = (wrapped[1] if wrapped else text).strip().removesuffix("%").rstrip()
     word = _WORDS.get(text.lower())
     if word is not None:
         return word
-    if text.endswith("%"):
-        return text_number(text[:-1])
-    wrapped = _WRAPPED.match(text)
-    if wrapped:
-        return text_number(wrapped[1])
-    return _thousands(text)
+    try:
+        return float(text)
+    except ValueError:
+        return _thousands(text)
 
 
 def _thousands(text: str) -> float | None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import shutil
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server import __version__
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 from tocsin_server.settings import Settings
 from tocsin_server.store.space import size_bytes
 
-router = APIRouter(tags=["about"], responses=PROBLEMS)
+router = resource("about")
 
 
 class Storage(TypedDict):
     """``free_bytes`` is null where the database is not on this machine."""
 
-    database: str
+    database: Literal["sqlite", "postgresql"]
     bytes: int
     free_bytes: int | None
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import StringConstraints
 from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.api.permission import Editor, Reader
+from tocsin_server.api.resource import Body, resource
+from tocsin_server.api.shapes import DeliveryState
 from tocsin_server.delivery.round import facts_of, marks_of, routing_of, silence_of
 from tocsin_server.domain import AlertState
 from tocsin_server.responses import ExactJSON, Problem
@@ -24,13 +25,11 @@ from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
 from tocsin_server.store.alert_rows import alert_key, read_history
 from tocsin_server.store.failures import turns
 
-router = APIRouter(tags=["alerts"], responses=PROBLEMS)
+router = resource("alerts")
 
 
-class NewAck(BaseModel):
+class NewAck(Body):
     """Why, for the others; may be empty."""
-
-    model_config = ConfigDict(extra="forbid")
 
     note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] = ""
 
@@ -55,10 +54,10 @@ class AlertMarks(TypedDict):
 class LifeLine(TypedDict):
     """One line of an alert's life: ``kind`` is transition, run, ack, unack or notification."""
 
-    kind: str
+    kind: Literal["transition", "run", "ack", "unack", "notification"]
     at_ms: float
     text: str
-    state: str
+    state: AlertState | DeliveryState | Literal[""]
     by: str
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, chosen, some_of
+from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import AlertRow
 from tocsin_server.domain import AlertState, Severity
 from tocsin_server.export import file_name
@@ -19,7 +21,7 @@ from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import AlertStep, StoredAlert
 
-router = APIRouter(tags=["alerts"], responses=PROBLEMS)
+router = resource("alerts")
 
 
 class AlertList(TypedDict):
@@ -31,9 +33,9 @@ class AlertList(TypedDict):
 class HistoryRow(TypedDict):
     """One step in an alert's life."""
 
-    state: str
-    severity: str
-    previous: str | None
+    state: AlertState
+    severity: Severity
+    previous: AlertState | None
     at_ms: float
     step: int | None
     summary: str
@@ -61,13 +63,13 @@ def list_alerts(
     request: Request,
     _identity: Reader,
     run: str | None = None,
-    state: Annotated[str | None, Query(description="One or several, comma separated.")] = None,
-    severity: Annotated[str | None, Query(description="One or several, comma separated.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 200,
+    state: Annotated[str | None, some_of(AlertState)] = None,
+    severity: Annotated[str | None, some_of(Severity)] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 200,
 ) -> ExactJSON:
     """Alerts of all runs or of one; without ``state`` all that are not over, then the newest resolved."""
-    states = chosen("state", state, [known.value for known in AlertState])
-    severities = chosen("severity", severity, [known.value for known in Severity])
+    states = chosen("state", state, AlertState)
+    severities = chosen("severity", severity, Severity)
     found = services_of(request).reader.alerts(run, states, severities, limit)
     return ExactJSON({"items": [alert_row(stored) for stored in found]})
 
@@ -110,14 +112,3 @@ def _history_row(step: AlertStep) -> dict[str, Any]:
         "step": step.step,
         "summary": step.summary,
     }
-
-
-def chosen(name: str, given: str | None, known: list[str]) -> list[str] | None:
-    """The values of a comma separated parameter, None for all. Raises a 422 Problem for an unknown one."""
-    if not given:
-        return None
-    values = given.split(",")
-    for value in values:
-        if value not in known:
-            raise Problem(422, subject=name, expected=" or ".join(known), got=value)
-    return values

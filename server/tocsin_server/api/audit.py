@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Admin
+from tocsin_server.api.permission import Admin
+from tocsin_server.api.query import WHOLE, cursor
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.audit import Act, listed
 
-router = APIRouter(tags=["audit"], responses=PROBLEMS)
+router = resource("audit")
 
 
 class ActRow(TypedDict):
@@ -40,8 +42,8 @@ def audit_log(
     _identity: Admin,
     action: Annotated[str | None, Query(description="Begins so: token, or token.create.")] = None,
     subject: Annotated[str | None, Query(description="The id of what was changed.")] = None,
-    before: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[str | None, cursor(r"^[0-9]{1,19}\.[0-9a-f]{1,64}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000), WHOLE] = 100,
 ) -> ExactJSON:
     """What people changed: alerts, silences, channels, routes, tokens, runs, projects."""
     try:

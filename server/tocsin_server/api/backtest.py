@@ -5,26 +5,28 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Any, NotRequired
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Reader
 from tocsin_server.api.query import known_run
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.rules import checked
 from tocsin_server.backtest import Backtest, Bounds
 from tocsin_server.detect import threshold
 from tocsin_server.detect.backtest import Tested, settings_of, summary_of
 from tocsin_server.detect.changes import SettingError
 from tocsin_server.detect.rule import RuleSettings
+from tocsin_server.domain import Severity
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.ruletrial import Trial
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import RunFacts
 from tocsin_server.store.reader import StoreReader
 
-router = APIRouter(tags=["rules"], responses=PROBLEMS)
+router = resource("rules")
 
 MOST_RUNS = 50
 BOUNDS = Bounds(records=1_000_000, seconds=30.0)
@@ -35,16 +37,14 @@ _turn = threading.Lock()
 """One backtest at a time: judging takes a core, and trainers' records come first."""
 
 
-class BacktestOrder(BaseModel):
+class BacktestOrder(Body):
     """A built-in rule with settings other than its defaults, or a ``draft`` of one (docs/user-rules.md);
     and over which runs: some, or a project's newest ones. A draft without either: those that it concerns."""
 
-    model_config = ConfigDict(extra="forbid")
-
     rule: str | None = None
-    settings: Annotated[dict[str, float | int | str], Field(max_length=100)] = {}
+    settings: dict[str, float | int | str] = Field({}, max_length=100)
     draft: dict[str, Any] | None = None
-    runs: Annotated[list[str], Field(max_length=MOST_RUNS)] = []
+    runs: list[str] = Field([], max_length=MOST_RUNS)
     project: str | None = None
     most: Annotated[int, Field(ge=1, le=MOST_RUNS, description="Of a project's runs, or of all.")] = MOST_RUNS
 
@@ -52,7 +52,7 @@ class BacktestOrder(BaseModel):
 class FiringRow(TypedDict):
     """Where the rule would have fired; ``healthy``: no other rule had or came to have an alert there."""
 
-    severity: str
+    severity: Severity
     subject: str
     onset_step: int | None
     step: int | None
@@ -89,7 +89,7 @@ class BacktestAnswer(TypedDict):
 
 
 @router.post("/rules/backtest", response_model=BacktestAnswer, include_in_schema=False)
-@router.post("/backtest", response_model=BacktestAnswer)
+@router.post("/backtest", response_model=BacktestAnswer, responses=failing(404, 429))
 def backtest(request: Request, order: BacktestOrder, _identity: Reader) -> ExactJSON:
     """Judges stored runs once more, off the record path; nothing is stored, nobody is notified."""
     reader = services_of(request).reader

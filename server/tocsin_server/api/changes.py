@@ -7,14 +7,14 @@ import time
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from sqlalchemy import Row
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Editor
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.shapes import RunRow
 from tocsin_server.intake import is_name
 from tocsin_server.responses import ExactJSON, Problem
@@ -22,7 +22,7 @@ from tocsin_server.services import Services, services_of
 from tocsin_server.store import edits
 from tocsin_server.store.edits import ConflictError, Edit
 
-router = APIRouter(tags=["runs"], responses=PROBLEMS)
+router = resource("runs")
 
 NAME_BYTES = 256
 LONGEST_NOTES = 100_000
@@ -45,25 +45,21 @@ def _once(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tags))
 
 
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(_name)]
 Tags = Annotated[list[Name], Field(max_length=MOST_TAGS), AfterValidator(_once)]
 Notes = Annotated[str, Field(max_length=LONGEST_NOTES), AfterValidator(_notes)]
 
 
-class Seen(BaseModel):
+class Seen(Body):
     """What stood there when the person began to write: where it does not any more, nothing is changed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str | None = None
     notes: str | None = None
     tags: list[str] | None = None
 
 
-class RunChange(BaseModel):
+class RunChange(Body):
     """What may be changed of a run; what is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     archived: bool | None = None
     name: Name | None = None
@@ -82,7 +78,7 @@ class RunChange(BaseModel):
         return self.model_dump(exclude_none=True, exclude={"seen"})
 
 
-@router.patch("/runs/{run_id:path}", response_model=RunRow)
+@router.patch("/runs/{run_id:path}", response_model=RunRow, responses=failing(409))
 async def change_run(request: Request, run_id: str, change: RunChange, identity: Editor) -> ExactJSON:
     """Archives or edits a run. Its trainer, records, rules and alerts go on as before. 409 where somebody
     else changed a field since it was ``seen``: nothing is overwritten unread."""
@@ -95,8 +91,6 @@ async def change_run(request: Request, run_id: str, change: RunChange, identity:
     except ConflictError as error:
         expected = "what stood there when the change began"
         raise Problem(409, subject=error.field, expected=expected, got=error.stands) from error
-    except SQLAlchemyError as error:
-        raise Problem(503, subject="database", expected="one that works", got=type(error).__name__) from error
     if row is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     return ExactJSON(await _shown(services, run_id, row))

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 from starlette.requests import Request
@@ -18,7 +17,8 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Admin, Reader
+from tocsin_server.api.permission import Admin, Reader
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.errors import FieldError
 from tocsin_server.notify.channel import Kind, kinds, masked, scrubbed
@@ -29,29 +29,25 @@ from tocsin_server.store import audit, choices
 from tocsin_server.store.choices import ChannelRow
 from tocsin_server.store.outbox import UNKNOWN, Standing, standings
 
-router = APIRouter(tags=["channels"], responses=PROBLEMS)
+router = resource("channels")
 
 Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=r"^[^*]+$")
 ]
 
 
-class NewChannel(BaseModel):
+class NewChannel(Body):
     """A channel to make. ``config`` holds the fields of its kind; ``limit_per_hour`` 0: no limit."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: Name
-    kind: str
+    kind: str = Field(json_schema_extra={"enum": [*kinds()]})
     enabled: bool = True
     limit_per_hour: int = Field(60, ge=0, le=100_000)
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field({})
 
 
-class ChangedChannel(BaseModel):
+class ChangedChannel(Body):
     """What shall change. In ``config`` a secret that is left out, or ``***``, stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name | None = None
     enabled: bool | None = None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from sqlalchemy import select
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 from tocsin_server.store.tables import run
 
-router = APIRouter(tags=["runs"], responses=PROBLEMS)
+router = resource("runs")
 
 
 class ConfigRow(TypedDict):

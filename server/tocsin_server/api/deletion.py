@@ -11,38 +11,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin_server.access import Identity
-from tocsin_server.api.permission import PROBLEMS, Editor
+from tocsin_server.api.permission import Editor
+from tocsin_server.api.query import WHOLE
+from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import RunRow
 from tocsin_server.removal import mark_on, mark_project, mark_runs
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import Services, services_of
 from tocsin_server.store import audit, life
 
-router = APIRouter(tags=["deletion"], responses=PROBLEMS)
+router = resource("deletion")
 
 LONGEST_S = 30 * 86_400
-AfterS = Annotated[int, Query(ge=0, le=LONGEST_S, description="Seconds in which it can be brought back.")]
+AfterS = Annotated[
+    int, Query(ge=0, le=LONGEST_S, description="Seconds during which the deletion can be canceled."), WHOLE
+]
 Marked = TypeVar("Marked", list[str], list[str] | None)
-
-
-@router.delete("/runs/{run_id:path}", status_code=204, response_class=Response)
-async def delete_run(request: Request, run_id: str, identity: Editor, after_s: AfterS = 0) -> Response:
-    """Deletes a run: records, events, alerts, everything. A trainer still in it begins a new run. With
-    ``after_s`` it goes then, stays as it is until then, and may be brought back (``restore``)."""
-    if after_s:
-        await _postpone(services_of(request), run_id, time.time_ns() + after_s * 10**9, actor_of(identity))
-        return _gone()
-    mark = partial(mark_runs, run_ids=[run_id], now_ns=time.time_ns(), actor=actor_of(identity))
-    if not await _marked(services_of(request), mark):
-        raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    return _gone()
 
 
 @router.post("/runs/{run_id:path}/restore", response_model=RunRow)
@@ -57,9 +47,23 @@ async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJ
             audit.note(connection, now_ns, actor, "run.restore", run_id)
         return found
 
-    if not await _done(services, back):
+    if not await asyncio.wrap_future(services.writer.call(back)):
         raise Problem(404, subject="run", expected="a run that is to be deleted later", got=run_id)
     return ExactJSON(await _told(services, run_id, None))
+
+
+@router.delete("/runs/{run_id:path}", status_code=204, response_class=Response)
+async def delete_run(request: Request, run_id: str, identity: Editor, after_s: AfterS = 0) -> Response:
+    """Delete a run with its records, events and alerts. If a training process still
+    sends to it, that starts a new run. With ``after_s`` the run is deleted after that time; until then
+    ``restore`` cancels the deletion."""
+    if after_s:
+        await _postpone(services_of(request), run_id, time.time_ns() + after_s * 10**9, actor_of(identity))
+        return _gone()
+    mark = partial(mark_runs, run_ids=[run_id], now_ns=time.time_ns(), actor=actor_of(identity))
+    if not await _marked(services_of(request), mark):
+        raise Problem(404, subject="run", expected="the id of a run", got=run_id)
+    return _gone()
 
 
 async def _postpone(services: Services, run_id: str, due_ns: int, actor: str) -> None:
@@ -71,7 +75,7 @@ async def _postpone(services: Services, run_id: str, due_ns: int, actor: str) ->
             audit.note(connection, time.time_ns(), actor, "run.delete-later", run_id, {"due_ns": due_ns})
         return found
 
-    if not await _done(services, later):
+    if not await asyncio.wrap_future(services.writer.call(later)):
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     await _told(services, run_id, due_ns)
 
@@ -84,14 +88,6 @@ async def _told(services: Services, run_id: str, due_ns: int | None) -> dict[str
     board.card.leaving_ns = due_ns
     services.hub.changed(run_id)
     return board.row(time.time_ns())
-
-
-async def _done(services: Services, work: Callable[[Connection], bool]) -> bool:
-    """Raises a 503 Problem while the database fails."""
-    try:
-        return await asyncio.wrap_future(services.writer.call(work))
-    except SQLAlchemyError as error:
-        raise Problem(503, subject="database", expected="one that works", got=type(error).__name__) from error
 
 
 @router.delete("/projects/{name:path}", status_code=204, response_class=Response)
@@ -109,11 +105,7 @@ def actor_of(identity: Identity) -> str:
 
 
 async def _marked(services: Services, mark: Callable[[Connection], Marked]) -> Marked:
-    """Raises a 503 Problem while the database fails."""
-    try:
-        found = await asyncio.wrap_future(mark_on(services.writer, mark))
-    except SQLAlchemyError as error:
-        raise Problem(503, subject="database", expected="one that works", got=type(error).__name__) from error
+    found = await asyncio.wrap_future(mark_on(services.writer, mark))
     for run_id in found or ():
         services.pipeline.forget(run_id)
     return found

@@ -6,23 +6,25 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.alerts import chosen
-from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.api.permission import Editor, Reader
+from tocsin_server.api.query import WHOLE, chosen, some_of
+from tocsin_server.api.resource import resource
+from tocsin_server.api.shapes import DeliveryState
 from tocsin_server.delivery.news import note_of
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import choices, outbox
 from tocsin_server.store.outbox import Attempt, Notification
 
-router = APIRouter(tags=["deliveries"], responses=PROBLEMS)
+router = resource("deliveries")
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
+Limit = Annotated[int, Query(ge=1, le=1000), WHOLE]
 
 
 class AttemptRow(TypedDict):
@@ -31,7 +33,7 @@ class AttemptRow(TypedDict):
     no: int
     at_ms: float
     took_ms: int
-    outcome: str
+    outcome: Literal["sent", "retry", "failed"]
     detail: str
 
 
@@ -43,7 +45,7 @@ class DeliveryRow(TypedDict):
     channel: str | None
     kind: str
     title: str
-    state: str
+    state: DeliveryState
     created_ms: float
     due_ms: float | None
     sent_ms: float | None
@@ -82,13 +84,12 @@ def deliveries(
     request: Request,
     _identity: Reader,
     channel: str | None = None,
-    state: Annotated[str | None, Query(description="One or several, comma separated.")] = None,
+    state: Annotated[str | None, some_of(get_args(DeliveryState))] = None,
     before: str | None = None,
     limit: Limit = 100,
 ) -> ExactJSON:
     """The delivery log."""
-    known = [outbox.WAITING, outbox.CLAIMED, outbox.SENT, outbox.FAILED]
-    states = chosen("state", state, known)
+    states = chosen("state", state, get_args(DeliveryState))
     with services_of(request).database.reader.connect() as connection:
         ids = None if channel is None else [channel]
         found = outbox.listed(connection, channel_ids=ids, states=states, before=before, limit=limit)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import known_run, page_of
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, cursor, known_run, page_of
+from tocsin_server.api.resource import resource
 from tocsin_server.domain import RunEvent
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["events"], responses=PROBLEMS)
+router = resource("events")
 
 
 class EventRow(TypedDict):
@@ -41,8 +42,8 @@ def events(
     request: Request,
     run_id: str,
     _identity: Reader,
-    after: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    after: Annotated[str | None, cursor(r"^([0-9]{1,19})?$")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 1000,
     without: Annotated[list[str] | None, Query(description="Kinds to leave out.", max_length=20)] = None,
 ) -> ExactJSON:
     """Events of a run in order of arrival."""

@@ -8,13 +8,18 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin_server.responses import Problem, problem_response
+from tocsin_server.outage import is_outage, line
+from tocsin_server.responses import Problem, problem_response, shortened
+
+RETRY_S = 5
+"""How long a client waits before it asks a failing database again."""
 
 log = logging.getLogger("tocsin.api")
 
@@ -24,6 +29,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
+    app.add_exception_handler(SQLAlchemyError, on_database)
 
 
 def on_problem(_request: Request, error: Exception) -> Response:
@@ -65,6 +71,29 @@ def on_validation(_request: Request, error: Exception) -> Response:
         got=first.get("input", ""),
     )
     return problem_response(problem)
+
+
+def on_database(request: Request, error: Exception) -> Response:
+    """Answer 503 with the database's own words where it may work later: down, locked, disk full.
+
+    Raises:
+        SQLAlchemyError: The statement itself is at fault, which is a bug of ours: a 500.
+    """
+    if not is_outage(error):
+        raise error
+    log.warning("%s %s: the database failed: %s", request.method, request.url.path, line(error))
+    # A stranger with a signed link must not read the address of the database.
+    got = line(error) if request.state.identity is not None else "no answer"
+    return problem_response(
+        Problem(
+            503,
+            subject="database",
+            expected="a database that works",
+            got=got,
+            detail=f"The database does not answer: {shortened(got)}. Try again in {RETRY_S} s.",
+            headers={"retry-after": str(RETRY_S)},
+        )
+    )
 
 
 def _expected(message: str) -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from fastapi import APIRouter
-from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server import __version__
-from tocsin_server.api.permission import PROBLEMS
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import Services, services_of
 
-router = APIRouter(tags=["health"], responses=PROBLEMS)
+router = resource("health")
 
 
 class Health(TypedDict):
-    """``status`` is ``ok``, or ``failing`` while records cannot be made durable."""
+    """``status`` is ``ok``, or ``failing`` while records cannot be made durable or the database is away.
+
+    ``rounds``: periodic work that fails, and for which run; it is tried again.
+    """
 
     status: str
     version: str
@@ -27,6 +28,7 @@ class Health(TypedDict):
     database: NotRequired[str]
     connections: NotRequired[dict[str, int]]
     notifications: NotRequired[dict[str, Any]]
+    rounds: NotRequired[list[dict[str, Any]]]
 
 
 class Readiness(TypedDict):
@@ -37,12 +39,15 @@ class Readiness(TypedDict):
 
 
 @router.get("/health", response_model=Health)
-def health(request: Request) -> ExactJSON:
-    """Open to all: status and version. With a login: backlog, database and connections."""
+async def health(request: Request) -> ExactJSON:
+    """Open to all: status and version. With a login: backlog, database, connections, what fails.
+
+    It asks nobody: no database, no thread of the pool. So it answers whatever else is down.
+    """
     services = services_of(request)
     answer: dict[str, Any] = {"status": _status(services), "version": __version__}
     if request.state.identity is not None:
-        answer |= details(services) | {"notifications": services.delivery.health()}
+        answer |= details(services) | {"notifications": services.delivery.standing}
     return ExactJSON(answer)
 
 
@@ -56,20 +61,27 @@ def ready(request: Request) -> ExactJSON:
 def details(services: Services) -> dict[str, Any]:
     """What somebody who is logged in may see of the server's inside."""
     inside = services.pipeline.health()
-    counted = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
-    return {"writer": inside, "database": services.database.dialect, "connections": counted}
+    counted: dict[str, int] = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
+    connections = services.connections
+    counted |= {"open": len(connections), "limit": connections.bounds.total}
+    counted["closed"] = sum(connections.closed.values())
+    return {
+        "writer": inside,
+        "database": services.database.dialect,
+        "connections": counted,
+        "rounds": services.pipeline.rounds.failing(),
+    }
 
 
 def _status(services: Services) -> str:
-    return "failing" if services.writer.failing else "ok"
+    return "failing" if services.writer.failing or services.pipeline.rounds.outage else "ok"
 
 
 def _unready(services: Services) -> str:
     if services.writer.failing:
         return "records cannot be made durable"
     try:
-        with services.database.reader.connect() as connection:
-            connection.execute(text("SELECT 1"))
+        services.database.ping()
     except SQLAlchemyError:
         return "the database does not answer"
     return ""

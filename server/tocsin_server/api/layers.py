@@ -7,18 +7,19 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import First, Last, known_run
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, First, Last, known_run
+from tocsin_server.api.resource import resource
 from tocsin_server.detect.layers import NAMES, norms_of
 from tocsin_server.domain import RunEvent
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["layers"], responses=PROBLEMS)
+router = resource("layers")
 
 MOST = 512
 NO_GRADIENT = -1.0
@@ -60,7 +61,7 @@ def layers(
     start: First = None,
     stop: Last = None,
     series: Annotated[str, Query(description="Optimizer; empty: the primary.")] = "",
-    limit: Annotated[int, Query(ge=1, le=MOST, description="Newest vectors at most.")] = MOST,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="Newest vectors at most."), WHOLE] = MOST,
 ) -> ExactJSON:
     """Gradient norms of layers between two steps, in order of step."""
     reader = services_of(request).reader

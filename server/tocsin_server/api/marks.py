@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.api.acks import AlertMarks, ack_row
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.api.silences import SilenceItem, silence_item
 from tocsin_server.delivery.round import facts_of, key_of, marks_of, routing_of, silence_of
 from tocsin_server.notify.facts import Marks
-from tocsin_server.notify.inhibition import sources
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 from tocsin_server.store import choices, groups
 from tocsin_server.store.acks import Ack, acks_in_force
 
-router = APIRouter(tags=["alerts"], responses=PROBLEMS)
+router = resource("alerts")
 
 
 class MarkList(TypedDict):
@@ -45,8 +44,8 @@ def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
     facts = facts_of(known, acks)
     rows = choices.silences(connection, ending_after_ns=now_ns)
     routing = routing_of(connection)
-    muting = sources(facts.values(), routing.inhibitions)
-    marks = marks_of(facts.values(), muting, [silence_of(row) for row in rows], routing, now_ns)
+    silences = [silence_of(row) for row in rows]
+    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)
     items = [marks_row(name, acks.get(key_of(name)), marks[name]) for name in facts]
     told = [item for item in items if item["ack"] or item["silenced_by"] or item["inhibited_by"]]
     named = {name for item in told for name in item["silenced_by"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -29,17 +29,3 @@ def allow(scope: Scope) -> Callable[[Request], Identity]:
 Reader = Annotated[Identity, Depends(allow(Scope.READ))]
 Editor = Annotated[Identity, Depends(allow(Scope.WRITE))]
 Admin = Annotated[Identity, Depends(allow(Scope.ADMIN))]
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": text,
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    for status, text in {
-        401: "No token and no session.",
-        403: "The token's scope does not allow this.",
-        404: "There is no such thing.",
-        422: "A parameter or the body does not fit.",
-    }.items()
-}
-"""For the ``responses`` of every router: the one error shape."""

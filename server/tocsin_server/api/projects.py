@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import RunFacts
 
-router = APIRouter(tags=["projects"], responses=PROBLEMS)
+router = resource("projects")
 
 
 class ProjectRow(TypedDict):

@@ -1,23 +1,86 @@
-"""Query parameters that several routes share."""
+"""Parameters in the address that several routes share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
+from pydantic import BeforeValidator, Field
 
 from tocsin_server.responses import Problem
 from tocsin_server.store.answers import RunFacts
 from tocsin_server.store.reader import StoreReader
 
+LARGEST = 1 << 53
+"""Numbers up to here are exact in JSON, in a browser and in float64; steps, times and limits stay within."""
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def _whole(given: object) -> object:
+    """Reject what only Python accepts as a whole number: spaces, underscores, a decimal point."""
+    if isinstance(given, str) and not (given.removeprefix("-").isdecimal() and given.isascii()):
+        raise ValueError("a whole number")
+    return given
+
+
+def _number(given: object) -> object:
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        raise ValueError("a number")
+    return given
+
+
+def _flag(given: object) -> object:
+    if given not in ("true", "false", True, False):
+        raise ValueError("true or false")
+    return given
+
+
+WHOLE = BeforeValidator(_whole)
+"""Reads a number in the address as JSON does. Put it after the bounds, else the description lacks them."""
+Step = Annotated[int, Field(ge=-LARGEST, le=LARGEST), WHOLE]
+"""A step, at most 2^53 either way."""
+Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False), BeforeValidator(_number)]
+"""A finite number as JSON writes it, at most 2^53 either way."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""Exactly ``true`` or ``false``."""
+
 Names = Annotated[
     list[str] | None,
     Query(description="Series, comma separated; given several times, each is one name as it stands."),
 ]
-T = TypeVar("T")
-First = Annotated[int | None, Query(alias="from", description="First step.")]
-Last = Annotated[int | None, Query(alias="to", description="Last step, included.")]
+First = Annotated[Step | None, Query(alias="from", description="First step.")]
+Last = Annotated[Step | None, Query(alias="to", description="Last step, included.")]
+
+
+def cursor(pattern: str, description: str = "`next` of an earlier page.") -> Any:
+    """Return the declaration of a cursor; the route checks it and says where one comes from."""
+    return Query(description=description, json_schema_extra={"pattern": pattern})
+
+
+def some_of(known: Iterable[str]) -> Any:
+    """Return the declaration of one or several of ``known``, comma separated, for :func:`chosen`."""
+    one = "|".join(known)
+    extra = {"pattern": f"^(({one})(,({one}))*)?$"}
+    return Query(description="One or several, comma separated.", json_schema_extra=extra)
+
+
+def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | None:
+    """Return the values of a comma separated parameter, None for all.
+
+    Raises:
+        Problem: 422 for a value that is not among ``known``.
+    """
+    if not given:
+        return None
+    values, possible = given.split(","), list(known)
+    for value in values:
+        if value not in possible:
+            raise Problem(422, subject=name, expected=" or ".join(possible), got=value)
+    return values
 
 
 def names_of(given: list[str] | None) -> list[str] | None:

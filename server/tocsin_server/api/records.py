@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import First, Last, Names, known_run, names_of, page_of
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, First, Last, Names, cursor, known_run, names_of, page_of
+from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import Number
 from tocsin_server.export import Format, bodies_of, every_page, file_name, items, series_names
 from tocsin_server.parquet import MissingExtraError
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["records"], responses=PROBLEMS)
+router = resource("records")
 
 MOST = 10_000
 MEDIA_TYPES = {
@@ -48,8 +51,13 @@ class RecordAnswer(TypedDict):
     next: str | None
 
 
+OLD_HTTP = (
+    "An export needs HTTP/1.1, because a truncated file looks complete in HTTP/1.0. Behind nginx, set "
+    "`proxy_http_version 1.1`, or use format=json and read page by page."
+)
 TEXTS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {kind.split(";")[0]: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()}}
+    200: {"content": {kind.split(";")[0]: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()}},
+    **failing(426, 501),
 }
 
 
@@ -62,8 +70,10 @@ def records(
     start: First = None,
     stop: Last = None,
     format: Literal["json", "jsonl", "csv", "parquet"] = "json",
-    after: str | None = None,
-    limit: Annotated[int | None, Query(ge=1, le=MOST, description="Of format json; 1000 by default.")] = None,
+    after: Annotated[str | None, cursor(r"^([0-9]{1,10}\.[0-9]{1,19})?$")] = None,
+    limit: Annotated[
+        int | None, Query(ge=1, le=MOST, description="Only for format=json; 1000 by default."), WHOLE
+    ] = None,
 ) -> Response:
     """Every record between two steps, in order of writer and number. The other formats are never cut."""
     reader = services_of(request).reader
@@ -77,8 +87,12 @@ def records(
             after,
         )
         return ExactJSON({"items": list(items(page)), "next": page.next})
+    if request.scope["http_version"] == "1.0":
+        raise Problem(426, subject="HTTP", expected="HTTP/1.1", got="HTTP/1.0", detail=OLD_HTTP)
     form = Format(format)
-    pages = every_page(reader, run_id, names=wanted, start=start, stop=stop)
+    later = every_page(reader, run_id, names=wanted, start=start, stop=stop)
+    first = next(later, None)  # read before the answer begins: what fails here has a status of its own
+    pages = later if first is None else chain([first], later)
     headers = {
         "content-disposition": f'attachment; filename="{_saved_as(run_id, wanted)}.{form}"',
         "cache-control": "no-store",

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin_server import plotlyjs
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Reader
 from tocsin_server.api.query import Names, known_run, names_of
+from tocsin_server.api.resource import resource
 from tocsin_server.export import file_name
 from tocsin_server.report.material import MOST_RUNS, ReportError
 from tocsin_server.report.writing import write_report
 from tocsin_server.responses import Problem
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["reports"], responses=PROBLEMS)
+router = resource("reports")
+
+
+SEVERAL = "Run ids: repeat the parameter, or separate them by commas."
+IDS = {"minItems": 2, "maxItems": MOST_RUNS, "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
 
 
 class HTMLReport(Response):
@@ -32,11 +38,11 @@ def run_report(request: Request, run_id: str, _identity: Reader, names: Names = 
     return _report(request, [run_id], names_of(names), f"{file_name(run_id)}-report.html")
 
 
-@router.get("/compare/report", response_class=HTMLReport)
+@router.get("/compare/report", response_class=HTMLReport, responses=failing(404))
 def comparison_report(
     request: Request,
     _identity: Reader,
-    runs: Annotated[list[str], Query(description="Ids of runs, each by itself or comma separated.")],
+    runs: Annotated[list[str], Query(description=SEVERAL, json_schema_extra=IDS)],
     names: Names = None,
 ) -> Response:
     """Several runs over one another as one HTML file; ``names`` are series beside the vital signs."""

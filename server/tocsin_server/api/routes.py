@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection
 from starlette.requests import Request
-from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Admin, Reader
+from tocsin_server.api.documents import RoutingDocument
+from tocsin_server.api.permission import Admin, Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.delivery.round import routing_of
 from tocsin_server.errors import FieldError
-from tocsin_server.notify.routing import EVERY, Routing, plain, read_routing
+from tocsin_server.notify.routing import EVERY, Routing, plain, problems, read_routing
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import audit, choices
 
-router = APIRouter(tags=["routes"], responses=PROBLEMS)
-
-
-class RoutingDocument(TypedDict):
-    """docs/alerting.md describes each field."""
-
-    routes: list[dict[str, Any]]
-    inhibitions: list[dict[str, Any]]
-    mute_times: list[dict[str, Any]]
+router = resource("routes")
 
 
 class NewRouting(BaseModel):
@@ -42,7 +33,7 @@ class NewRouting(BaseModel):
 def read_routes(request: Request, _identity: Reader) -> ExactJSON:
     """The document in force; the defaults where nobody wrote one."""
     with services_of(request).database.reader.connect() as connection:
-        return ExactJSON(plain(routing_of(connection)))
+        return _answer(routing_of(connection))
 
 
 @router.put("/routes", response_model=RoutingDocument)
@@ -65,7 +56,11 @@ async def write_routes(request: Request, wanted: NewRouting, identity: Admin) ->
     await asyncio.wrap_future(services.writer.call(work))
     services.delivery.wake()
     services.live.changed("routes")
-    return ExactJSON(plain(routing))
+    return _answer(routing)
+
+
+def _answer(routing: Routing) -> ExactJSON:
+    return ExactJSON({**plain(routing), "problems": problems(routing)})
 
 
 def check_channels(connection: Connection, routing: Routing) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Query
+from pydantic import Field
 from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.api.permission import Editor, Reader
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.rules import changed
 from tocsin_server.detect import threshold
 from tocsin_server.errors import FieldError
@@ -21,7 +22,7 @@ from tocsin_server.ruledocument import Difference, apply_document, exported, rea
 from tocsin_server.rulepacks import Pack, packs, switch, switched_on
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["rules"], responses=PROBLEMS)
+router = resource("rules")
 
 
 class PackItem(TypedDict):
@@ -40,18 +41,14 @@ class PackList(TypedDict):
     items: list[PackItem]
 
 
-class PackSwitch(BaseModel):
+class PackSwitch(Body):
     """On makes the rules of a pack, off deletes them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     enabled: bool
 
 
-class RuleFile(BaseModel):
+class RuleFile(Body):
     """What a file of rules holds: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
-
-    model_config = ConfigDict(extra="forbid")
 
     source: str
     rules: list[Any] = Field([], max_length=1000)
@@ -70,8 +67,8 @@ class ChangedField(TypedDict):
 class ChangeItem(TypedDict):
     """``action`` is create, change or delete, ``kind`` rule or settings (of a built-in rule)."""
 
-    action: str
-    kind: str
+    action: Literal["create", "change", "delete"]
+    kind: Literal["rule", "settings"]
     id: str
     project: str
     fields: list[ChangedField]

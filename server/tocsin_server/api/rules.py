@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -17,12 +17,15 @@ from typing_extensions import TypedDict
 
 from tocsin_server.access import Identity
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.api.documents import Comparison, Reducer
+from tocsin_server.api.permission import Editor, Reader
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.detect import threshold
 from tocsin_server.detect.engine import catalogue
 from tocsin_server.detect.rule import RuleInfo
 from tocsin_server.detect.threshold import read_rule
 from tocsin_server.detect.tuning import tuned
+from tocsin_server.domain import Severity
 from tocsin_server.errors import FieldError
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.rulebook import Decided, decided
@@ -31,8 +34,10 @@ from tocsin_server.services import Services, services_of
 from tocsin_server.store import rules
 from tocsin_server.store.rules import OwnRow, TuningRow
 
-router = APIRouter(tags=["rules"], responses=PROBLEMS)
+router = resource("rules")
 T = TypeVar("T")
+RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs"})
+"""What stands at the place of a rule's id in paths of the API."""
 
 
 class SettingRow(TypedDict):
@@ -49,7 +54,7 @@ class TuningItem(TypedDict):
 
     project: str
     enabled: bool | None
-    severity: str | None
+    severity: Severity | None
     settings: dict[str, float]
     source: str
     updated_ms: float
@@ -59,7 +64,7 @@ class TuningItem(TypedDict):
 class Effective(TypedDict):
     """What is in force: ``severity`` None is the rule's own."""
 
-    severity: str | None
+    severity: Severity | None
     settings: dict[str, Any]
 
 
@@ -67,11 +72,11 @@ class RuleRow(TypedDict):
     """A built-in rule. ``severity`` is the gravest it can say, ``clock`` is ``steps`` or ``time``."""
 
     id: str
-    kind: str
-    severity: str
+    kind: Literal["builtin"]
+    severity: Severity
     title: str
     doc: str
-    clock: str
+    clock: Literal["steps", "time"]
     enabled: bool
     settings: list[SettingRow]
     effective: Effective
@@ -81,11 +86,12 @@ class RuleRow(TypedDict):
 OwnItem = TypedDict(
     "OwnItem",
     {
-        "id": str, "kind": str, "title": str, "series": str, "reducer": str, "window": str | None,
-        "comparison": str | None, "limit": float | None, "for": str, "recover": float | None,
-        "keep_firing_for": str, "severity": str, "labels": dict[str, str], "projects": list[str],
-        "runs": list[str], "tags": list[str], "description": str, "remedy": str, "enabled": bool,
-        "source": str, "created_ms": float, "created_by": str, "updated_ms": float, "updated_by": str,
+        "id": str, "kind": Literal["own"], "title": str, "series": str, "reducer": Reducer,
+        "window": str | None, "comparison": Comparison | None, "limit": float | None, "for": str,
+        "recover": float | None, "keep_firing_for": str, "severity": Severity, "labels": dict[str, str],
+        "projects": list[str], "runs": list[str], "tags": list[str], "description": str, "remedy": str,
+        "enabled": bool, "source": str, "created_ms": float, "created_by": str, "updated_ms": float,
+        "updated_by": str,
     },
 )  # fmt: skip
 
@@ -114,24 +120,17 @@ class ActList(TypedDict):
 
 
 class RuleBody(BaseModel):
-    """The fields of docs/user-rules.md; durations are texts such as ``20 steps`` or ``5 min``."""
+    """A custom rule; :mod:`documents` describes it, :func:`read_rule` reads it."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "example": {
-                "id": "psnr-low", "series": "val/psnr*", "reducer": "mean", "window": "500 steps",
-                "comparison": "<", "limit": 24.0, "for": "2000 steps", "severity": "warning",
-            },
-            "properties": {name: {"description": "docs/user-rules.md"} for name in threshold.NAMES},
-        },
-    )  # fmt: skip
+    model_config = ConfigDict(extra="allow")
 
 
-class CopyName(BaseModel):
+class ChangedRule(RuleBody):
+    """Some of its fields."""
+
+
+class CopyName(Body):
     """The id of the copy."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str
 
@@ -220,7 +219,7 @@ async def create_rule(request: Request, wanted: RuleBody, identity: Editor) -> E
 
 
 @router.patch("/rules/{rule_id}", response_model=OwnItem)
-async def change_rule(request: Request, rule_id: str, wanted: RuleBody, identity: Editor) -> ExactJSON:
+async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, identity: Editor) -> ExactJSON:
     """Changes fields of a rule that people made, ``enabled`` among them; null is the field's default."""
     told = wanted.model_extra or {}
 
@@ -257,6 +256,8 @@ async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Respo
 
 async def _create(request: Request, body: Mapping[str, Any], identity: Identity) -> ExactJSON:
     rule = checked(body)
+    if rule.id in RESERVED:
+        raise Problem(422, subject="id", expected="an id that is not part of the API's paths", got=rule.id)
 
     def work(connection: Connection) -> OwnRow:
         if len(rules.own_rules(connection)) >= MOST_RULES:

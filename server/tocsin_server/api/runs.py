@@ -7,24 +7,27 @@ from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import anyio.to_thread
-from fastapi import APIRouter, Query
+from fastapi import Query
 from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from tocsin_server import exactjson
-from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import known_run
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, Flag, known_run
+from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import RunRow, SeriesRow
 from tocsin_server.domain import RunState
 from tocsin_server.fleet import RunBoard
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import Services, services_of
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.store.damage import choice
 from tocsin_server.store.tables import run
 
-router = APIRouter(tags=["runs"], responses=PROBLEMS)
+router = resource("runs")
 
 MOST = 5000
 MOST_NAMED = 200
@@ -71,15 +74,15 @@ class RunDetail(RunRow):
     writers: list[WriterRow]
 
 
-@router.get("/runs", response_model=RunList)
+@router.get("/runs", response_model=RunList, responses=failing(404))
 async def list_runs(
     request: Request,
     _identity: Reader,
     project: str | None = None,
     state: RunState | None = None,
-    limit: Annotated[int, Query(ge=1, le=MOST)] = 1000,
+    limit: Annotated[int, Query(ge=1, le=MOST), WHOLE] = 1000,
     after: Annotated[str | None, Query(description="The id of the last run already seen.")] = None,
-    sparks: Annotated[bool, Query(description="False leaves the sparklines out.")] = True,
+    sparks: Annotated[Flag, Query(description="False leaves the sparklines out.")] = True,
     ids: Annotated[list[str] | None, Query(description="Only these runs.", max_length=MOST_NAMED)] = None,
 ) -> Response:
     """The fleet's rows, newest run first."""
@@ -89,12 +92,15 @@ async def list_runs(
     chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
     chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
     chosen = _after(chosen, after)
-    boards = [live.get(one.id) or await services.pipeline.roster.find(one.id) for one in chosen[:limit]]
-    now_ns = services.pipeline.clock()
-    rows = ",".join([board.json(now_ns, sparks=sparks) for board in boards if board])
+    now_ns, rows = services.pipeline.clock(), []
+    for one in chosen[:limit]:
+        with services.pipeline.rounds.round("rows").isolated(f"run {one.id}"):
+            board = live.get(one.id) or await services.pipeline.roster.find(one.id)
+            if board is not None:
+                rows.append(board.json(now_ns, sparks=sparks))
     more = chosen[limit - 1].id if len(chosen) > limit else None
     tail = exactjson.dumps({"next": more, "now_ms": time.time() * 1000})
-    return Written(f'{{"items":[{rows}],{tail[1:]}')
+    return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
 
 
 class Listed(NamedTuple):
@@ -110,7 +116,7 @@ def _listed(services: Services) -> list[Listed]:
     wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
     with services.database.reader.connect() as connection:
         return [
-            Listed(row.id, row.project, RunState(row.state), row.created_ns)
+            Listed(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
             for row in connection.execute(wanted)
         ]
 

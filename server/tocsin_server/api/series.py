@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
-from tocsin_server.api.query import Names, names_of
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.query import WHOLE, Names, Real, names_of
+from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import Packed
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import SeriesAnswer, SeriesLayer
 from tocsin_server.store.run_rows import is_there
 
-router = APIRouter(tags=["series"], responses=PROBLEMS)
+router = resource("series")
 
 VITAL_SIGNS = ["loss", "grad_norm", "scale", "lr"]
 FEWEST, MOST = 50, 8192
@@ -60,9 +61,9 @@ def series(
     run_id: str,
     _identity: Reader,
     names: Names = None,
-    start: Annotated[float | None, Query(alias="from", allow_inf_nan=False)] = None,
-    stop: Annotated[float | None, Query(alias="to", allow_inf_nan=False)] = None,
-    buckets: Annotated[int, Query(ge=FEWEST, le=MOST)] = 2000,
+    start: Annotated[Real | None, Query(alias="from")] = None,
+    stop: Annotated[Real | None, Query(alias="to")] = None,
+    buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
     x: Literal["step", "time"] = "step",
 ) -> ExactJSON:
     """Series of a run between two steps (times in Unix ms where x is time), at most ``buckets`` items."""

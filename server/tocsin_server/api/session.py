@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server import __version__
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.access import Scope
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import resource
 from tocsin_server.responses import ExactJSON
 from tocsin_server.services import services_of
 
-router = APIRouter(tags=["session"], responses=PROBLEMS)
+router = resource("session")
 
 
 class SessionAnswer(TypedDict):
     """Who is logged in, and this server's addresses and versions."""
 
     name: str
-    scope: str
+    scope: Scope
     ingest_url: str
     version: str
     plotly: str
@@ -40,5 +41,6 @@ def session(request: Request, identity: Reader) -> ExactJSON:
 
 def ingest_url(request: Request) -> str:
     """What a trainer passes as ``url=``: the public address, else the one this request came by."""
-    public = services_of(request).settings.public_url
-    return public.rstrip("/") if public else f"{request.url.scheme}://{request.headers.get('host', '')}"
+    settings = services_of(request).settings
+    here = f"{request.url.scheme}://{request.headers.get('host', '')}{settings.root_path}"
+    return settings.public_url or here

@@ -6,8 +6,14 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from tocsin_server.domain import AlertState, RunState, Severity
+
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """JSON has no NaN: a float, or its name."""
+
+
+DeliveryState = Literal["waiting", "claimed", "sent", "failed"]
+"""Where a notification stands in the outbox."""
 
 
 class Packed(TypedDict):
@@ -41,7 +47,7 @@ class Reason(TypedDict):
     """The gravest open alert of a run."""
 
     rule: str
-    severity: str
+    severity: Severity
     summary: str
     onset_step: int | None
     alert: str
@@ -62,7 +68,7 @@ class RunRow(TypedDict):
     id: str
     project: str
     name: str
-    state: Literal["running", "stalled", "lost", "finished", "failed"]
+    state: RunState
     health: Literal["critical", "warning", "ok", "ended"]
     attempt: int
     attempts: int
@@ -84,7 +90,7 @@ class RunRow(TypedDict):
     nonfinite: int
     gpu_util: Number | None
     alerts: int
-    severities: dict[str, int]
+    severities: dict[Severity, int]
     reason: Reason | None
     trainer: Trainer
 
@@ -135,8 +141,8 @@ class AlertRow(TypedDict):
     project: str
     rule: str
     subject: str
-    severity: Literal["info", "warning", "critical"]
-    state: Literal["pending", "firing", "recovering", "resolved"]
+    severity: Severity
+    state: AlertState
     onset_step: int | None
     onset_ms: float
     fired_step: int | None

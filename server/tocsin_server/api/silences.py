@@ -6,33 +6,31 @@ import asyncio
 import secrets
 import time
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor, Reader
+from tocsin_server.api.permission import Editor, Reader
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.delivery.round import silence_of
 from tocsin_server.errors import FieldError
-from tocsin_server.notify.matching import parse_matchers
+from tocsin_server.notify.silences import check_room, read_matchers
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import audit
 from tocsin_server.store.choices import SilenceRow, expire_silence, put_silence, read_silence, silences
 
-router = APIRouter(tags=["silences"], responses=PROBLEMS)
+router = resource("silences")
 LONGEST_MS = 366 * 86_400_000
 
 
-class NewSilence(BaseModel):
+class NewSilence(Body):
     """What shall be silent, from when (now where it is left out) to when, and why."""
-
-    model_config = ConfigDict(extra="forbid")
 
     matchers: list[str]
     starts_ms: float | None = Field(None, allow_inf_nan=False)
@@ -41,7 +39,7 @@ class NewSilence(BaseModel):
 
 
 class SilenceItem(TypedDict):
-    """A silence; ``state`` is pending, active or expired."""
+    """A silence; ``state`` is pending, active or expired. With a ``problem`` it mutes nothing."""
 
     id: str
     matchers: list[str]
@@ -50,7 +48,8 @@ class SilenceItem(TypedDict):
     author: str
     reason: str
     created_ms: float
-    state: str
+    state: Literal["pending", "active", "expired"]
+    problem: str | None
 
 
 class SilenceList(TypedDict):
@@ -60,7 +59,8 @@ class SilenceList(TypedDict):
 
 
 def silence_item(row: SilenceRow) -> dict[str, Any]:
-    """A silence as the API shows it."""
+    """Return a silence as the API shows it."""
+    silence = silence_of(row)
     return {
         "id": row.id,
         "matchers": row.matchers,
@@ -69,7 +69,8 @@ def silence_item(row: SilenceRow) -> dict[str, Any]:
         "author": row.author,
         "reason": row.reason,
         "created_ms": row.created_ns / 1e6,
-        "state": silence_of(row).state(time.time_ns()),
+        "state": silence.state(time.time_ns()),
+        "problem": silence.problem or None,
     }
 
 
@@ -125,6 +126,11 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
     services = services_of(request)
 
     def work(connection: Connection) -> None:
+        others = silences(connection, ending_after_ns=time.time_ns())
+        try:
+            check_room(silence_of(row), [silence_of(other) for other in others])
+        except FieldError as error:
+            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
         put_silence(connection, row)
         details = {"matchers": row.matchers, "ends_ms": row.ends_ns / 1e6, "reason": row.reason}
         audit.note(connection, time.time_ns(), actor, action, row.id, details)
@@ -136,7 +142,7 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
 
 def _row(wanted: NewSilence, silence_id: str, author: str, created_ns: int) -> SilenceRow:
     try:
-        matchers = [str(each) for each in parse_matchers(wanted.matchers, "matchers", least=1)]
+        matchers = [str(each) for each in read_matchers(wanted.matchers)]
     except FieldError as error:
         raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
     starts_ms = created_ns / 1e6 if wanted.starts_ms is None else wanted.starts_ms

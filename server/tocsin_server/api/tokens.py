@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import Field, StringConstraints
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,22 +13,22 @@ from typing_extensions import TypedDict
 
 from tocsin_server.access import ADMIN_ID, NAME_CHARACTERS, TRAINER_ID, Scope, Token, make_token
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Admin
+from tocsin_server.api.description import failing
+from tocsin_server.api.permission import Admin
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import audit
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
-router = APIRouter(tags=["tokens"], responses=PROBLEMS)
+router = resource("tokens")
 
 
-class NewToken(BaseModel):
+class NewToken(Body):
     """What a token shall be called and be for. ``project`` restricts an ingest token; null: any."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=NAME_CHARACTERS)]
-    scope: Scope
+    scope: Annotated[Scope, Field(strict=False)]
     project: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS)] | None = None
 
 
@@ -38,7 +37,7 @@ class TokenRow(TypedDict):
 
     id: str
     name: str
-    scope: str
+    scope: Scope
     project: str | None
     created_ms: float
     revoked_ms: float | None
@@ -94,7 +93,7 @@ def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJS
     return ExactJSON(token_row(made) | {"token": secret}, status_code=201)
 
 
-@router.delete("/tokens/{token_id}", status_code=204, response_class=Response)
+@router.delete("/tokens/{token_id}", status_code=204, response_class=Response, responses=failing(422))
 def delete_token(request: Request, token_id: str, identity: Admin) -> Response:
     """Revokes a token at once; connections by it end within seconds."""
     if token_id in (ADMIN_ID, TRAINER_ID):

@@ -8,39 +8,38 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import Field, StringConstraints
 from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.api.permission import PROBLEMS, Reader
+from tocsin_server.api.permission import Reader
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.routes import check_channels
 from tocsin_server.delivery.round import MIRRORED, facts_of, marks_of, routing_of, silence_of
 from tocsin_server.errors import FieldError
 from tocsin_server.notify.facts import NO_MARKS, AlertFacts, Labels, Marks
-from tocsin_server.notify.inhibition import sources
-from tocsin_server.notify.matching import all_hold, parse_matchers
+from tocsin_server.notify.matching import all_hold
 from tocsin_server.notify.routing import Routing, Taken, read_routing, way_of
+from tocsin_server.notify.silences import read_matchers
 from tocsin_server.responses import ExactJSON, Problem
 from tocsin_server.services import services_of
 from tocsin_server.store import choices, groups
 
-router = APIRouter(tags=["routes"], responses=PROBLEMS)
+router = resource("routes")
 
 MOST_TRIED = 200
 """Open alerts whose way is shown; the newest."""
+MOST_LABELS = 100
 Short = Annotated[str, StringConstraints(max_length=1000)]
 
 
-class RoutesTrial(BaseModel):
+class RoutesTrial(Body):
     """``routing``: a document to try, null: the one in force. ``labels``: of an alert that is made up,
     null: those of every open alert."""
 
-    model_config = ConfigDict(extra="forbid")
-
     routing: dict[str, Any] | None = None
-    labels: dict[Short, Short] | None = None
+    labels: Annotated[dict[Short, Short], Field(max_length=MOST_LABELS)] | None = None
 
 
 class TakenRoute(TypedDict):
@@ -71,10 +70,8 @@ class RoutesAnswer(TypedDict):
     left_out: int
 
 
-class SilenceTrial(BaseModel):
+class SilenceTrial(Body):
     """Matchers of a silence that somebody thinks of."""
-
-    model_config = ConfigDict(extra="forbid")
 
     matchers: list[str]
 
@@ -102,7 +99,7 @@ def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> Exac
 def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> ExactJSON:
     """Which open alerts a silence with these matchers would silence."""
     try:
-        matchers = parse_matchers(wanted.matchers, "matchers", least=1)
+        matchers = read_matchers(wanted.matchers)
     except FieldError as error:
         raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
     with services_of(request).database.reader.connect() as connection:
@@ -131,8 +128,8 @@ def ways_of_open(
     newest = sorted(every.values(), key=lambda fact: fact.alert.onset_ns or 0, reverse=True)
     tried = newest[:MOST_TRIED]
     rows = choices.silences(connection, ending_after_ns=now_ns)
-    muting = sources(every.values(), routing.inhibitions)
-    marks = marks_of(tried, muting, [silence_of(row) for row in rows], routing, now_ns)
+    silences = [silence_of(row) for row in rows]
+    marks = marks_of(tried, every.values(), silences, routing, now_ns)
     items = [
         _tried(fact, marks[fact.alert.id], way_of(routing, fact.labels, channels, now_ns)) for fact in tried
     ]

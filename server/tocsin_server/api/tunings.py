@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from fastapi import Query
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin_server.api.deletion import actor_of
-from tocsin_server.api.permission import PROBLEMS, Editor
+from tocsin_server.api.permission import Editor
+from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.rules import TuningItem, changed, tuning_item
 from tocsin_server.detect.tuning import EVERYWHERE, Tuning, plain, read_tuning
 from tocsin_server.errors import FieldError
@@ -22,13 +22,11 @@ from tocsin_server.services import services_of
 from tocsin_server.store import rules
 from tocsin_server.store.rules import TuningRow
 
-router = APIRouter(tags=["rules"], responses=PROBLEMS)
+router = resource("rules")
 
 
-class NewTuning(BaseModel):
+class NewTuning(Body):
     """``project`` ``*`` is all of them. Null, or a setting that is left out: as it is without this."""
-
-    model_config = ConfigDict(extra="forbid")
 
     project: str = EVERYWHERE
     enabled: Any = None

@@ -24,9 +24,11 @@ from tocsin_server.notify import backoff
 from tocsin_server.notify.channel import Sending, kinds, scrubbed
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
+from tocsin_server.rounds import Round
 from tocsin_server.settings import Settings
 from tocsin_server.store import outbox
 from tocsin_server.store.choices import ChannelRow, read_channel
+from tocsin_server.store.damage import Damaged
 from tocsin_server.store.database import Database
 from tocsin_server.store.outbox import Attempt, Notification
 from tocsin_server.store.writer import StoreWriter
@@ -84,6 +86,12 @@ async def deliver(office: Office, channel: ChannelRow, item: Notification) -> st
     if kind is None:
         raise DeliveryError(f"this version knows no channel of kind {channel.kind}", permanent=True)
     settings = office.settings
+    if isinstance(channel.config, Damaged) or isinstance(channel.secret, Damaged):
+        raise DeliveryError("The stored settings of this channel are damaged. Enter and save them again.")
+    if isinstance(item.body, Damaged):
+        raise DeliveryError(
+            "The stored notification is damaged, so there is nothing to send.", permanent=True
+        )
     values = {**channel.config, **channel.secret}
 
     def work() -> str:
@@ -108,19 +116,22 @@ async def deliver(office: Office, channel: ChannelRow, item: Notification) -> st
 class Courier:
     """The task of one channel."""
 
-    def __init__(self, office: Office, channel_id: str) -> None:
+    def __init__(self, office: Office, channel_id: str, work: Round | None = None) -> None:
         self._office = office
+        self._work = work or Round("channels")
         self._id = channel_id
         self.bell = asyncio.Event()
 
     async def work(self) -> None:
         """Sends whatever is due, for ever. The database may fail meanwhile: it is asked again."""
+        subject = f"channel {self._id}"
         while True:
             try:
                 while await self._one():
-                    pass
+                    self._work.passed(subject)
+                self._work.passed(subject)
             except Exception as error:  # noqa: BLE001 - no fault of one delivery may end its channel
-                log.warning("channel %s: notifications wait: %s", self._id, error)
+                self._work.failed(subject, error)
             self.bell.clear()
             try:
                 await asyncio.wait_for(self.bell.wait(), self._office.settings.notify_poll_s)

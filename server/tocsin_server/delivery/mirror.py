@@ -17,6 +17,7 @@ from tocsin_server.delivery.round import MIRRORED, facts_of, id_of, marks_of, ro
 from tocsin_server.domain import AlertState
 from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
 from tocsin_server.notify.routing import channels_of
+from tocsin_server.rounds import Round
 from tocsin_server.store import choices, failures, groups
 from tocsin_server.store.choices import ChannelRow
 
@@ -25,7 +26,7 @@ RESOLVED_NS = 15 * 60 * 10**9
 
 
 def pictures(
-    connection: Connection, base: str, started_ns: int, now_ns: int
+    connection: Connection, base: str, started_ns: int, now_ns: int, work: Round | None = None
 ) -> list[tuple[ChannelRow, list[Any]]]:
     """For each Alertmanager that is switched on: every alert that it shall know, and the watchdog."""
     rows = [row for row in choices.channels(connection) if row.enabled and row.kind == MIRRORED]
@@ -35,16 +36,19 @@ def pictures(
     failed = failures.lately_failed(connection, now_ns - RESOLVED_NS)
     facts = facts_of(known, ()) | {id_of(key): fact_of(one) for key, one in failed.items()}
     routing = routing_of(connection)
+    work = work or Round("alertmanagers")
     silences = [silence_of(row) for row in choices.silences(connection, ending_after_ns=now_ns)]
-    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)
+    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns, work)
     told: Mapping[str, list[Any]] = {
         row.name: [watchdog(base, started_ns / 1e9, now_ns / 1e9)] for row in rows
     }
     for fact in facts.values():
         if fact.imported or fact.alert.late or fact.alert.state is AlertState.PENDING:
             continue
-        quiet = marks[fact.alert.id].quiet and not fact.over
-        names = {name for route in routing.routes_of(fact.labels) for name in channels_of(route, told)}
-        for name in names:
-            told[name].append(alert_of(fact, base, now_ns / 1e9, marked_over=quiet))
+        with work.isolated(f"run {fact.alert.run_id}"):
+            quiet = marks[fact.alert.id].quiet and not fact.over
+            names = {name for route in routing.routes_of(fact.labels) for name in channels_of(route, told)}
+            item = alert_of(fact, base, now_ns / 1e9, marked_over=quiet)
+            for name in names:
+                told[name].append(item)
     return [(row, told[row.name]) for row in rows]

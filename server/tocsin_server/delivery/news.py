@@ -7,7 +7,6 @@ messages of the live socket (docs/api.md); the queries ``/notifications`` and ``
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,15 +14,15 @@ from typing import Any
 
 from tocsin_server import exactjson
 from tocsin_server.hub import Hub
+from tocsin_server.rounds import Round
 from tocsin_server.store.choices import ChannelRow
 from tocsin_server.store.outbox import SENT, Notification
-
-log = logging.getLogger("tocsin.notify")
 
 LOOK_S = 5.0
 """The outbox is looked at so often, besides after every attempt: other servers send from it too."""
 PAUSE_S = 0.2
 """But not more often than this, however many attempts are made."""
+NAME = "deliveries"
 BROWSER = "browser"
 NAMED = 3
 """Channels in trouble that are named; the others are counted."""
@@ -52,7 +51,10 @@ def trouble(failing: Sequence[str], errors: Mapping[str, str]) -> str:
 class News:
     """``look`` reads the outbox (it blocks); ``attempts`` counts by channel, kind and outcome."""
 
-    def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]], work: Round | None = None) -> None:
+        self._work = work or Round(NAME)
+        self.newest: dict[str, Any] = {"waiting": 0, "failed": 0, "failing": [], "trouble": ""}
+        """What ``look`` said last."""
         self.attempts: Counter[tuple[str, str, str]] = Counter()
         self._hub = hub
         self._look = look
@@ -73,15 +75,11 @@ class News:
         """Tells how deliveries do whenever that changes, until it is cancelled."""
         while True:
             self._bell.clear()
-            await self._refresh()
+            await self._work.once(self._refresh)
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._bell.wait(), LOOK_S)
 
     async def _refresh(self) -> None:
-        try:
-            told = await asyncio.to_thread(self._look)
-        except Exception as error:  # noqa: BLE001 - the database is away, which the beat says already
-            log.debug("deliveries could not be looked at: %s", error)
-            return
+        self.newest = told = await asyncio.to_thread(self._look)
         self._hub.tell_deliveries(exactjson.dumps({"type": "deliveries", **told}))

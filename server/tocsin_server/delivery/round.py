@@ -4,29 +4,37 @@ All of it is one transaction. The inbox is the column ``routed_ns`` of the trans
 written with the records that caused them: a kill before this commit leaves them unrouted, a kill
 after it leaves the notifications in the outbox, and there is nothing in between. Marks (silenced,
 inhibited, muted) are derived anew in every round and never stored.
+
+An alert that cannot be routed stays in the inbox and is tried again; one that cannot be told of is taken
+out of its group, so that the others of the group are. Both are reported (see ``rounds``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
 
+from tocsin_server import exactjson
 from tocsin_server.delivery.failed import fact_of
 from tocsin_server.delivery.wording import body_of, every, title_of
 from tocsin_server.domain import AlertState
 from tocsin_server.errors import FieldError
 from tocsin_server.notify import grouping, limit
-from tocsin_server.notify.facts import AlertFacts, Marks, Told
+from tocsin_server.notify.facts import NO_MARKS, AlertFacts, Marks, Told
 from tocsin_server.notify.grouping import Batch, Group
 from tocsin_server.notify.inhibition import inhibited_by
-from tocsin_server.notify.matching import parse_matchers
-from tocsin_server.notify.routing import Route, Routing, channels_of, read_routing
+from tocsin_server.notify.matching import Matcher, parse_matchers
+from tocsin_server.notify.routing import Route, Routing, channels_of, read_stored_routing
 from tocsin_server.notify.silences import Silence, silenced_by
+from tocsin_server.outage import is_outage
+from tocsin_server.rounds import Round as Work
 from tocsin_server.store import choices, failures, groups, outbox
 from tocsin_server.store.acks import Key, acks_in_force
 from tocsin_server.store.alert_rows import alert_key
@@ -36,6 +44,9 @@ from tocsin_server.store.outbox import Notification
 
 log = logging.getLogger("tocsin.notify")
 
+NAME = "routing"
+LATER_NS = 60_000_000_000
+"""A group that cannot be dealt with is looked at again after this long."""
 LOCK = 0x746F6374
 """Key of the Postgres lock that lets one server at a time route."""
 MIRRORED = "alertmanager"
@@ -49,19 +60,39 @@ def lock(connection: Connection) -> None:
 
 
 def routing_of(connection: Connection) -> Routing:
-    """The routing document in force; the default where nobody wrote one, or another version did."""
+    """Return the current routing document, or the default if none is stored."""
     body = choices.read_choice(connection, choices.ROUTING)
-    try:
-        return Routing() if body is None else read_routing(body)
-    except FieldError as error:
-        log.warning("stored routing cannot be read, the default is in force: %s", error)
-        return Routing()
+    routing = Routing() if body is None else read_stored_routing(body)
+    for one in routing.unread:
+        _warn_once(f"A part of the stored routes is ignored: {one.error}"[:1000])
+    return routing
 
 
 def silence_of(row: SilenceRow) -> Silence:
-    """A silence as the rules of routing see it."""
-    matchers = parse_matchers(row.matchers, "matchers")
-    return Silence(row.id, matchers, row.starts_ns, row.ends_ns, row.author, row.reason, row.created_ns)
+    """Return a stored silence for routing. One that cannot be read has no matchers and a ``problem``."""
+    matchers: tuple[Matcher, ...] = ()
+    problem = ""
+    try:
+        matchers = parse_matchers(row.matchers, "matchers", least=1)
+    except FieldError as error:
+        problem = str(error)
+        _warn_once(f"Silence {row.id} is ignored: {problem}"[:1000])
+    return Silence(
+        row.id, matchers, row.starts_ns, row.ends_ns, row.author, row.reason, row.created_ns, problem
+    )
+
+
+def report_unread(connection: Connection, now_ns: int) -> None:
+    """Log the stored routes and silences that cannot be read."""
+    routing_of(connection)
+    for row in choices.silences(connection, ending_after_ns=now_ns):
+        silence_of(row)
+
+
+@lru_cache(maxsize=1_000)
+def _warn_once(sentence: str) -> None:
+    """Log each message once, not in every round."""
+    log.warning("%s", sentence)
 
 
 def facts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[str, AlertFacts]:
@@ -90,8 +121,11 @@ def id_of(key: Key) -> str:
 class Round:
     """One transaction of routing. ``told``: ids of the channels that have something new to send."""
 
-    def __init__(self, connection: Connection, now_ns: int) -> None:
+    def __init__(self, connection: Connection, now_ns: int, work: Work | None = None) -> None:
         self.now_ns = now_ns
+        self._work = work or Work(NAME)
+        self._failed: set[str] = set()
+        """Runs with an alert that could not be routed."""
         self.told: set[str] = set()
         self._connection = connection
         self._rows: dict[str, GroupRow] = {}
@@ -116,18 +150,37 @@ class Round:
 
     def run(self) -> bool:
         """Routes what there is; True where there may be more."""
-        keys = groups.take_unrouted(self._connection, self.now_ns)
+        keys = groups.take_unrouted(self._connection, self.now_ns, self._work.resting("run"))
         news = self._facts(keys)
         self._fresh = {id_of(key) for key, states in keys.items() if AlertState.FIRING in states}
-        homes = {key: self._homes(fact) for key, fact in news.items()}
+        homes: dict[str, list[GroupRow]] = {}
+        for alert_id, fact in news.items():
+            with self._of_run(fact):
+                homes[alert_id] = self._homes(fact)
         wanted = {home.id for found in homes.values() for home in found}
         theirs = groups.groups_of(self._connection, list(keys))
         self._rows = groups.groups_to_look_at(self._connection, wanted | theirs, self.now_ns)
-        for alert_id, fact in news.items():
-            self._arrive(fact, homes[alert_id])
+        for alert_id, found in homes.items():
+            with self._of_run(news[alert_id]):
+                self._arrive(news[alert_id], found)
         self._flush_due()
         self._store()
+        if self._failed:
+            groups.put_back(self._connection, self._failed, self.now_ns)
+        for run_id in {key[0] for key in keys} - self._failed:
+            self._work.passed(f"run {run_id}")
         return len(keys) == groups.AT_ONCE
+
+    @contextmanager
+    def _of_run(self, fact: AlertFacts) -> Iterator[None]:
+        """Keep an error to the run of an alert. One of the database itself ends the transaction."""
+        try:
+            yield
+        except SQLAlchemyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the alerts of other runs are routed all the same
+            self._failed.add(fact.alert.run_id)
+            self._work.failed(f"run {fact.alert.run_id}", error)
 
     def _facts(self, keys: Iterable[Key]) -> dict[str, AlertFacts]:
         wanted = set(keys)
@@ -198,12 +251,45 @@ class Round:
         by_id = {channel.id: channel for channel in self._channels.values()}
         for row in due:
             channel = by_id.get(row.channel_id)
-            if channel is None:
-                self._put(replace(row, members={}, due_ns=None, kind="gone"))
-            elif row.kind == "alerts":
-                self._flush(row, channel, facts, marks)
-            else:
-                self._digest(row, channel, facts)
+            try:
+                with self._connection.begin_nested():
+                    self._look_at(row, channel, facts, marks)
+            except Exception as error:
+                if is_outage(error):
+                    raise
+                self._put_off(row, facts, error)
+
+    def _look_at(
+        self,
+        row: GroupRow,
+        channel: ChannelRow | None,
+        facts: dict[str, AlertFacts],
+        marks: dict[str, Marks],
+    ) -> None:
+        if channel is None:
+            self._put(replace(row, members={}, due_ns=None, kind="gone"))
+        elif row.kind == "alerts":
+            self._flush(row, channel, facts, marks)
+        else:
+            self._digest(row, channel, facts)
+
+    def _put_off(self, row: GroupRow, facts: Mapping[str, AlertFacts], error: Exception) -> None:
+        """A group could not be told of: the alerts that cannot be put into words leave it."""
+        culprits = set()
+        for key in row.members:
+            name = id_of(key)
+            try:
+                if name in facts:
+                    alone = Batch("new", (name,), (), (name,))
+                    exactjson.dumps([title_of(alone, facts), body_of(row, alone, facts)])
+            except Exception as why:  # noqa: BLE001 - it is reported for its run
+                culprits.add(key)
+                self._work.failed(f"run {key[0]}, alert {key[1]} is left out of notifications", why)
+        if not culprits:
+            self._work.failed(f"group {row.id}", error)
+        due = self.now_ns + (0 if culprits else LATER_NS)
+        members = {key: told for key, told in row.members.items() if key not in culprits}
+        self._put(replace(row, due_ns=due, members=members))
 
     def _flush(
         self, row: GroupRow, channel: ChannelRow, facts: dict[str, AlertFacts], marks: dict[str, Marks]
@@ -257,7 +343,9 @@ class Round:
         runs = {fact.alert.run_id for fact in facts.values()}
         within = all("run_id" in rule.equal for rule in rules)
         others = facts_of(groups.open_alerts(self._connection, runs if within else None), ()) if facts else {}
-        return marks_of(facts.values(), others.values(), self._silences, self._routing, self.now_ns)
+        return marks_of(
+            facts.values(), others.values(), self._silences, self._routing, self.now_ns, self._work
+        )
 
     # What is written
 
@@ -301,15 +389,20 @@ def marks_of(
     silences: Iterable[Silence],
     routing: Routing,
     now_ns: int,
+    work: Work | None = None,
 ) -> dict[str, Marks]:
-    """The marks of alerts, given all that is open beside them. Pure."""
-    opened, quiet = list(others), list(silences)
-    return {
-        fact.alert.id: Marks(
-            silenced_by(fact.labels, quiet, now_ns), inhibited_by(fact, opened, routing.inhibitions)
-        )
-        for fact in facts
-    }
+    """The marks of alerts, given all that is open beside them. One that cannot be compared has none."""
+    wanted, quiet, work = list(facts), list(silences), work or Work(NAME)
+    inhibiting: Mapping[str, tuple[str, ...]] = {}
+    with work.isolated("inhibitions"):
+        inhibiting = inhibited_by(wanted, list(others), routing.inhibitions)
+    found: dict[str, Marks] = {}
+    for fact in wanted:
+        found[fact.alert.id] = NO_MARKS
+        with work.isolated(f"silences of run {fact.alert.run_id}"):
+            silenced = silenced_by(fact.labels, quiet, now_ns)
+            found[fact.alert.id] = Marks(silenced, inhibiting.get(fact.alert.id, ()))
+    return found
 
 
 def group_id(kind: str, route: str, channel_id: str, labels: Mapping[str, str]) -> str:

@@ -22,13 +22,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from tocsin_server.delivery import mirror, news
 from tocsin_server.delivery.courier import GRACE_S, Courier, Office, deliver, in_thread
 from tocsin_server.delivery.news import News
-from tocsin_server.delivery.round import Round, lock
+from tocsin_server.delivery.round import Round, lock, report_unread
 from tocsin_server.hub import Hub
 from tocsin_server.notify import http, links, picture
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import alertmanager
 from tocsin_server.notify.message import Links, Message, message_of
 from tocsin_server.notify.outcome import DeliveryError
+from tocsin_server.rounds import Rounds
 from tocsin_server.settings import Settings
 from tocsin_server.store import choices, groups, outbox
 from tocsin_server.store.choices import ChannelRow
@@ -57,10 +58,14 @@ class Delivery:
         reader: StoreReader,
         hub: Hub,
         *,
+        rounds: Rounds | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._rounds = rounds or Rounds()
+        self._routing_work = self._rounds.round("routing")
+        self._mirroring_work = self._rounds.round("alertmanagers")
         self.settings = settings
-        self.base = settings.public_url.rstrip("/") or f"http://{settings.host}:{settings.port}"
+        self.base = settings.public_url or f"http://{settings.host}:{settings.port}{settings.root_path}"
         """How people reach the pages; ``serve`` corrects it where the port was chosen by the system."""
         self.key = b""
         self._database = database
@@ -69,7 +74,7 @@ class Delivery:
         self._hub = hub
         self._clock = clock
         self._started_ns = clock()
-        self.news = News(hub, self.health)
+        self.news = News(hub, self.health, self._rounds.round(news.NAME))
         owner, settled = secrets.token_hex(8), self.news.settled
         self._office = Office(settings, database, writer, self.compose, owner, settled, clock)
         self._couriers: dict[str, tuple[Courier, asyncio.Task[None]]] = {}
@@ -84,6 +89,8 @@ class Delivery:
         if self._database.dialect == "sqlite":  # one server at a time: whoever held a claim is gone
             with suppress_and_log("claims run out by themselves"):
                 await self._office.write(outbox.release)
+        with suppress_and_log("stored routes and silences were not checked"):
+            await asyncio.to_thread(self._report_unread)
         loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
         loops.append(self.news.work)
         if self.settings.ping_url:
@@ -116,10 +123,11 @@ class Delivery:
 
     def _link_key(self, connection: Connection) -> str:
         known = choices.read_choice(connection, choices.LINK_KEY)
-        if known is None:
-            made = secrets.token_hex(32)
-            choices.write_choice(connection, choices.LINK_KEY, made, self._clock(), keep=True)
-            known = choices.read_choice(connection, choices.LINK_KEY)
+        for keep in (True, False):  # a damaged one is replaced: links that were sent with it end
+            if not _is_key(known):
+                made = secrets.token_hex(32)
+                choices.write_choice(connection, choices.LINK_KEY, made, self._clock(), keep=keep)
+                known = choices.read_choice(connection, choices.LINK_KEY)
         return str(known)
 
     # Routing
@@ -129,9 +137,7 @@ class Delivery:
         try:
             while True:
                 self._bell.clear()
-                with suppress_and_log("routing waits"):
-                    await self.route()
-                    await self._hire()
+                await self._routing_work.once(self._route_and_hire)
                 pause_s = await asyncio.to_thread(self._pause_s)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._bell.wait(), pause_s)
@@ -147,6 +153,10 @@ class Delivery:
                 if listener.take_alerts():
                     self._bell.set()
 
+    async def _route_and_hire(self) -> None:
+        await self.route()
+        await self._hire()
+
     async def route(self) -> None:
         """Routes all that there is now."""
         while await asyncio.to_thread(self._is_due):
@@ -161,8 +171,12 @@ class Delivery:
 
     def _round(self, connection: Connection) -> tuple[set[str], bool]:
         lock(connection)
-        one = Round(connection, self._clock())
+        one = Round(connection, self._clock(), self._routing_work)
         return (one.told, True) if one.run() else (one.told, False)
+
+    def _report_unread(self) -> None:
+        with self._database.reader.connect() as connection:
+            report_unread(connection, self._clock())
 
     def _is_due(self) -> bool:
         with self._database.reader.connect() as connection:
@@ -183,7 +197,7 @@ class Delivery:
         rows = await asyncio.to_thread(self._channels)
         wanted = {row.id for row in rows if row.enabled}
         for channel_id in wanted - self._couriers.keys():
-            courier = Courier(self._office, channel_id)
+            courier = Courier(self._office, channel_id, self._rounds.round("channels"))
             task = asyncio.create_task(courier.work(), name=f"channel-{channel_id}")
             self._couriers[channel_id] = (courier, task)
         for channel_id in self._couriers.keys() - wanted:
@@ -242,8 +256,7 @@ class Delivery:
     async def _mirroring(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                with suppress_and_log("Alertmanagers wait"):
-                    await self.mirror()
+                await self._mirroring_work.once(self.mirror)
                 ends = time.monotonic() + alertmanager.PUSH_S
                 while time.monotonic() < ends and not listener.take_alerts():
                     with suppress(TimeoutError):
@@ -261,11 +274,16 @@ class Delivery:
 
     def _mirrored(self) -> list[tuple[ChannelRow, list[Any]]]:
         with self._database.reader.connect() as connection:
-            return mirror.pictures(connection, self.base, self._started_ns, self._clock())
+            now_ns, work = self._clock(), self._mirroring_work
+            return mirror.pictures(connection, self.base, self._started_ns, now_ns, work)
 
     async def _push(self, row: ChannelRow, alerts: list[Any]) -> None:
-        values = {**row.config, **row.secret}
+        with self._mirroring_work.isolated(f"channel {row.name}"):
+            await self._push_to(row, alerts)
+
+    async def _push_to(self, row: ChannelRow, alerts: list[Any]) -> None:
         settings = self.settings
+        values = {**row.config, **row.secret}
         sending = Sending(settings.notify_timeout_s, settings.notify_private_addresses, self._clock() / 1e9)
         try:
             work = partial(alertmanager.push, values, alerts, sending)
@@ -289,21 +307,27 @@ class Delivery:
     # Who watches the watcher
 
     async def _pinging(self) -> None:
+        work = self._rounds.round("ping")
         while True:
-            trouble = await asyncio.to_thread(self._trouble)
-            url = self.settings.ping_url.rstrip("/") + ("/fail" if trouble else "")
-            try:
-                call = partial(http.send, url, None, {}, timeout_s=20.0, private=True, method="GET")
-                http.check(await in_thread(call, 30.0))
-            except (DeliveryError, TimeoutError) as error:
-                log.warning("ping_url was not reached: %s", error)
+            await work.once(self._ping)
             await asyncio.sleep(self.settings.ping_s)
+
+    async def _ping(self) -> None:
+        trouble = await asyncio.to_thread(self._trouble)
+        url = self.settings.ping_url.rstrip("/") + ("/fail" if trouble else "")
+        call = partial(http.send, url, None, {}, timeout_s=20.0, private=True, method="GET")
+        http.check(await in_thread(call, 30.0))
 
     def _trouble(self) -> bool:
         try:
             return bool(self._writer.failing or self.health()["failing"])
         except Exception:  # noqa: BLE001 - whatever it is, all is not well
             return True
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        """Return what :meth:`health` said when it last could, a few seconds ago; asks no database."""
+        return self.news.newest
 
     def health(self) -> dict[str, Any]:
         """How deliveries do, for every page: what waits, what was given up, and the channels in trouble."""
@@ -323,11 +347,18 @@ class Delivery:
         }
 
     async def _tidying(self) -> None:
-        while True:
-            await asyncio.sleep(PRUNE_S)
-            with suppress_and_log("old notifications stay"):
-                await self._office.write(partial(outbox.prune, now_ns=self._clock()))
-                await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+        await self._rounds.round("old notifications").keep(self._prune, PRUNE_S)
+
+    async def _prune(self) -> None:
+        await self._office.write(partial(outbox.prune, now_ns=self._clock()))
+        await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+
+
+def _is_key(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(bytes.fromhex(value)) == 32
+    except ValueError:
+        return False
 
 
 def _shown(item: Notification) -> tuple[Mapping[str, Any], str, int | None] | None:

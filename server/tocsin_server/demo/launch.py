@@ -19,6 +19,7 @@ from tocsin_server.errors import StartError
 from tocsin_server.login import login_address
 from tocsin_server.serve import address, listening
 from tocsin_server.settings import Settings
+from tocsin_server.store.ownership import sole_on_file
 
 TRAININGS = ("transformer", "deblur", "wgan")
 STORY = {
@@ -90,9 +91,11 @@ def clear(directory: Path, *, keep: bool) -> None:
             "`--data-dir DIR` names another one."
         )
     marker.touch()
-    if not keep:
+    with sole_on_file(directory / "tocsin.db"):  # another demo may be running there
+        if keep:
+            return
         for path in [*directory.glob("tocsin.db*"), *directory.glob("spool/**/*")]:
-            if path.is_file():
+            if path.is_file() and path.suffix != ".lock":
                 path.unlink()
 
 

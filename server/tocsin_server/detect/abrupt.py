@@ -51,8 +51,13 @@ def _each_step(case: Case) -> bool:
 
 
 def other_data(case: Case) -> Cause | None:
-    """From one step to the next the loss is elsewhere, and nothing moved before it."""
-    if case.rule not in LOSS_SHAPE | {"grad-explosion"} or case.lr_event is not None or not _each_step(case):
+    """The loss jumps from one step to the next without an earlier sign.
+
+    With overflows, a loss that stays there is not evidence: weights whose updates are skipped do not recover.
+    """
+    if case.rule not in LOSS_SHAPE | {"grad-explosion"} or case.numeric:
+        return None
+    if case.lr_event is not None or not _each_step(case):
         return None
     before, after = _finite(case, "loss"), _finite(case, "loss", since=True)
     if len(before) < KNOWN or len(after) < STAYED or case.norm_rose is not None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tocsin_server.causal_order import NEAR_STEPS
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.history import History, median
-from tocsin_server.detect.rule import Verdict
+from tocsin_server.detect.rule import INFO, Verdict
 
 NUMERIC = frozenset(
     {
@@ -24,9 +25,14 @@ NUMERIC = frozenset(
 )
 """Rules about values that left the number range; they share causes."""
 LOSS_SHAPE = frozenset({"loss-spike", "loss-divergence"})
+FINITE_SIGNS = LOSS_SHAPE | {"grad-explosion", "grad-precursor"}
+"""Rules about finite values that leave their level. Beside values that left the number range they are signs
+of the same trouble, whichever of them fired first, and have its cause."""
 
 BASELINE, RECENT = 60, 5
 """Records before the onset that make the baseline, and the last of them that may already differ."""
+AFTERMATH, FEWEST = 60, 3
+"""Records from the onset on in which training may be seen to run away, and finite ones that are needed."""
 LR_STEPS, LR_RECORDS = 100, 10
 """How far back a change of learning rate counts as an event before the onset (catalogue section 4)."""
 LR_EVENT = 1.5
@@ -59,10 +65,28 @@ class Case:
         return next((verdict.kind for name, _, verdict in self.episode if name == rule), None)
 
     @cached_property
+    def numeric(self) -> bool:
+        """Whether this alert is about values that left the number range, or a sign of it."""
+        return self.rule in NUMERIC or (self.rule in FINITE_SIGNS and bool(self._overflowed))
+
+    @cached_property
+    def _overflowed(self) -> list[int]:
+        """Onsets of the rules about values that left the number range, near this alert's own."""
+        return [
+            verdict.onset_step
+            for rule, _, verdict in self.episode
+            if rule in NUMERIC
+            and verdict.severity > INFO
+            and abs(verdict.onset_step - self.verdict.onset_step) <= NEAR_STEPS
+        ]
+
+    @cached_property
     def onset(self) -> int:
         """Where the trouble began: the earliest onset of rules about numbers, else this alert's own."""
-        steps = [verdict.onset_step for rule, _, verdict in self.episode if rule in NUMERIC]
-        return min([*steps, self.verdict.onset_step]) if self.rule in NUMERIC else self.verdict.onset_step
+        if self.rule in NUMERIC:
+            steps = [verdict.onset_step for rule, _, verdict in self.episode if rule in NUMERIC]
+            return min([*steps, self.verdict.onset_step])
+        return min(self._overflowed) if self.numeric else self.verdict.onset_step
 
     def before(self, base: str) -> list[tuple[int, float]]:
         """(step, value) of the records of ``base`` before the onset, at most ``BASELINE``."""
@@ -95,6 +119,21 @@ class Case:
         values = sorted(value for _, value in self.before(base)[:-RECENT] if math.isfinite(value))
         rise = self.rise(base)
         return rise is not None and rise[1] > values[9 * len(values) // 10]
+
+    def _aftermath(self, base: str, least: float) -> tuple[float, float, float] | None:
+        """Baseline, level of the last finite values soon after the onset, and their ratio, if it rose.
+
+        A loss scaler leaves out the updates that overflow, so finite values that go on rising come of the
+        updates between them: training runs away, however early the first overflow was.
+        """
+        known = [value for _, value in self.before(base) if math.isfinite(value)]
+        values = [value for _, value in self.since(base)[:AFTERMATH] if math.isfinite(value)]
+        if len(known) < 2 * RECENT or len(values) < FEWEST or not self.history.has("scale"):
+            return None
+        usual, now = median(known), median(values[-RECENT:])
+        if usual is None or now is None or usual <= 0 or now < least * usual or now <= max(known):
+            return None
+        return usual, now, now / usual
 
     @cached_property
     def lr_event(self) -> tuple[int, float, float] | None:
@@ -152,22 +191,36 @@ class Case:
         return rise if rise is not None and rise[2] >= NORM_RISE and self._left("grad_norm") else None
 
     @cached_property
+    def loss_ran_away(self) -> tuple[float, float, float] | None:
+        """As :meth:`rise` of the loss where it rose before the onset, or soon after it."""
+        return self.loss_rose or self._aftermath("loss", LOSS_RISE)
+
+    @cached_property
+    def norm_ran_away(self) -> tuple[float, float, float] | None:
+        """As :meth:`rise` of the gradient norm where it rose before the onset, or soon after it."""
+        return self.norm_rose or self._aftermath("grad_norm", NORM_RISE)
+
+    @cached_property
     def steady(self) -> bool:
-        """Whether loss and gradient norm are known to have been at their usual level until the onset."""
+        """Whether loss and gradient norm are known, and neither rose before the onset or soon after it."""
         rises = [rise for base in ("loss", "grad_norm") if (rise := self.rise(base)) is not None]
-        return bool(rises) and self.loss_rose is None and self.norm_rose is None
+        return bool(rises) and self.loss_ran_away is None and self.norm_ran_away is None
 
     @cached_property
     def runaway_step(self) -> int:
-        """Step of the first of the last records before the onset, by which loss or norm had risen."""
+        """Step by which loss or norm had risen: the first of the last records before the onset, or the onset
+        where they rose after it."""
+        if self.loss_rose is None and self.norm_rose is None:
+            return self.onset
         steps = [step for base in ("loss", "grad_norm") for step, _ in self.before(base)[-RECENT:]]
         return min(steps, default=self.onset)
 
     @cached_property
     def shape_first(self) -> Verdict | None:
-        """A loss spike or divergence that began before the numbers went wrong."""
+        """A loss or gradient norm that left its level before the numbers went wrong."""
         for rule, _, verdict in self.episode:
-            if rule in LOSS_SHAPE and verdict.onset_step < self.onset:
+            near = rule in LOSS_SHAPE or verdict.onset_step >= self.onset - NEAR_STEPS
+            if rule in FINITE_SIGNS and verdict.onset_step < self.onset and near:
                 return verdict
         return None
 

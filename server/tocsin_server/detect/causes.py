@@ -136,7 +136,7 @@ def lr_rose(case: Case) -> Cause | None:
 
 def scaler_not_wired(case: Case) -> Cause | None:
     kind = case.kind("scaler-not-updating")
-    if kind is None or case.rule not in NUMERIC:
+    if kind is None or not case.numeric:
         return None
     how = "the loop abandons the step before scaler.update()" if kind == "abandoned" else (
         "scaler.update() is not called, the optimizer is stepped past the scaler, or the scale is static"
@@ -164,21 +164,23 @@ def scale_is_zero(case: Case) -> Cause | None:
 
 
 def runaway(case: Case) -> Cause | None:
-    """Loss or gradients were rising before anything overflowed: the optimisation ran away."""
-    if case.rule not in NUMERIC:
+    """Loss or gradients left their level at about the first overflow: training diverged."""
+    if not case.numeric:
         return None
-    loss, norm, shape = case.loss_rose, case.norm_rose, case.shape_first
+    loss, norm, shape = case.loss_ran_away, case.norm_ran_away, case.shape_first
     if loss is None and norm is None and shape is None:
         return None
     signs, evidence = [], []
     if loss is not None:
         signs.append(f"loss {number(loss[0])} → {number(loss[1])}")
         evidence.append(Evidence("loss before", loss[0], "baseline", None))
-        evidence.append(Evidence("loss at onset", loss[1], "", case.onset))
+        when = "at onset" if case.loss_rose else "soon after onset"
+        evidence.append(Evidence(f"loss {when}", loss[1], "", case.onset))
     if norm is not None:
         signs.append(f"gradient norm {number(norm[0])} → {number(norm[1])}")
         evidence.append(Evidence("grad norm before", norm[0], "baseline", None))
-        evidence.append(Evidence("grad norm at onset", norm[1], "", case.onset))
+        when = "at onset" if case.norm_rose else "soon after onset"
+        evidence.append(Evidence(f"grad norm {when}", norm[1], "", case.onset))
     if not signs and shape is not None:
         signs.append(f"{shape.summary[0].lower()}{shape.summary[1:]}")
     rate = f" at a learning rate of {number(case.lr)}" if case.lr else ""
@@ -186,7 +188,7 @@ def runaway(case: Case) -> Cause | None:
         evidence.append(Evidence("learning rate", case.lr, "", case.onset))
     return Cause(
         "lr-too-high",
-        f"Likely a learning rate that is too high: training ran away{rate} before the first overflow "
+        f"Likely a learning rate that is too high: training diverged{rate} around the first overflow "
         f"({', '.join(signs)}).",
         "a learning rate that is too high",
         (r.lower_lr(case), r.clip(case), r.go_back(case), r.FP32_ISLAND, r.BF16),
@@ -197,7 +199,7 @@ def runaway(case: Case) -> Cause | None:
 
 
 def every_scale(case: Case) -> Cause | None:
-    if case.rule not in NUMERIC:
+    if not case.numeric:
         return None
     lowest = case.lowest_bad_scale
     persists = case.kind("nonfinite-grad-norm") == "every-scale"
@@ -229,7 +231,7 @@ def every_scale(case: Case) -> Cause | None:
 
 
 def one_operation(case: Case) -> Cause | None:
-    if case.rule not in NUMERIC or (
+    if not case.numeric or (
         case.kind("scaler-overflow-burst") is None and case.kind("scaler-collapse") is None
     ):
         return None

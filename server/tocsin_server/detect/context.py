@@ -16,12 +16,17 @@ from tocsin_server.detect.layers import NAMES as LAYER_NAMES
 from tocsin_server.detect.layers import VECTORS as LAYER_VECTORS
 from tocsin_server.detect.layers import LayerBook
 
+REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
+"""Libraries that only reinforcement learning imports."""
 EXPECTED = 4096
 """Announced steps kept of one kind, the newest."""
 CHECKPOINTS = 64
 INPUTS = 16
+SCHEDULES = 64
 NAMES = 256
-"""Loss components and metrics a run may tell of; later ones are not told apart."""
+"""Loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
+LONGEST_NAME, LONGEST_PATH = 256, 1024
+"""Characters that are kept of a name or a path in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class RunContext:
     project: str = ""
     world_size: int = 1
     planned_steps: int | None = None
+    libraries: frozenset[str] = frozenset()
+    """What the training process has imported of what matters to a rule."""
     scalers: Sequence[Mapping[str, Any]] = ()
     optimizers: Sequence[Mapping[str, Any]] = ()
     schedulers: Sequence[Mapping[str, Any]] = ()
@@ -99,6 +106,27 @@ class RunContext:
     """Step and description of the newest ``INPUTS`` inputs that were not finite."""
     layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
     """Gradient norms of single layers at the newest steps that were told of."""
+
+    @classmethod
+    def from_facts(
+        cls, run_id: str, project: str, world_size: int, planned_steps: int | None, facts: Mapping[str, Any]
+    ) -> RunContext:
+        """Return the context of a run from what its handshake said, as it is stored."""
+        return cls(
+            run_id=run_id,
+            project=project,
+            world_size=world_size,
+            planned_steps=planned_steps,
+            libraries=frozenset(facts.get("versions") or ()),
+            scalers=tuple(facts.get("scalers") or ()),
+            optimizers=tuple(facts.get("optimizers") or ()),
+            schedulers=tuple(facts.get("schedulers") or ()),
+        )
+
+    @property
+    def is_reinforcement(self) -> bool:
+        """Whether an agent is trained: its loss depends on the data it collects, not on progress."""
+        return not self.libraries.isdisjoint(REINFORCEMENT)
 
     def is_component(self, suffix: str) -> bool:
         """Whether ``loss/<suffix>`` is a term of the loss, not the loss of an optimizer of that name."""
@@ -125,7 +153,7 @@ class RunContext:
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
         """The context after an event of ``kind`` at ``step``; other events leave it as it is."""
         if kind == "checkpoint" and step is not None:
-            saved = (step, str(data.get("path", "")))
+            saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
             return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
         if kind == "attached":
             return replace(self, **_told(data))
@@ -133,9 +161,9 @@ class RunContext:
             return self._norm_told(data)
         if kind == "schedule":
             others = [item for item in self.schedulers if item.get("optimizer") != data.get("optimizer")]
-            return replace(self, schedulers=(*others, dict(data)))
+            return replace(self, schedulers=(*others, dict(data))[-SCHEDULES:])
         if kind == "expect":
-            return self._with_expected(str(data.get("what", "")), data.get("steps"))
+            return self._with_expected(_name(data.get("what", "")), data.get("steps"))
         if kind == "loss-components":
             return self._with_components(data.get("names"))
         if kind == "metric":
@@ -159,26 +187,28 @@ class RunContext:
         return replace(self, expected={**self.expected, what: known})
 
     def _with_components(self, names: Any) -> RunContext:
-        told = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+        told = [_name(name) for name in names] if isinstance(names, (list, tuple)) else []
         fresh = tuple(name for name in dict.fromkeys(told) if name not in self.components)
         return replace(self, components=(*self.components, *fresh)[:NAMES]) if fresh else self
 
     def _with_metric(self, data: Mapping[str, Any]) -> RunContext:
-        name = str(data.get("name", ""))
+        name = _name(data.get("name", ""))
         if name not in self.metrics and len(self.metrics) >= NAMES:
             return self
-        told = (str(data.get("goal") or "").lower(), str(data.get("unit") or ""))
+        told = (_name(data.get("goal") or "").lower(), _name(data.get("unit") or ""))
         return replace(self, metrics={**self.metrics, name: told})
 
     def _norm_told(self, data: Mapping[str, Any]) -> RunContext:
         """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
-        suffix = str(data.get("series", data.get("optimizer")) or "")
+        suffix = _name(data.get("series", data.get("optimizer")) or "")
+        if suffix not in self.norm_sources and len(self.norm_sources) >= NAMES:
+            return self
         scaled = tuple(name for name in self.scaled_norms if name != suffix)
         limit = data.get("clip")
         known = isinstance(limit, (int, float)) and not isinstance(limit, bool)
         return replace(
             self,
-            norm_sources={**self.norm_sources, suffix: str(data.get("source", ""))},
+            norm_sources={**self.norm_sources, suffix: _name(data.get("source", ""))},
             clips={**self.clips, suffix: float(limit) if known else None},  # type: ignore[arg-type]
             scaled_norms=(*scaled, suffix) if data.get("scaled") else scaled,
         )
@@ -226,6 +256,10 @@ _LEARNED = (
     "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
     "components", "metrics", "bad_inputs",
 )  # fmt: skip
+
+
+def _name(value: Any) -> str:
+    return str(value)[:LONGEST_NAME]
 
 
 def _inputs(inputs: Any) -> list[str]:

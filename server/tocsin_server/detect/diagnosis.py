@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 
+from tocsin_server.causal_order import in_order
 from tocsin_server.detect import abrupt, misread
 from tocsin_server.detect.case import Case
 from tocsin_server.detect.cause import Candidate, Cause
@@ -69,7 +70,7 @@ def kept(told: Diagnosis, case: Case) -> Diagnosis:
     renewed = replace(
         told,
         evidence=own + tuple(item for item in told.evidence if item.name not in names),
-        story=tuple(sorted(rows, key=lambda item: (item[0], item[2], item[1]))),
+        story=tuple(sorted(rows, key=in_order)),
     )
     return with_layers(renewed, case)
 
@@ -115,4 +116,4 @@ def _story(case: Case, cause: Cause) -> tuple[tuple[int, str, str], ...]:
     told = _chain(case)
     if cause.onset is not None:
         told.append((*cause.onset, ""))
-    return tuple(sorted(set(told), key=lambda item: (item[0], item[2], item[1])))
+    return tuple(sorted(set(told), key=in_order))

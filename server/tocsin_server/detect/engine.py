@@ -374,10 +374,11 @@ class Engine:
             yield from self._retell(stream, number, joined, subject)
 
     def _withheld(self, writer: Process, seq: int, rule: Rule[Any, Any] | Voice, verdict: Verdict) -> bool:
-        """Whether an episode may not begin here: inhibited, or the losses are those of adversaries."""
+        """Whether no episode may begin: inhibited, or the loss is that of an adversary or an agent."""
         if verdict.state in (RECOVERING, RESOLVED):
             return True
-        if not rule.info.adversarial and self._rivalled(writer, seq):
+        moves_by_itself = self.context.is_reinforcement or self._rivalled(writer, seq)
+        if not rule.info.adversarial and moves_by_itself:
             return True
         return any(
             subject.rule in rule.info.inhibited_by

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tocsin_server.causal_order import in_order
 from tocsin_server.detect.wording import count, number
 from tocsin_server.domain import Diagnosis, Evidence
 
@@ -26,6 +27,8 @@ KEPT = 32
 """Vectors that are remembered."""
 TABLES, PLACES = 16, 1024
 """Tables of names that are remembered, and places of a vector; others are left out."""
+LONGEST = 256
+"""Letters that are kept of a name."""
 USUAL = 3
 """Vectors at least that make a layer's usual level."""
 GREW, RISING = 4.0, 2.0
@@ -60,7 +63,7 @@ class LayerBook:
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerBook:
         """The book after an event; one that does not fit leaves it as it is."""
-        key = (str(data.get("series", "")), _whole(data.get("table")))
+        key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
         if kind == NAMES:
             return self._named(key, data.get("names"))
         norms = norms_of(data.get("norms"))
@@ -73,7 +76,8 @@ class LayerBook:
         if not isinstance(names, (list, tuple)) or not 0 < len(names) <= PLACES:
             return self
         others = {known: told for known, told in self.names.items() if known != key}
-        names_by_key = dict(list(others.items())[1 - TABLES :]) | {key: tuple(map(str, names))}
+        kept = tuple(str(name)[:LONGEST] for name in names)
+        names_by_key = dict(list(others.items())[1 - TABLES :]) | {key: kept}
         vectors = tuple(one for one in self.vectors if (one.series, one.table) != key)
         return LayerBook(names_by_key, vectors)
 
@@ -129,7 +133,7 @@ def located(diagnosis: Diagnosis, origin: Origin | None) -> Diagnosis:
     """The diagnosis with what the layers say."""
     if origin is None:
         return diagnosis
-    story = sorted({*diagnosis.story, *origin.story}, key=lambda row: (row[0], row[2], row[1]))
+    story = sorted({*diagnosis.story, *origin.story}, key=in_order)
     return replace(diagnosis, evidence=diagnosis.evidence + origin.evidence, story=tuple(story))
 
 

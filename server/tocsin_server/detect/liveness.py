@@ -27,8 +27,8 @@ class Liveness:
     server_started_ns: int
     ended: bool
     """``finish`` came, or the run was closed."""
-    usual_pause_s: float = 0.0
-    """The second longest interval of this attempt so far: a pause that the run has made twice."""
+    longest_pause_s: float = 0.0
+    """The longest interval of this attempt so far."""
     open: frozenset[str] = frozenset()
     """Identifiers of rules of this kind whose alert is open."""
 

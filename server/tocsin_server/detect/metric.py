@@ -27,7 +27,7 @@ def goal_of(name: str, told: str) -> str | None:
     if told in (MAX, MIN):
         return told
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
-    words = [re.sub(r"\d+$", "", word) for word in words]
+    words = [word.rstrip("0123456789") for word in words]
     if any(word in _MIN or word.endswith("loss") for word in words):
         return MIN
     return MAX if any(word in _MAX for word in words) else None

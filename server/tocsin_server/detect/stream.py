@@ -1,7 +1,8 @@
 """A stream: the records of one writer about one optimizer, and the rules that judge it.
 
-Where steps go back (a rewind to a checkpoint) the stream begins anew: a seam, across which no
-statistic is carried. Open episodes are carried, so that one trouble stays one alert.
+Where steps go back (a rewind to a checkpoint), or where another number of whole losses makes a step
+(micro_steps.py), the stream restarts: a discontinuity, across which no statistic is carried. Open
+episodes are carried, so that one problem stays one alert.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from tocsin_server.detect.block import Block, SavedBlock
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.history import History
+from tocsin_server.detect.micro_steps import MicroSteps
 from tocsin_server.detect.registry import rules_of
 from tocsin_server.detect.rule import Episode, Rule, RuleSettings, Verdict
 from tocsin_server.detect.scaler import ScalerTrack
@@ -39,6 +41,7 @@ class SavedStream(msgspec.Struct):
     block: SavedBlock
     rules: dict[str, SavedRule]
     estate: dict[str, bytes] = {}
+    micro_steps: MicroSteps = msgspec.field(default_factory=MicroSteps)
 
 
 class Stream:
@@ -68,6 +71,7 @@ class Stream:
         """Step and time of the newest record since the last seam."""
         self.bases: set[str] = set()
         self.track = ScalerTrack()
+        self.micro_steps = MicroSteps()
         self.history = History()
         self.block = Block()
         self.rules: list[Rule[Any, Any]] = []
@@ -189,30 +193,30 @@ class Stream:
         return rule
 
     def _parts(self, view: View) -> Iterable[View]:
-        """``view`` cut where steps go back; the stream begins anew at each cut."""
+        """``view`` cut where steps go back or mean something else; the stream restarts at each cut."""
         if self.count == 0:
             self.first_step = view.step[0]
             for rule in self.rules:
                 rule.go_on(self.first_step)
-        cuts = self._cuts(view)
-        if cuts:
-            return self._cut(view, cuts)
+        rewinds, changes = self._rewinds(view), self.micro_steps.changes(view)
+        if rewinds or changes:
+            return self._cut(view, rewinds, changes)
         view.first, view.first_step, view.before = self.count, self.first_step, self.before
         return (view,)
 
-    def _cut(self, view: View, cuts: list[int]) -> Iterator[View]:
+    def _cut(self, view: View, rewinds: list[int], changes: list[int]) -> Iterator[View]:
         start, rewound = 0, None
-        for cut in [*cuts, view.n]:
+        for cut in [*sorted({*rewinds, *changes}), view.n]:
             if cut > start:
                 part = view.cut(start, cut, first=self.count, first_step=self.first_step)
                 part.before, part.rewound_from = self.before, rewound
                 yield part
             if cut < view.n:
-                rewound = self.before[0] if self.before else None
+                rewound = self.before[0] if self.before and cut in rewinds else None
                 self._seam(view.step[cut])
             start = cut
 
-    def _cuts(self, view: View) -> list[int]:
+    def _rewinds(self, view: View) -> list[int]:
         """Rows at which steps go back. Evaluations and logged terms may come late: that is no rewind."""
         if self.scope == "wide":
             return []
@@ -250,6 +254,7 @@ class Stream:
             block=self.block.save(),
             rules=rules,
             estate=self.estate,
+            micro_steps=self.micro_steps,
         )
 
     def load(self, saved: SavedStream) -> None:
@@ -264,7 +269,7 @@ class Stream:
                 rule.load(kept.state, kept.episode)
         left = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
         self.heirloom = {rule: episode for rule, episode in left.items() if rule not in self.off}
-        self.estate = saved.estate
+        self.estate, self.micro_steps = saved.estate, saved.micro_steps
         self._rouse()
 
 

@@ -44,7 +44,7 @@ def read_tuning(rule: object, body: Mapping[str, Any], where: str = "") -> Tunin
     for name in body:
         if name not in FIELDS:
             raise FieldError(f"{where}{name}", f"one of {', '.join(FIELDS)}", name)
-    if rule not in {info.id for info in catalogue()}:
+    if not isinstance(rule, str) or rule not in {info.id for info in catalogue()}:
         raise FieldError(f"{where}rule", "the id of a built-in rule", rule)
     enabled, severity = body.get("enabled"), body.get("severity")
     if enabled is not None and not isinstance(enabled, bool):

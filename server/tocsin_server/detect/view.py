@@ -17,7 +17,7 @@ from tocsin_server.detect.context import ScalerFacts
 from tocsin_server.domain import Column, RecordBatch
 
 SIGNALS = (
-    "loss", "loss_n", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time",
+    "loss", "loss_n", "loss_sum", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time",
     "data_time", "gpu_util",
 )  # fmt: skip
 """Base names that belong to a stream; every other name is an extra of the script."""

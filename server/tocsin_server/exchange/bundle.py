@@ -77,7 +77,7 @@ def read_manifest(folder: Path) -> Manifest:
     """What ``run.json`` says. Raises :class:`BundleError`."""
     path = folder / RUN
     try:
-        told = exactjson.loads(path.read_text("utf-8"))
+        told = _storable(str(path), exactjson.loads(path.read_text("utf-8")))
     except FileNotFoundError:
         raise BundleError(str(folder), f"{RUN} in it (an export writes it last)", "none") from None
     except ValueError as error:
@@ -123,7 +123,16 @@ def _object(path: Path, number: int, line: str) -> Item:
         raise BundleError(f"{path}:{number}", "JSON", str(error)) from error
     if not isinstance(item, dict):
         raise BundleError(f"{path}:{number}", "an object", type(item).__name__)
+    _storable(f"{path}:{number}", item)
     return item
+
+
+def _storable(where: str, value: Any) -> Any:
+    """Return ``value``. Raises :class:`BundleError` if it cannot be stored."""
+    wrong = exactjson.fault(value)
+    if wrong is not None:
+        raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "something else")
+    return value
 
 
 def bundles_in(path: Path) -> list[Path]:

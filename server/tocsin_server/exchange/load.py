@@ -36,6 +36,7 @@ from tocsin_server.exchange.nans import with_nans
 from tocsin_server.exchange.read import read_pages
 from tocsin_server.exchange.shapes import checked
 from tocsin_server.exchange.write import digest_of
+from tocsin_server.intake import Limits, names_fault, range_fault, run_id_fault, tags_fault
 from tocsin_server.removal import Transact, take_away
 from tocsin_server.store import audit, chunks, dump, life
 from tocsin_server.store.acks import AckRow
@@ -61,10 +62,19 @@ class Imported:
     was_there: bool
 
 
-def import_run(database: Database, transact: Transact, folder: Path, *, actor: str) -> Imported:
-    """Brings in the run of ``folder``. Raises :class:`BundleError` where it does not fit or differs from
-    a run of its id that is there already; then nothing is changed."""
-    manifest = _sound(folder, read_manifest(folder))
+def import_run(
+    database: Database, transact: Transact, folder: Path, *, actor: str, limits: Limits
+) -> Imported:
+    """Bring in the run of ``folder``.
+
+    Args:
+        limits: Those that a training process must keep to; they hold for an import too.
+
+    Raises:
+        BundleError: It does not fit, or differs from a run of its id that is there already. Nothing
+            was changed.
+    """
+    manifest = _sound(folder, read_manifest(folder), limits)
     with database.reader.begin() as connection:
         stored = dump.read_dump(connection, manifest.run_id)
     if stored is not None:
@@ -84,8 +94,9 @@ def import_run(database: Database, transact: Transact, folder: Path, *, actor: s
     return Imported(manifest.run_id, manifest.counts, was_there=False)
 
 
-def _sound(folder: Path, manifest: Manifest) -> Manifest:
-    """Raises :class:`BundleError` where a row of ``run.json`` has not its shape."""
+def _sound(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
+    """Raise :class:`BundleError` if a row of ``run.json`` does not have its shape, or holds a name or
+    number that a handshake may not hold."""
     place = str(folder / RUN)
     checked(manifest.run, shapes.RunRow, f"{place}: run")
     for name, rows, shape in (
@@ -98,7 +109,32 @@ def _sound(folder: Path, manifest: Manifest) -> Manifest:
         checked(manifest.rule_state, shapes.RuleStateRow, f"{place}: rule_state")
     if not all(isinstance(name, str) for name in manifest.series):
         raise BundleError(f"{place}: series", "names", repr(manifest.series)[:200])
+    fault = _handshake_fault(manifest, limits)
+    if fault is not None:
+        raise BundleError(place, *fault)
     return manifest
+
+
+def _handshake_fault(manifest: Manifest, limits: Limits) -> tuple[str, str] | None:
+    """Return (expected, got) of the first value that a training process could not have sent, or None."""
+    run = manifest.run
+    if not all(isinstance(tag, str) for tag in run["tags"]):
+        return "tags: a list of texts", repr(run["tags"])[:200]
+    faults = [
+        run_id_fault(run["id"], limits),
+        names_fault({"project": run["project"], "name": run["name"]}, {"host": run["host"]}, limits),
+        tags_fault(run["tags"], limits),
+        range_fault({"world_size": run["world_size"], "planned_steps": run["planned_steps"] or 0}),
+    ]
+    for row in manifest.attempts:
+        optional = {"launch": row["launch"], "rendezvous": row["rendezvous"]}
+        faults.append(names_fault({"key of an attempt": row["key"]}, optional, limits))
+        faults.append(range_fault({"restarts": row["restarts"], "world_size": row["world_size"]}))
+    for row in manifest.writers:
+        optional = {"host": row["host"], "boot": row["boot"]}
+        faults.append(names_fault({"key of a writer": row["key"]}, optional, limits))
+        faults.append(range_fault({"rank": row["rank"], "pid": row["pid"]}))
+    return next((fault for fault in faults if fault is not None), None)
 
 
 def _compared(database: Database, stored: dump.Dump, manifest: Manifest) -> Imported:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,17 +17,21 @@ from tocsin_server.notify.message import Message
 MASK = "***"
 """What stands in an answer where a secret is, and what leaves a secret as it is in a change."""
 LONGEST = 2000
+UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of control characters, halves of surrogate pairs, and line and paragraph separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in. A ``secret`` one is never shown again."""
+    """One thing to fill in. A ``secret`` one is never shown again; a ``header`` one is sent as it is in a
+    header of HTTP, which takes printable ASCII only."""
 
     name: str
     help: str
     secret: bool = False
     required: bool = True
     numeric: bool = False
+    header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,13 @@ class Kind:
         if not isinstance(value, str) or len(value) > LONGEST:
             got = MASK if field.secret else value
             raise FieldError(f"config.{field.name}", f"a text of at most {LONGEST} characters", got)
+        # Before the ends are stripped: a line break would end the header that a value is sent in.
+        if any(unicodedata.category(each) in UNPRINTABLE for each in value):
+            got = "a line break or another control character"
+            raise FieldError(f"config.{field.name}", "a text on one line", got)
+        if field.header and not value.isascii():
+            got = "other characters"
+            raise FieldError(f"config.{field.name}", "ASCII characters only, as in every HTTP header", got)
         return value.strip()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tocsin_server.causal_order import by_cause
 from tocsin_server.domain import AlertState, Severity
 from tocsin_server.notify.facts import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
 from tocsin_server.notify.routing import Route
@@ -157,7 +158,8 @@ def _batch(
 
 
 def _gravest_first(facts: Mapping[str, AlertFacts], keys: Mapping[str, str]) -> list[str]:
-    return sorted(keys, key=lambda key: (-facts[key].alert.severity.height, facts[key].alert.onset_ns, key))
+    keyed = {id(facts[key].alert): key for key in keys}
+    return [keyed[id(alert)] for alert in by_cause(facts[key].alert for key in keys)]
 
 
 def _is_old(group: Group, route: Route, now_ns: int) -> bool:

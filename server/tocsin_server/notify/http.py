@@ -90,6 +90,8 @@ def send(
         return _exchange(connection, method, parts, body, headers)
     except (OSError, http.client.HTTPException) as error:
         raise DeliveryError(_words(error, host, port)) from error
+    except ValueError as error:  # its own text repeats the header, which may be a secret
+        raise DeliveryError("a header contains characters that HTTP cannot send", permanent=True) from error
     finally:
         watch.cancel()
         connection.close()

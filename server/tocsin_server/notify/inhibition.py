@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ DEFAULTS: tuple[dict[str, Any], ...] = (
     {"source": ['rule="trainer-lost"'], "target": ['rule="stalled"'], "equal": _SAME_RUN},
 )
 """What holds where nobody wrote inhibitions of their own."""
+MOST_NAMED = 50
+"""So many of the alerts that inhibit one are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +33,38 @@ class Inhibition:
     target: tuple[Matcher, ...]
     equal: tuple[str, ...]
 
-    def mutes(self, target: AlertFacts, source: AlertFacts) -> bool:
-        """Whether ``source`` keeps ``target`` from being told."""
-        if not source.alert.is_open or source.alert.id == target.alert.id:
-            return False
-        theirs, mine = source.labels, target.labels
-        if not all_hold(self.source, theirs) or not all_hold(self.target, mine):
-            return False
-        if all_hold(self.source, mine):
-            return False
-        return all(theirs.get(name, "") == mine.get(name, "") for name in self.equal)
+    def mutes(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an alert with these labels is a target. An alert that is also a source is
+        not a target, or no notification would be sent for either."""
+        return all_hold(self.target, labels) and not all_hold(self.source, labels)
+
+    def key(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the labels in which source and target must agree."""
+        return tuple(labels.get(name, "") for name in self.equal)
 
 
 def inhibited_by(
-    target: AlertFacts, others: Iterable[AlertFacts], inhibitions: Iterable[Inhibition]
-) -> tuple[str, ...]:
-    """Ids of the open alerts that keep ``target`` from being told."""
-    rules = tuple(inhibitions)
-    return tuple(other.alert.id for other in others if any(rule.mutes(target, other) for rule in rules))
+    targets: Sequence[AlertFacts], others: Sequence[AlertFacts], inhibitions: Iterable[Inhibition]
+) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the open alerts that inhibit each of ``targets``, at most :data:`MOST_NAMED`.
 
-
-def sources(facts: Iterable[AlertFacts], inhibitions: Iterable[Inhibition]) -> list[AlertFacts]:
-    """Those alerts that may inhibit others at all: of many open alerts few are."""
-    rules = tuple(inhibitions)
-    return [fact for fact in facts if any(all_hold(rule.source, fact.labels) for rule in rules)]
+    Every rule looks at every alert once; pairs are found by the labels in which they agree.
+    """
+    opened = {other.alert.id: other.labels for other in others if other.alert.is_open}
+    mine = {target.alert.id: target.labels for target in targets}
+    found: dict[str, dict[str, None]] = {name: {} for name in mine}
+    for rule in inhibitions:
+        sources: dict[tuple[str, ...], list[str]] = {}
+        for name, labels in opened.items():
+            if all_hold(rule.source, labels):
+                sources.setdefault(rule.key(labels), []).append(name)
+        if not sources:
+            continue
+        for name, labels in mine.items():
+            agreeing = sources.get(rule.key(labels), ())
+            if agreeing and len(found[name]) < MOST_NAMED and rule.mutes(labels):
+                found[name] |= dict.fromkeys(agreeing[:MOST_NAMED])
+    return {name: tuple(ids)[:MOST_NAMED] for name, ids in found.items()}
 
 
 def read_inhibition(item: Any, field: str) -> Inhibition:

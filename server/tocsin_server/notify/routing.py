@@ -6,15 +6,15 @@ well. Without a route of their own everybody gets every warning and critical ale
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tocsin_server.domain import Severity
 from tocsin_server.errors import FieldError
 from tocsin_server.notify import inhibition, mute
 from tocsin_server.notify.inhibition import Inhibition
-from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers
+from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, size_of
 from tocsin_server.notify.mute import MuteTime
 from tocsin_server.notify.reading import only, seconds, text, texts, truth
 
@@ -57,6 +57,22 @@ class Route:
 
 
 DEFAULT = Route("default", (Matcher("severity", "=~", "warning|critical"),))
+FALLBACK = replace(DEFAULT, name="(fallback)")
+"""Used while a stored route cannot be read, for alerts that match no other route, so that none is missed."""
+MOST_MATCHERS = 1_000
+"""In one document."""
+LARGEST_PATTERNS = 5_000
+"""Instructions of all regular expressions of one document together (see ``matching.LARGEST_PATTERN``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of a stored document that cannot be read: it is not in force, the others are."""
+
+    part: str
+    at: int
+    item: Any
+    error: FieldError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,7 @@ class Routing:
         )
     )
     mute_times: tuple[MuteTime, ...] = ()
+    unread: tuple[Unread, ...] = ()
 
     def routes_of(self, labels: Mapping[str, str]) -> list[Route]:
         """The routes that an alert with these labels takes, in order."""
@@ -124,14 +141,17 @@ def way_of(routing: Routing, labels: Mapping[str, str], channels: Sequence[str],
 
 
 def read_routing(body: Any) -> Routing:
-    """The document as people write it. Raises :class:`FieldError`, which names the first bad field."""
-    only(body, {"routes", "inhibitions", "mute_times"}, "routing")
+    """Return the parsed document of a user; ``problems``, which only the server sets, is ignored.
+
+    Raises:
+        FieldError: Names the first bad field.
+    """
+    only(body, {*_READERS, "problems"}, "routing")
     usual = Routing()
-    routes = _list(body, "routes", read_route) if "routes" in body else usual.routes
-    muting = (
-        _list(body, "inhibitions", inhibition.read_inhibition) if "inhibitions" in body else usual.inhibitions
-    )
-    times = _list(body, "mute_times", mute.read_mute_time)
+    routes = _list(body, "routes") if "routes" in body else usual.routes
+    muting = _list(body, "inhibitions") if "inhibitions" in body else usual.inhibitions
+    times = _list(body, "mute_times")
+    _bounded(routes, muting)
     _distinct("routes", [route.name for route in routes])
     _distinct("mute_times", [time.name for time in times])
     known = {time.name for time in times}
@@ -140,6 +160,38 @@ def read_routing(body: Any) -> Routing:
             if name not in known:
                 raise FieldError(f"routes[{at}].mute_times", f"one of {sorted(known)}", name)
     return Routing(routes, muting, times)
+
+
+def read_stored_routing(body: Any) -> Routing:
+    """Return a stored document. What cannot be read in it is left out and listed in ``unread``.
+
+    Another version, or another engine of regular expressions, may have accepted what this one does not.
+    """
+    usual = Routing()
+    if not isinstance(body, Mapping):
+        return replace(usual, unread=(Unread("routing", 0, body, FieldError("routing", "a table", body)),))
+    parts: dict[str, tuple[Any, ...]] = {}
+    unread: list[Unread] = []
+    for part, read in _READERS.items():
+        if part in body:
+            parts[part] = tuple(_readable(body[part], part, read, unread))
+    routes = parts.get("routes", usual.routes)
+    if any(one.part == "routes" for one in unread):
+        routes = (*routes, FALLBACK)
+    muting = parts.get("inhibitions", usual.inhibitions)
+    return Routing(routes, muting, parts.get("mute_times", ()), tuple(unread))
+
+
+def _readable(given: Any, part: str, read: Read, unread: list[Unread]) -> Iterator[Any]:
+    """The items of a list that can be read; the others go into ``unread``."""
+    if not isinstance(given, list):
+        unread.append(Unread(part, 0, given, FieldError(part, "a list", given)))
+        return
+    for at, item in enumerate(given):
+        try:
+            yield read(item, f"{part}[{at}]")
+        except FieldError as error:
+            unread.append(Unread(part, at, item, error))
 
 
 def read_route(item: Any, where: str) -> Route:
@@ -164,12 +216,24 @@ def read_route(item: Any, where: str) -> Route:
 
 
 def plain(routing: Routing) -> dict[str, Any]:
-    """The document as :func:`read_routing` reads it."""
-    return {
-        "routes": [_plain_route(route) for route in routing.routes],
+    """Return the document as :func:`read_routing` reads it, with what cannot be read in its old place."""
+    written: dict[str, list[Any]] = {
+        "routes": [_plain_route(route) for route in routing.routes if route is not FALLBACK],
         "inhibitions": [inhibition.plain(rule) for rule in routing.inhibitions],
         "mute_times": [mute.plain(time) for time in routing.mute_times],
     }
+    for one in routing.unread:
+        if one.part in written and isinstance(one.item, Mapping):
+            written[one.part].insert(one.at, {**_EMPTY[one.part], **one.item})
+    return written
+
+
+def problems(routing: Routing) -> list[dict[str, Any]]:
+    """Return what of a stored document is not in force, and why."""
+    return [
+        {"subject": one.error.field, "expected": one.error.expected, "got": one.error.got}
+        for one in routing.unread
+    ]
 
 
 def _plain_route(route: Route) -> dict[str, Any]:
@@ -188,11 +252,38 @@ def _plain_route(route: Route) -> dict[str, Any]:
     }
 
 
-def _list(body: Mapping[str, Any], name: str, read: Any) -> tuple[Any, ...]:
+_EMPTY: dict[str, dict[str, Any]] = {
+    "routes": _plain_route(Route("")),
+    "inhibitions": {"source": [], "target": [], "equal": []},
+    "mute_times": {"name": "", "zone": "UTC", "times": []},
+}
+"""What an item that cannot be read may lack: pages rely on every field."""
+Read = Callable[[Any, str], Any]
+_READERS: dict[str, Read] = {
+    "routes": read_route,
+    "inhibitions": inhibition.read_inhibition,
+    "mute_times": mute.read_mute_time,
+}
+
+
+def _list(body: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     given = body.get(name, [])
     if not isinstance(given, list) or len(given) > 100:
         raise FieldError(name, "a list of at most 100", given)
-    return tuple(read(item, f"{name}[{at}]") for at, item in enumerate(given))
+    return tuple(_READERS[name](item, f"{name}[{at}]") for at, item in enumerate(given))
+
+
+def _bounded(routes: Iterable[Route], inhibitions: Iterable[Inhibition]) -> None:
+    """Raises :class:`FieldError` for a document whose evaluation costs too much."""
+    matchers = [matcher for route in routes for matcher in route.matchers]
+    for rule in inhibitions:
+        matchers += [*rule.source, *rule.target]
+    if len(matchers) > MOST_MATCHERS:
+        raise FieldError("routing", f"at most {MOST_MATCHERS} matchers in all", len(matchers))
+    size = size_of(matchers)
+    if size > LARGEST_PATTERNS:
+        expected = f"regular expressions of at most {LARGEST_PATTERNS} instructions in all"
+        raise FieldError("routing", expected, size)
 
 
 def _distinct(where: str, names: Sequence[str]) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tocsin_server.notify.matching import Matcher, all_hold
+from tocsin_server.errors import FieldError
+from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, size_of
+
+LARGEST_PATTERNS = 2_000
+"""Instructions of the regular expressions of one silence (see ``matching.LARGEST_PATTERN``)."""
+LARGEST_OF_ALL = 20_000
+"""Of all silences that have not expired: every alert is compared with each of them."""
+MOST = 1_000
+"""Silences that have not expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +27,8 @@ class Silence:
     author: str
     reason: str
     created_ns: int = 0
+    problem: str = ""
+    """Why its matchers cannot be read; such a silence has no effect."""
 
     def state(self, now_ns: int) -> str:
         """``pending``, ``active`` or ``expired``, as Alertmanager says it."""
@@ -27,8 +37,32 @@ class Silence:
         return "active" if now_ns < self.ends_ns else "expired"
 
     def mutes(self, labels: Mapping[str, str], now_ns: int) -> bool:
-        """Whether an alert with these labels is silenced now."""
-        return self.state(now_ns) == "active" and all_hold(self.matchers, labels)
+        """Return whether an alert with these labels is silenced now."""
+        if self.problem or self.state(now_ns) != "active":
+            return False
+        return all_hold(self.matchers, labels)
+
+
+def read_matchers(texts: object) -> tuple[Matcher, ...]:
+    """Return the matchers of a silence. Raises FieldError."""
+    matchers = parse_matchers(texts, "matchers", least=1)
+    if (size := size_of(matchers)) > LARGEST_PATTERNS:
+        expected = f"regular expressions of at most {LARGEST_PATTERNS} instructions in all"
+        raise FieldError("matchers", expected, size)
+    return matchers
+
+
+def check_room(wanted: Silence, others: Iterable[Silence]) -> None:
+    """Raises FieldError where ``wanted`` beside ``others``, which have not expired, would be too much."""
+    beside = [other for other in others if other.id != wanted.id]
+    if len(beside) >= MOST:
+        raise FieldError("silences", f"at most {MOST} that have not expired; end some first", len(beside) + 1)
+    size = size_of(wanted.matchers) + sum(size_of(other.matchers) for other in beside)
+    if size > LARGEST_OF_ALL:
+        expected = (
+            f"regular expressions of at most {LARGEST_OF_ALL} instructions in all silences; end some first"
+        )
+        raise FieldError("matchers", expected, size)
 
 
 def silenced_by(labels: Mapping[str, str], silences: Iterable[Silence], now_ns: int) -> tuple[str, ...]:

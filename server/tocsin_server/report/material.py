@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tocsin_server.causal_order import by_cause
 from tocsin_server.domain import RunEvent
 from tocsin_server.errors import TocsinError
 from tocsin_server.report.curve import Curve, curve_of
@@ -25,7 +26,6 @@ FEWEST, MOST = 60, 1600
 ITEMS = 90_000
 """Buckets of all curves together: about 9 MB of a report."""
 UNTOLD = ("layers", "layer-names")
-SEVERITIES = ("critical", "warning", "info")
 
 
 class ReportError(TocsinError):
@@ -98,13 +98,8 @@ def _curves(
 
 def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ToldAlert, ...], int]:
     found = reader.alerts(run_id, limit=10 * MOST_ALERTS)
-    found.sort(
-        key=lambda one: (
-            not one.alert.is_open,
-            SEVERITIES.index(one.alert.severity.value),
-            one.alert.onset_ns,
-        )
-    )
+    order = {alert.id: place for place, alert in enumerate(by_cause(one.alert for one in found))}
+    found.sort(key=lambda one: (not one.alert.is_open, order[one.alert.id]))
     told = tuple(
         ToldAlert(one, tuple(reader.alert_history(one.alert.id)[-20:])) for one in found[:MOST_ALERTS]
     )

@@ -10,10 +10,12 @@ from sqlalchemy import Connection, Row, Select, func, select
 from tocsin_server import exactjson
 from tocsin_server.domain import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.store.answers import AlertStep, StoredAlert
+from tocsin_server.store.damage import Damaged, choice, place_of, values_of, warn
 from tocsin_server.store.tables import alert, alert_transition, run
 
 LIVES = tuple(AlertState)
 """States in the order in which an alert lives."""
+UNREADABLE = Diagnosis("The stored diagnosis cannot be read. `tocsin-server check` says why.")
 OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
 
 
@@ -55,7 +57,14 @@ def read_history(connection: Connection, alert_id: str) -> list[AlertStep]:
         return []
     query = select(alert_transition).where(*_is(alert_transition, key))
     found = [
-        AlertStep(row.state, Severity(row.severity), row.previous, row.at_ns, row.step, row.summary)
+        AlertStep(
+            choice(AlertState.RESOLVED, row.state, alert_transition, row, "state").value,
+            choice(Severity.CRITICAL, row.severity, alert_transition, row, "severity"),
+            row.previous,
+            row.at_ns,
+            row.step,
+            row.summary,
+        )
         for row in connection.execute(query)
     ]
     return sorted(found, key=_place)
@@ -89,13 +98,24 @@ def alert_key(alert_id: str) -> tuple[str, str, int] | None:
 
 def alert_of(row: Row[Any]) -> Alert:
     """An alert row as the noun; numbers of its evidence are floats again, NaN included."""
-    values = {column.name: getattr(row, column.name) for column in alert.c}
+    values = values_of(alert, row)
     values |= {
-        "severity": Severity(row.severity),
-        "state": AlertState(row.state),
-        "diagnosis": diagnosis_of(row.diagnosis),
+        "severity": choice(Severity.CRITICAL, row.severity, alert, row, "severity"),
+        "state": choice(AlertState.RESOLVED, row.state, alert, row, "state"),
+        "diagnosis": _readable(row),
+        "labels": {str(name): str(value) for name, value in values["labels"].items()},
     }
     return Alert(**values)
+
+
+def _readable(row: Row[Any]) -> Diagnosis:
+    if isinstance(row.diagnosis, Damaged):
+        return UNREADABLE
+    try:
+        return diagnosis_of(row.diagnosis)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        warn(alert.name, place_of(alert, row), "diagnosis", f"{type(error).__name__}: {error}"[:200])
+        return UNREADABLE
 
 
 def _with_run() -> Select[Any]:

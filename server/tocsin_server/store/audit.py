@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select, tuple_
 
+from tocsin_server.store.columns import LARGEST
+from tocsin_server.store.damage import checked
 from tocsin_server.store.tables import audit
+
+_CURSOR = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,64})")
 
 
 def note(
@@ -58,11 +63,18 @@ def listed(
     if subject is not None:
         query = query.where(table.subject == subject)
     if before is not None:
-        at, _, last = before.partition(".")
-        if not (at.isascii() and at.isdecimal() and len(at) < 20):
+        place = _CURSOR.fullmatch(before)
+        if place is None:
             raise ValueError(f"before: expected a cursor, got {before!r}")
-        query = query.where(tuple_(table.at_ns, table.id) < (int(at), last))
+        query = query.where(tuple_(table.at_ns, table.id) < (min(int(place[1]), LARGEST), place[2]))
     return [
-        Act(row.id, row.at_ns, row.actor, row.action, row.subject, row.details or {})
+        Act(
+            row.id,
+            row.at_ns,
+            row.actor,
+            row.action,
+            row.subject,
+            checked(row.details, audit, row, "details") or {},
+        )
         for row in connection.execute(query)
     ]

@@ -133,7 +133,8 @@ def _put_aside(target: Path, now_ns: int) -> Path:
     aside = target.with_name(f"{target.name}.before-restore-{stamp}")
     try:
         with closing(sqlite3.connect(target)) as old:
-            old.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if target.stat().st_size:  # of an emptied file SQLite would delete the log, which may hold data
+                old.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except sqlite3.Error:  # damaged, perhaps the reason for restoring: it is kept as it is
         pass
     os.link(target, aside)
@@ -167,7 +168,7 @@ def faults_in(file: Path, most: int = 5) -> list[str]:
     database = open_database(f"sqlite:///{file}")
     try:
         with database.reader.begin() as connection:
-            return list(islice(faults(connection), most))
+            return [str(fault) for fault in islice(faults(connection), most)]
     finally:
         database.close()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, select, update
 
+from tocsin_server.store.damage import Damaged, checked, values_of
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.tables import channel, notification, setting, silence
 
@@ -61,7 +62,7 @@ def delete_channel(connection: Connection, channel_id: str) -> bool:
 
 
 def _channel(row: Row[Any]) -> ChannelRow:
-    return ChannelRow(**{name: getattr(row, name) for name in channel.c.keys()})  # noqa: SIM118
+    return ChannelRow(**values_of(channel, row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,14 @@ def expire_silence(connection: Connection, silence_id: str, now_ns: int) -> bool
 
 
 def _silence(row: Row[Any]) -> SilenceRow:
-    return SilenceRow(**{name: getattr(row, name) for name in silence.c.keys()})  # noqa: SIM118
+    return SilenceRow(**values_of(silence, row))
 
 
 def read_choice(connection: Connection, name: str) -> Any:
-    """A value of this installation, None where nobody decided."""
-    row = connection.execute(select(setting.c.value).where(setting.c.name == name)).first()
-    return None if row is None else row.value
+    """A value of this installation, None where nobody decided or what is stored cannot be read."""
+    row = connection.execute(select(setting).where(setting.c.name == name)).first()
+    value = None if row is None else checked(row.value, setting, row, "value")
+    return None if isinstance(value, Damaged) else value
 
 
 def write_choice(connection: Connection, name: str, value: Any, now_ns: int, *, keep: bool = False) -> None:

@@ -12,6 +12,11 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Dialect, Double, Integer, Text, TypeDecorator
 
 from tocsin_server import exactjson
+from tocsin_server.store.damage import read_json
+
+LARGEST = (1 << 63) - 1
+"""The largest number that a ``number_column`` holds; a larger one is no value to compare with."""
+LARGEST_SMALL = (1 << 31) - 1
 
 
 class ExactDouble(TypeDecorator[float]):
@@ -53,18 +58,36 @@ class Words(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return value.replace("\x00", "\ufffd") if value is not None else None
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], str | None] | None:
+        """A column of SQLite can hold anything: bytes and numbers in it are read as text."""
+        return _as_text if dialect.name == "sqlite" else None
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or type(value) is str:
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
 
 class ExactJson(TypeDecorator[Any]):
-    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``)."""
+    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``).
+
+    ``kind``: dict, list, or object for any. What is no JSON of that kind is read as an empty value that
+    remembers why (see ``damage``).
+    """
 
     impl = Text
     cache_ok = True
+
+    def __init__(self, kind: type = object) -> None:
+        super().__init__()
+        self.kind = kind
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
         return None if value is None else exactjson.dumps(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else exactjson.loads(value)
+        return None if value is None else read_json(value, self.kind)
 
 
 def number_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
@@ -79,8 +102,8 @@ def text_column(name: str, *, nullable: bool = False, default: str | None = None
     return Column(name, Words, nullable=nullable, server_default=default)
 
 
-def json_column(name: str, default: str | None = None) -> Column[Any]:
-    return Column(name, ExactJson, nullable=default is None, server_default=default)
+def json_column(name: str, default: str | None = None, *, kind: type = dict) -> Column[Any]:
+    return Column(name, ExactJson(kind), nullable=default is None, server_default=default)
 
 
 def run_column() -> Column[str]:

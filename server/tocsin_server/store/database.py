@@ -9,26 +9,68 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
+from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.store import rule_tables as rule_tables  # its tables are part of the schema
 
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
 BUSY_TIMEOUT_MS = 5_000
+CONNECT_S = 5
+"""How long a connection to Postgres may take; ``connect_timeout`` in the URL overrules it."""
+SECRETS = ("session-key", "admin-token", "trainer-token")
+"""Files that a server makes in its data directory once the database is there."""
+MARK_BYTES = 4096
+"""A file beside the database that is larger is a copy of it; a lock file holds a few words."""
 CHECKPOINT_PAGES = 4_000
 """WAL pages between checkpoints: 16 MB; longer ones stall a commit (measured, docs/storage.md)."""
 _one_at_a_time = threading.Lock()
 """Alembic keeps its context in module globals: one migration at a time in a process."""
+
+
+class HardLinksError(TocsinError, ValueError):
+    """A SQLite file with several names: each would get a log of its own, and writes by both corrupt it."""
+
+    def __init__(self, file: Path, names: int) -> None:
+        super().__init__(
+            f"{file} has {names} names (hard links). SQLite keeps one log per name, so two processes could "
+            f"corrupt it. Remove the other names (`find DIRECTORY -samefile {file}` lists them), or copy the "
+            "file and use the copy."
+        )
+
+
+class WriteGate:
+    """Whether this process may write; closed, every new transaction of the writing engine fails."""
+
+    def __init__(self) -> None:
+        self.closed: str | None = None
+        """Why nothing may be written now, or None."""
+
+    def close(self, reason: str) -> None:
+        """Let no transaction begin. Any thread."""
+        self.closed = reason
+
+    def open(self) -> None:
+        """Let transactions begin again. Any thread."""
+        self.closed = None
+
+    def check(self, _connection: Connection) -> None:
+        """Raise the error of a database that may work later, if the gate is closed."""
+        if self.closed is not None:
+            raise OperationalError("BEGIN", None, PermissionError(self.closed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +80,17 @@ class Database:
     url: URL
     engine: Engine
     reader: Engine
+    gate: WriteGate = field(default_factory=WriteGate)
 
     @property
     def dialect(self) -> str:
         """``sqlite`` or ``postgresql``."""
         return self.engine.dialect.name
+
+    def ping(self) -> None:
+        """Raise what the database raises where it does not answer."""
+        with self.reader.connect() as connection:
+            connection.execute(text("SELECT 1"))
 
     def fold_log(self) -> None:
         """Sees to it that ``close`` leaves one file: connections that only read cannot fold SQLite's log.
@@ -82,16 +130,29 @@ def database_url(url: str | URL) -> URL:
 
 
 def open_database(url: str | URL) -> Database:
-    """Opens ``url`` (``sqlite:///file`` or ``postgresql://...``); connects on first use."""
+    """Open ``url`` (``sqlite:///file`` or ``postgresql://...``); connects on first use.
+
+    Raises:
+        HardLinksError: The SQLite file has several names.
+    """
     parsed = database_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return Database(parsed, _sqlite(parsed), _sqlite_reader(parsed))
-    return Database(parsed, _postgres(parsed), _postgres_reader(parsed))
+        database = Database(parsed, _sqlite(parsed), _sqlite_reader(parsed))
+    else:
+        database = Database(parsed, _postgres(parsed), _postgres_reader(parsed))
+    event.listen(database.engine, "begin", database.gate.check, insert=True)
+    return database
 
 
 def migrate(url: str | URL, revision: str = "head") -> None:
-    """Brings the database to ``revision``, by default the newest; several servers may call it at once."""
+    """Bring the database to ``revision``, by default the newest; several servers may call it at once.
+
+    Raises:
+        StartError: The database has the schema of a newer version, or its file was emptied.
+    """
     parsed = database_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        check_not_emptied(Path(str(parsed.database)))
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
     try:
         with _one_at_a_time, engine.connect() as connection:
@@ -121,12 +182,61 @@ def _upgrade(connection: Connection, revision: str) -> None:
     if connection.dialect.name == "postgresql":
         # Held to the end of the transaction: a second server waits here, then finds nothing to do.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-    command.upgrade(alembic_config(connection), revision)
+    config = alembic_config(connection)
+    _check_known(connection, config)
+    command.upgrade(config, revision)
     connection.commit()
 
 
+def _check_known(connection: Connection, config: Config) -> None:
+    """Raise StartError where a newer version has upgraded the database."""
+    found = MigrationContext.configure(connection).get_current_heads()
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise StartError(
+            f"database {connection.engine.url.render_as_string()}: its schema has the revision "
+            f"{', '.join(unknown)}, which this version of tocsin-server does not know. A newer version has "
+            "upgraded it: install that version, or restore a backup from before the upgrade."
+        )
+
+
+def check_not_emptied(file: Path) -> None:
+    """Raise StartError where a SQLite file is empty or missing although its data were there before.
+
+    SQLite would begin a new database in its place and delete the log. An empty file counts as emptied where
+    its log, a backup of it, or the secrets of a server that ran on it lie beside it; a missing one where its
+    log does.
+    """
+    if file.exists() and file.stat().st_size:
+        return
+    log = file.with_name(f"{file.name}-wal")
+    found = [log] if log.is_file() and log.stat().st_size else []
+    if file.exists():
+        found += [file.with_name(name) for name in SECRETS if file.with_name(name).is_file()]
+        copies = sorted(file.parent.glob(f"{file.name}.*"))
+        found += [copy for copy in copies if copy.is_file() and copy.stat().st_size > MARK_BYTES]
+    if found:
+        state = "is empty (0 bytes)" if file.exists() else "is missing"
+        beside = ", ".join(path.name for path in found)
+        raise StartError(
+            f"The database file {file} {state}, but it held data before: {beside} is still there. Restore "
+            f"a backup with `tocsin-server restore FILE`. To start with an empty database instead, move "
+            f"{file.name} and {log.name} away."
+        )
+
+
+def check_names(file: Path) -> None:
+    """Raise :class:`HardLinksError` if a SQLite file has several names; it need not exist."""
+    names = file.stat().st_nlink if file.is_file() else 1
+    if names > 1:
+        raise HardLinksError(file, names)
+
+
 def _sqlite(url: URL) -> Engine:
-    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    file = Path(str(url.database))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    check_names(file)
     engine = create_engine(
         url, pool_size=1, max_overflow=0, pool_timeout=60, connect_args={"check_same_thread": False}
     )
@@ -152,10 +262,15 @@ def _sqlite_reader(url: URL) -> Engine:
     return engine
 
 
+_readable = partial(str, encoding="utf-8", errors="replace")
+"""A damaged byte in a text of SQLite becomes U+FFFD; by default one such row fails a whole query."""
+
+
 def _on_connect(engine: Engine, *pragmas: str) -> None:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # sqlite3 shall not open transactions by itself
+        connection.text_factory = _readable
         for pragma in pragmas:
             connection.execute(pragma)
 
@@ -167,7 +282,14 @@ def _begin_with(engine: Engine, statement: str) -> None:
 
 
 def _postgres(url: URL) -> Engine:
-    return create_engine(url, pool_size=2, max_overflow=2, pool_pre_ping=True)
+    return create_engine(
+        url, pool_size=2, max_overflow=2, pool_pre_ping=True, connect_args=_connect_args(url)
+    )
+
+
+def _connect_args(url: URL) -> dict[str, Any]:
+    """An address where nobody answers must not hold a thread for minutes."""
+    return {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_S}
 
 
 def _postgres_reader(url: URL) -> Engine:
@@ -176,6 +298,7 @@ def _postgres_reader(url: URL) -> Engine:
         pool_size=8,
         max_overflow=24,
         pool_pre_ping=True,
+        connect_args=_connect_args(url),
         isolation_level="REPEATABLE READ",  # one answer, one moment
     )
     return engine.execution_options(postgresql_readonly=True)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 
 from tocsin_server.domain import Failure, RunState, Severity
 from tocsin_server.store.acks import Key
+from tocsin_server.store.damage import choice
 from tocsin_server.store.tables import alert_transition, attempt, event, run
 
 FINGERPRINT = "failed"
@@ -109,7 +110,7 @@ def _known(connection: Connection, condition: Any) -> dict[Key, KnownFailure]:
 
 def _failure(row: Row[Any]) -> KnownFailure:
     over = row.run_state != RunState.FAILED or (row.newest or 0) > row.episode
-    severity = Severity(row.severity)
+    severity = choice(Severity.CRITICAL, row.severity, alert_transition, row, "severity")
     told = Failure(
         row.run_id, row.episode, severity, row.at_ns, row.step, row.summary, late=row.state == LATE
     )

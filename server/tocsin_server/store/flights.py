@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, func, or_, select
 
-from tocsin_server.domain import AlertState, RunState
+from tocsin_server.domain import AlertState
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.run_rows import ENDED, is_there
@@ -71,7 +71,7 @@ def lacking(connection: Connection, since_ns: int, limit: int) -> list[Lacking]:
             row.run_id,
             row.onset_step,
             newest[row.run_id],
-            RunState(row.state) in ENDED,
+            row.state in ENDED,
             bool(row.begun),
         )
         for row in rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, or_, select, tuple_, updat
 from tocsin_server.domain import Alert
 from tocsin_server.store.acks import Key
 from tocsin_server.store.alert_rows import OPEN_STATES, alert_of
+from tocsin_server.store.damage import values_of
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.tables import alert, alert_transition, event, group_member, notify_group, run
 
@@ -52,14 +53,13 @@ def is_anything_due(connection: Connection, now_ns: int) -> tuple[bool, int | No
     return connection.execute(unrouted).first() is not None or (due is not None and due <= now_ns), due
 
 
-def take_unrouted(connection: Connection, now_ns: int) -> dict[Key, set[str]]:
+def take_unrouted(connection: Connection, now_ns: int, without: Collection[str] = ()) -> dict[Key, set[str]]:
     """The alerts of transitions that nobody has routed, oldest first, and the states that they took; marks
-    these transitions as routed."""
+    these transitions as routed. Those of the runs in ``without`` stay."""
     table = alert_transition.c
     query = select(table.run_id, table.fingerprint, table.episode, table.state, table.severity)
-    rows = connection.execute(
-        query.where(table.routed_ns.is_(None)).order_by(table.at_ns).limit(AT_ONCE)
-    ).all()
+    wanted = table.routed_ns.is_(None) & table.run_id.not_in(sorted(without))
+    rows = connection.execute(query.where(wanted).order_by(table.at_ns).limit(AT_ONCE)).all()
     if rows:
         own = tuple_(table.run_id, table.fingerprint, table.episode, table.state, table.severity)
         connection.execute(
@@ -69,6 +69,12 @@ def take_unrouted(connection: Connection, now_ns: int) -> dict[Key, set[str]]:
     for row in rows:
         found.setdefault((row.run_id, row.fingerprint, row.episode), set()).add(row.state)
     return found
+
+
+def put_back(connection: Connection, run_ids: Collection[str], now_ns: int) -> None:
+    """Undo :func:`take_unrouted` for these runs: their transitions could not be routed and wait."""
+    mine = alert_transition.c.run_id.in_(sorted(run_ids)) & (alert_transition.c.routed_ns == now_ns)
+    connection.execute(update(alert_transition).where(mine).values(routed_ns=None))
 
 
 def known_alerts(connection: Connection, keys: Iterable[Key]) -> dict[Key, Known]:
@@ -156,5 +162,4 @@ def _members(connection: Connection, ids: list[str]) -> dict[str, dict[Key, int]
 
 
 def _group(row: Row[Any], members: Mapping[Key, int]) -> GroupRow:
-    values = {name: getattr(row, name) for name in notify_group.c.keys()}  # noqa: SIM118
-    return GroupRow(**values, members=members)
+    return GroupRow(**values_of(notify_group, row), members=members)

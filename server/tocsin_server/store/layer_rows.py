@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, Connection, select
 
 from tocsin_server.domain import RunEvent, Writer
+from tocsin_server.store.damage import checked
 from tocsin_server.store.tables import event, writer
 
 NAMES, VECTORS = "layer-names", "layers"
@@ -37,7 +38,7 @@ def _read(connection: Connection, run_id: str, wanted: ColumnElement[bool], limi
     return [
         RunEvent(
             Writer(run_id, row.writer_no, row.attempt_no, row.rank),
-            row.arrival, row.no, row.kind, row.time_ns, row.step, row.data,
+            row.arrival, row.no, row.kind, row.time_ns, row.step, checked(row.data, event, row, "data"),
         )
         for row in connection.execute(query)
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from sqlalchemy.orm import aliased
 
 from tocsin_server.store.acks import Key
+from tocsin_server.store.damage import values_of
 from tocsin_server.store.tables import channel, delivery, notification, notified_alert
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
@@ -286,4 +287,4 @@ def prune(connection: Connection, now_ns: int) -> int:
 
 
 def _notification(row: Any) -> Notification:
-    return Notification(**{name: getattr(row, name) for name in notification.c.keys()})  # noqa: SIM118
+    return Notification(**values_of(notification, row))

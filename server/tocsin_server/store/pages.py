@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from sqlalchemy import Connection, Row, select
 
 from tocsin_server.domain import I64, RunEvent, Writer
 from tocsin_server.store.answers import EventPage, RecordPage
+from tocsin_server.store.columns import LARGEST, LARGEST_SMALL
+from tocsin_server.store.damage import checked
 from tocsin_server.store.files import chunk_points, tail_points
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points, joined
@@ -18,6 +21,8 @@ from tocsin_server.store.window import Window
 
 CHUNKS_AT_ONCE = 4
 """Chunks that are opened together: bounds the memory of a page."""
+_RECORD_CURSOR = re.compile(r"([0-9]{1,10})\.([0-9]{1,19})")
+_EVENT_CURSOR = re.compile(r"[0-9]{1,19}")
 
 
 def read_records(
@@ -47,11 +52,10 @@ def _place(after: str | None) -> tuple[int, int]:
     """(writer number, record number) of a cursor. Raises ValueError for what was never one."""
     if not after:
         return 0, -1
-    try:
-        writer_no, seq = (int(part) for part in after.split("."))
-    except ValueError:
-        raise ValueError(f"after: expected the `next` of a page, got {after!r}") from None
-    return writer_no, seq
+    place = _RECORD_CURSOR.fullmatch(after)
+    if place is None:
+        raise ValueError(f"after: expected the `next` of a page, got {after!r}")
+    return min(int(place[1]), LARGEST_SMALL), min(int(place[2]), LARGEST)
 
 
 def _pieces(
@@ -119,7 +123,9 @@ def read_events(
     connection: Connection, run_id: str, after: str | None, limit: int, without: Collection[str] = ()
 ) -> EventPage:
     """See ``StoreReader.events``."""
-    arrival = -1 if not after else int(after)
+    if after and not _EVENT_CURSOR.fullmatch(after):
+        raise ValueError(f"after: expected the `next` of a page, got {after!r}")
+    arrival = min(int(after), LARGEST) if after else -1
     rows = list(events_after(connection, run_id, arrival, limit + 1, without))
     items = rows[:limit]
     return EventPage(items, str(items[-1].arrival) if len(rows) > limit else None)
@@ -143,4 +149,6 @@ def events_after(
     for row in connection.execute(query):
         # Events of the server itself have no writer's row.
         who = Writer(run_id, row.writer_no, row.attempt_no or 0, row.rank or 0)
-        yield RunEvent(who, row.arrival, row.no, row.kind, row.time_ns, row.step, row.data)
+        yield RunEvent(
+            who, row.arrival, row.no, row.kind, row.time_ns, row.step, checked(row.data, event, row, "data")
+        )

@@ -10,6 +10,8 @@ from sqlalchemy import Connection, Row, func, select
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.domain import RunState, Writer
+from tocsin_server.errors import TocsinError
+from tocsin_server.store.damage import sound_facts
 from tocsin_server.store.edits import called, edits_of
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.ledger import last_event, last_seq, series_numbers
@@ -18,6 +20,14 @@ from tocsin_server.store.told import storable
 
 JOIN_WITHIN_NS = 120 * 1_000_000_000
 """Ranks without a launch id join one attempt if they say hello this close together (design, section 1)."""
+
+
+class ForeignRunError(TocsinError):
+    """A handshake names a run of a project that its token may not write to."""
+
+    def __init__(self) -> None:
+        # The token's owner must not learn from the text which project the run belongs to.
+        super().__init__("hello: expected a run of the token's own project, got another project's run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +41,22 @@ class Registered:
     series: dict[str, int]
 
 
-def register(connection: Connection, hello: Hello, now_ns: int) -> Registered:
-    """Finds or makes the run, attempt and writer of ``hello``; the same writer resumes where it was."""
+def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = "") -> Registered:
+    """Find or create the run, attempt and writer of ``hello``; the same writer resumes where it was.
+
+    Args:
+        bound_to: The only project whose runs may be written to; empty for any.
+
+    Raises:
+        ForeignRunError: The run belongs to another project than ``bound_to``, however it was named.
+            The caller must roll back.
+    """
     key = writer_key(hello.writer)
     known = _known_writer(connection, hello, key)
     run_id = known.run_id if known else _run_of(connection, hello, now_ns)
     is_new = _ensure_run(connection, run_id, hello, now_ns)
+    if bound_to and not _belongs_to(connection, run_id, bound_to):
+        raise ForeignRunError
     if known is None:
         connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
         known = _writer_by_key(connection, run_id, key)
@@ -83,7 +103,7 @@ def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
     """The run that ``hello`` names, else the one its fellow ranks opened, else a new one."""
     if hello.run:
         return hello.run
-    fellow = _fellow_attempt(connection, hello, now_ns)
+    fellow = _fellow_attempt(connection, hello, now_ns) or _restarted_attempt(connection, hello)
     if fellow is not None:
         return str(fellow.run_id)
     return "r_" + _digest(hello.project, hello.name, writer_key(hello.writer))[:20]
@@ -92,7 +112,8 @@ def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
 def _fellow_attempt(
     connection: Connection, hello: Hello, now_ns: int, run_id: str | None = None
 ) -> Row[Any] | None:
-    """The newest attempt that this rank may join: same rendezvous and world, no such rank yet, recent."""
+    """Return the newest attempt that this rank may join: same rendezvous, world and restart, rank free,
+    recent."""
     if not hello.rendezvous or hello.world_size < 2 or hello.launch:
         return None
     taken = select(writer.c.rank).where(
@@ -107,6 +128,7 @@ def _fellow_attempt(
             attempt.c.rendezvous == hello.rendezvous,
             attempt.c.started_ns >= now_ns - JOIN_WITHIN_NS,
             attempt.c.world_size == hello.world_size,
+            attempt.c.restarts == hello.restarts,
             called(connection, hello.project, hello.name),
             ~taken.exists(),
         )
@@ -114,6 +136,23 @@ def _fellow_attempt(
     )
     if run_id is not None:
         query = query.where(attempt.c.run_id == run_id)
+    return connection.execute(query).first()
+
+
+def _restarted_attempt(connection: Connection, hello: Hello) -> Row[Any] | None:
+    """Return the newest earlier attempt of a restarted launch, whose world size may have changed."""
+    if not hello.rendezvous or hello.launch or not hello.restarts:
+        return None
+    query = (
+        select(attempt)
+        .join(run, run.c.id == attempt.c.run_id)
+        .where(
+            attempt.c.rendezvous == hello.rendezvous,
+            attempt.c.restarts < hello.restarts,
+            called(connection, hello.project, hello.name),
+        )
+        .order_by(attempt.c.started_ns.desc())
+    )
     return connection.execute(query).first()
 
 
@@ -136,6 +175,11 @@ def _ensure_run(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
     }
     made = upsert(connection, run).on_conflict_do_nothing().values(row).returning(run.c.id)
     return connection.execute(made).first() is not None
+
+
+def _belongs_to(connection: Connection, run_id: str, project_name: str) -> bool:
+    belongs = select(run.c.id).where(run.c.id == run_id, run.c.project == project_name)
+    return connection.execute(belongs).first() is not None
 
 
 def _new_writer(connection: Connection, run_id: str, key: str, hello: Hello, now_ns: int) -> Writer:
@@ -192,7 +236,8 @@ def _greet(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> No
     )
     before = connection.execute(select(run).where(run.c.id == who.run_id)).one()
     told = _told(hello, before) if who.rank == 0 or before.config is None else {}
-    facts = dict(before.facts) | {"world_size": hello.world_size, "hosts": _hosts(before.facts, hello.host)}
+    facts = sound_facts(before.facts)
+    facts |= {"world_size": hello.world_size, "hosts": _hosts(facts, hello.host)}
     if who.rank == 0 or "versions" not in facts:
         facts |= {
             "versions": hello.versions,

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from tocsin_server.store.choices import read_choice, write_choice
+from tocsin_server.store.damage import checked, values_of
 from tocsin_server.store.rule_tables import rule_tuning, user_rule
 from tocsin_server.store.tables import audit
 
@@ -117,7 +118,10 @@ def acts(connection: Connection, *, limit: int = 200, subjects: Sequence[str] | 
     if subjects is not None:
         query = query.where(audit.c.subject.in_(list(subjects)))
     rows = connection.execute(query)
-    return [Act(row.at_ns, row.actor, row.action, row.subject, row.details or {}) for row in rows]
+    return [
+        Act(row.at_ns, row.actor, row.action, row.subject, checked(row.details, audit, row, "details") or {})
+        for row in rows
+    ]
 
 
 def _moved(connection: Connection, now_ns: int) -> None:
@@ -135,8 +139,8 @@ def _values(row: OwnRow | TuningRow, table: Any) -> dict[str, Any]:
 
 
 def _own(row: Row[Any]) -> OwnRow:
-    return OwnRow(**{name: getattr(row, name) for name in user_rule.c.keys()})  # noqa: SIM118
+    return OwnRow(**values_of(user_rule, row))
 
 
 def _tuning(row: Row[Any]) -> TuningRow:
-    return TuningRow(**{name: getattr(row, name) for name in rule_tuning.c.keys()})  # noqa: SIM118
+    return TuningRow(**values_of(rule_tuning, row))

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 from tocsin_server.domain import AlertState, RunState, Writer
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
 from tocsin_server.store.chunks import rows_of
+from tocsin_server.store.damage import choice, sound_facts, values_of
 from tocsin_server.store.files import tail_points
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points
@@ -69,8 +70,14 @@ def _rows() -> Select[Any]:
 
 
 def _facts(row: Row[Any], attempts: int) -> RunFacts:
-    values = {column.name: getattr(row, column.name) for column in run.c}
-    return RunFacts(**values | {"state": RunState(row.state)}, attempts=attempts, leaving_ns=row.due_ns)
+    state = choice(RunState.LOST, row.state, run, row, "state")
+    values = values_of(run, row)
+    values |= {
+        "state": state,
+        "facts": sound_facts(values["facts"]),
+        "tags": [str(t) for t in values["tags"]],
+    }
+    return RunFacts(**values, attempts=attempts, leaving_ns=row.due_ns)
 
 
 def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 
+from tocsin_server.rounds import Round
 from tocsin_server.store import chunks
 from tocsin_server.store.database import Database
 from tocsin_server.store.keeper import seal, writers_due
@@ -30,7 +31,8 @@ def slice_s(unsealed: int) -> float:
 class Sealer:
     """Seals the writers whose tail holds a chunk's worth of records, the longest tail first."""
 
-    def __init__(self, database: Database, ledger: Ledger) -> None:
+    def __init__(self, database: Database, ledger: Ledger, work: Round | None = None) -> None:
+        self._work = work or Round("sealing")
         self._database = database
         self._ledger = ledger
         self._paused: dict[WriterKey, float] = {}
@@ -78,12 +80,17 @@ class Sealer:
         try:
             with self._database.engine.begin() as connection:
                 taken = seal(connection, *key)
-        except Exception:
-            log.exception("tail of run %s could not be sealed, it stays as it is", key[0])
+        except Exception as error:  # noqa: BLE001 - its tail stays as it is
+            self._work.failed(_subject(key), error)
             self._paused[key] = time.monotonic() + PAUSE_S
             return False
         self._paused.pop(key, None)
+        self._work.passed(_subject(key))
         left = self._ledger.unsealed[key] - taken
         # The count takes in the sealed part of a batch across the seal: no chunk yet, ask at the next batch.
         self._ledger.unsealed[key] = left if taken else chunks.RECORDS - 1
         return taken > 0 and left >= chunks.RECORDS
+
+
+def _subject(key: WriterKey) -> str:
+    return f"run {key[0]}, writer {key[1]}"

@@ -9,6 +9,7 @@ Functions of a Connection; memory stays at a few rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,19 @@ ROWS_AT_ONCE = 256
 OWN_NAMES = {STEP: "step", TIME: "time", SEQ: "record numbers", ARRIVAL: "arrival"}
 ENDS = {STEP: "step", TIME: "t", SEQ: "seq", ARRIVAL: "arrival"}
 """Columns of which ``chunk_dir`` knows the least and the greatest value."""
-Fault = str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A body that is damaged: where, and what is wrong with it."""
+
+    table: str
+    run_id: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}, {self.place}: {self.reason}"
 
 
 class Mismatch(ValueError):  # noqa: N818 - what was found, not what went wrong with us
@@ -42,7 +55,7 @@ class Mismatch(ValueError):  # noqa: N818 - what was found, not what went wrong 
 
 
 def faults(connection: Connection) -> Iterator[Fault]:
-    """One sentence for each body that is damaged: its run, series and chunk, and what is wrong with it."""
+    """Each body that is damaged: its run, series and chunk, and what is wrong with it."""
     for run_id in connection.execute(select(run.c.id).order_by(run.c.id)).scalars().all():
         names = {number: name for name, number in series_numbers(connection, run_id).items()} | OWN_NAMES
         for what, look in ((chunk, _chunk), (roll, _roll), (tail, _tail)):
@@ -58,7 +71,7 @@ def _faults_in(
         try:
             look(row)
         except (zstandard.ZstdError, ValueError, TypeError, MemoryError) as error:
-            yield f"run {run_id}, {_place(table.name, row, names)}: {error}"
+            yield Fault(table.name, run_id, _place(table.name, row, names), str(error))
 
 
 def _with_directory(run_id: str) -> Any:

@@ -66,7 +66,7 @@ run = Table(
     small_column("world_size", default="1"),
     text_column("host"),
     text_column("notes"),
-    json_column("tags", "[]"),
+    json_column("tags", "[]", kind=list),
     json_column("config"),
     json_column("facts", "{}"),
     json_column("error"),
@@ -408,7 +408,7 @@ silence = Table(
     "silence",
     metadata,
     Column("id", Words, primary_key=True),
-    json_column("matchers", "[]"),
+    json_column("matchers", "[]", kind=list),
     number_column("starts_ns"),
     number_column("ends_ns"),
     text_column("author"),
@@ -470,7 +470,7 @@ setting = Table(
     "setting",
     metadata,
     Column("name", Words, primary_key=True),
-    json_column("value"),
+    json_column("value", kind=object),
     number_column("updated_ns"),
 )
 """What is decided once for this installation, such as the key that signs sessions."""

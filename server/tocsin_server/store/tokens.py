@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
 
 from tocsin_server.access import Scope, Token
+from tocsin_server.store.damage import warn
 from tocsin_server.store.tables import token
 
 
@@ -26,12 +29,17 @@ def add_token(connection: Connection, made: Token) -> None:
 def tokens(connection: Connection) -> list[Token]:
     """Every token that was ever made, oldest first."""
     rows = connection.execute(select(token).order_by(token.c.created_ns, token.c.id))
-    return [
-        Token(
-            row.id, row.name, Scope(row.scope), row.project or "", row.sha256, row.created_ns, row.revoked_ns
-        )
-        for row in rows
-    ]
+    return [_token(row) for row in rows]
+
+
+def _token(row: Row[Any]) -> Token:
+    """A token whose scope cannot be read opens nothing."""
+    try:
+        scope, revoked_ns = Scope(row.scope), row.revoked_ns
+    except ValueError:
+        warn(token.name, row.id, "scope", f"expected one of {', '.join(Scope)}, got {row.scope!r:.40}")
+        scope, revoked_ns = Scope.INGEST, row.revoked_ns or row.created_ns
+    return Token(row.id, row.name, scope, row.project or "", row.sha256, row.created_ns, revoked_ns)
 
 
 def revoke_token(connection: Connection, token_id: str, now_ns: int) -> bool:

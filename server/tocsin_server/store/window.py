@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Row, func, select
 from tocsin_server.domain import F64, I64, Column
 from tocsin_server.store import chunks, pyramid
 from tocsin_server.store.answers import SeriesAnswer, SeriesLayer
+from tocsin_server.store.columns import LARGEST
 from tocsin_server.store.files import chunk_points, tail_points
 from tocsin_server.store.keeper import chunks_in_row
 from tocsin_server.store.ledger import series_numbers
@@ -45,7 +46,8 @@ class Window:
     @property
     def bounds(self) -> tuple[float | None, float | None]:
         """The ends in the unit that is stored: steps, or ns."""
-        return (self.start, self.stop) if self.by == "step" else (_ns(self.start), _ns(self.stop))
+        ends = (self.start, self.stop) if self.by == "step" else (_ns(self.start), _ns(self.stop))
+        return _storable(ends[0]), _storable(ends[1])
 
     def touches(self, ranges: pyramid.Ranges) -> pyramid.Mask:
         """Which buckets have a part in the window."""
@@ -64,6 +66,11 @@ def _ns(ms: float | None) -> float | None:
     if ms is None or not math.isfinite(ms):
         return ms
     return int(ms) * NS_PER_MS + round((ms - int(ms)) * NS_PER_MS)
+
+
+def _storable(end: float | None) -> float | None:
+    """``end``, or the nearest number that the databases can compare with."""
+    return None if end is None else max(-LARGEST - 1, min(end, LARGEST))
 
 
 def to_ms(ns: I64) -> F64:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import (
@@ -30,6 +30,9 @@ from sqlalchemy.exc import (
 
 from tocsin_server.counts import Durations
 from tocsin_server.domain import Intake
+from tocsin_server.outage import words
+from tocsin_server.rounds import Rounds
+from tocsin_server.sizes import size_of_intake
 from tocsin_server.store.database import Database
 from tocsin_server.store.intake import Gatherer
 from tocsin_server.store.ledger import Ledger
@@ -55,24 +58,38 @@ class Call:
     future: Future[Any]
 
 
+class Queued(NamedTuple):
+    """An intake that waits, and the bytes of memory that it holds."""
+
+    intake: Intake
+    size: int
+
+
 class StoreWriter:
     """Group commit on one thread. ``interval_s`` apart; idle, the first intake commits at once."""
 
-    def __init__(self, database: Database, *, interval_s: float = 0.1, limit_bytes: int = 32 << 20) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        interval_s: float = 0.1,
+        limit_bytes: int = 32 << 20,
+        rounds: Rounds | None = None,
+    ) -> None:
         self.database = database
         self.interval_s = interval_s
         self.limit_bytes = limit_bytes
         self.backlog_bytes = 0
         self.last_commit_s = 0.0
         self.commits = Durations()
-        self.failing: str | None = None
+        self._failing: str | None = None
         self.refused_intakes = 0
         self.ledger = Ledger()
         self._gatherer = Gatherer(self.ledger)
-        self._sealer = Sealer(database, self.ledger)
-        self._intakes: deque[Intake] = deque()
+        self._sealer = Sealer(database, self.ledger, (rounds or Rounds()).round("sealing"))
+        self._intakes: deque[Queued] = deque()
         self._calls: deque[Call] = deque()
-        self._held: list[Intake] = []
+        self._held: list[Queued] = []
         self._more = False
         """Whether the last group left some of the queue for the next one."""
         self._due = 0.0
@@ -80,6 +97,11 @@ class StoreWriter:
         self._stop_at: float | None = None
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._live, name="tocsin-store", daemon=True)
+
+    @property
+    def failing(self) -> str | None:
+        """Why nothing becomes durable now, in the database's own words; None while it does."""
+        return self.database.gate.closed or self._failing
 
     def start(self) -> None:
         """Starts the thread."""
@@ -96,10 +118,11 @@ class StoreWriter:
 
     def submit(self, intake: Intake) -> None:
         """Queues ``intake``; any thread, never blocks. After ``stop`` it is let go, not acked."""
+        queued = Queued(intake, size_of_intake(intake))
         with self._wake:
             if self._stop_at is None:
-                self._intakes.append(intake)
-                self.backlog_bytes += weight(intake)
+                self._intakes.append(queued)
+                self.backlog_bytes += queued.size
                 self._wake.notify()
 
     def call(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> Future[T]:
@@ -150,7 +173,7 @@ class StoreWriter:
                     return True
                 self._wake.wait(due - now if due < math.inf else None)
 
-    def _take(self) -> tuple[list[Intake], list[Call]]:
+    def _take(self) -> tuple[list[Queued], list[Call]]:
         with self._wake:
             calls = list(self._calls)
             self._calls.clear()
@@ -160,11 +183,11 @@ class StoreWriter:
             room = math.inf if calls else GROUP_BYTES  # a call comes after all that was submitted before
             while self._intakes and room > 0:
                 group.append(self._intakes.popleft())
-                room -= weight(group[-1])
+                room -= group[-1].size
             self._more = bool(self._intakes)
             return group, calls
 
-    def _commit_or_hold(self, group: list[Intake]) -> None:
+    def _commit_or_hold(self, group: list[Queued]) -> None:
         begun = time.monotonic()
         try:
             self._commit(group)
@@ -180,9 +203,9 @@ class StoreWriter:
         self._due = begun if self._more else begun + self.interval_s
         self._durable(group)
 
-    def _commit(self, group: list[Intake]) -> None:
+    def _commit(self, group: list[Queued]) -> None:
         with self.database.engine.begin() as connection:
-            self._gatherer.apply(connection, group)
+            self._gatherer.apply(connection, [queued.intake for queued in group])
         self._gatherer.committed()
 
     def _write_latest(self) -> None:
@@ -195,45 +218,46 @@ class StoreWriter:
             self._gatherer.rolled_back()
             log.warning("newest values could not be written, they are tried again: %s", words(error))
 
-    def _commit_each(self, group: list[Intake], error: Exception) -> None:
+    def _commit_each(self, group: list[Queued], error: Exception) -> None:
         """One of the group cannot be stored at all: it must not hold up the others."""
         if len(group) == 1:
             self._leave_out(group, error)
             return
-        for place, intake in enumerate(group):
-            self._commit_or_hold([intake])
+        for place, queued in enumerate(group):
+            self._commit_or_hold([queued])
             if self._held:
                 self._held += group[place + 1 :]
                 return
 
-    def _leave_out(self, group: list[Intake], error: Exception) -> None:
+    def _leave_out(self, group: list[Queued], error: Exception) -> None:
         """Its records are lost, so this is said loudly. It counts as dealt with: a trainer that waits for
         an ack for ever would fill its spool with what comes after."""
         self.refused_intakes += 1
-        log.error("intake of run %s cannot be stored, it is LEFT OUT: %s", group[0].run_id, words(error))
+        run_id = group[0].intake.run_id
+        log.error("intake of run %s cannot be stored and is LEFT OUT: %s", run_id, words(error))
         self._durable(group)
 
-    def _hold(self, group: list[Intake], error: Exception) -> None:
-        if self.failing is None:
+    def _hold(self, group: list[Queued], error: Exception) -> None:
+        if self._failing is None:
             log.error("database fails, nothing is acked until it works again: %s", words(error))
-        self.failing = words(error)
+        self._failing = words(error)
         self._held = group
         self._due = time.monotonic() + self._pause_s
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
-    def _durable(self, group: list[Intake]) -> None:
-        if self.failing is not None:
+    def _durable(self, group: list[Queued]) -> None:
+        if self._failing is not None:
             log.warning("database works again")
-        self.failing = None
+        self._failing = None
         self._pause_s = FIRST_PAUSE_S
         self._lighten(group)
-        for intake in group:
-            if intake.done is not None:
-                _say(intake.done)
+        for queued in group:
+            if queued.intake.done is not None:
+                _say(queued.intake.done)
 
-    def _lighten(self, group: list[Intake]) -> None:
+    def _lighten(self, group: list[Queued]) -> None:
         with self._wake:
-            self.backlog_bytes -= sum(weight(intake) for intake in group)
+            self.backlog_bytes -= sum(queued.size for queued in group)
 
     def _answer(self, call: Call) -> None:
         if not call.future.set_running_or_notify_cancel():
@@ -254,26 +278,6 @@ class StoreWriter:
             self._calls.clear()
         for call in calls:
             call.future.cancel()
-
-
-def weight(intake: Intake) -> int:
-    """About how many bytes of memory an intake holds while it waits."""
-    total = 512
-    if intake.batch is not None:
-        batch = intake.batch
-        total += batch.step.nbytes + batch.time_ns.nbytes
-        total += sum(
-            column.v.nbytes + (0 if column.at is None else column.at.nbytes)
-            for column in batch.columns.values()
-        )
-    if intake.snapshot is not None:
-        total += len(intake.snapshot.body)
-    return total
-
-
-def words(error: BaseException) -> str:
-    """The database's own words, without SQLAlchemy's statement and parameters."""
-    return str(error.orig if isinstance(error, DBAPIError) and error.orig else error).strip()
 
 
 def _may_pass(error: Exception) -> bool:

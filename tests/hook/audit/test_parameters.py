@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
 from tests.hook.audit.audited import audited, found, net, train, unseen
-from tests.hook.captured import watched
+from tests.hook.captured import KeptOutbox, watched
+from tests.hook.loops.framework import Delegating
 
 
 def test_an_eps_in_a_module_of_the_script() -> None:
@@ -94,3 +97,66 @@ def test_without_a_model_missing_parameters_are_not_auditable() -> None:
     with watched() as (_, outbox):
         train(nn.Identity(), lambda: alone.mean(), torch.optim.SGD([alone], lr=0.1))
     assert "no model is known" in unseen(outbox)
+
+
+def _findings(outbox: KeptOutbox, *severities: str) -> list[str]:
+    every = [one for event in outbox.events("audit") for one in event["findings"]]
+    return [one["check"] for one in every if one["severity"] in severities]
+
+
+def test_copies_that_the_script_moves_itself_are_not_missing() -> None:
+    """An agent holds its target network, a model its averaged weights: no backward reaches them."""
+    agent = nn.ModuleDict({"critic": nn.Linear(6, 1)})
+    agent["target"], agent["average"] = copy.deepcopy(agent["critic"]), copy.deepcopy(agent["critic"])
+    optimizer = torch.optim.SGD(agent["critic"].parameters(), lr=0.1)
+    batch = torch.ones(2, 6)
+
+    def loss() -> Tensor:
+        with torch.no_grad():
+            wanted = agent["target"](batch)
+        out: Tensor = (agent["critic"](batch) - wanted).pow(2).mean()
+        return out
+
+    with watched(model=agent) as (_, outbox):
+        train(agent, loss, optimizer, 10)
+    assert _findings(outbox, "warning", "info") == []
+
+
+def test_a_small_part_that_is_not_used_is_no_warning() -> None:
+    """The pooler of an encoder of which only the tokens are used."""
+    model = nn.ModuleDict({"encoder": nn.Linear(64, 64), "pooler": nn.Linear(64, 1)})
+    outbox = audited(model, lambda: model["encoder"](torch.ones(2, 64)).mean(), steps=10)
+    assert {one["subject"] for one in found(outbox, "parameters-without-gradient", "step-10")} == {
+        "pooler.weight, pooler.bias"
+    }
+    assert _findings(outbox, "warning") == []
+
+
+def test_one_module_under_two_names_is_not_tied() -> None:
+    """As Fabric's ``_forward_module`` and ``_original_module``."""
+    model = nn.Module()
+    model._forward_module = model._original_module = inner = net()
+    outbox = audited(model, lambda: inner(torch.ones(4, 6)).mean())
+    assert _findings(outbox, "warning", "info") == []
+
+
+def test_an_optimizer_around_another_shares_nothing() -> None:
+    """A wrapper of a framework, and one that steps another inside."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    around = [Delegating(optimizer), torch.optim.SGD(optimizer.param_groups, lr=0.1)]
+    with watched(model=model) as (_, outbox):
+        train(model, lambda: model(torch.ones(4, 6)).mean(), optimizer, 10)
+    assert len(around) == 2
+    assert _findings(outbox, "warning", "info") == []
+
+
+def test_optimizers_that_share_parameters_are_worth_knowing() -> None:
+    """InfoGAN's third optimizer steps what the other two do: information."""
+    model = net()
+    both = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2)]
+    with watched(model=model, optimizers={"a": both[0], "b": both[1]}) as (_, outbox):
+        for _ in range(2):
+            for each in both:
+                train(model, lambda: model(torch.ones(4, 6)).mean(), each)
+    assert _findings(outbox, "warning") == []

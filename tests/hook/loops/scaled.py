@@ -53,6 +53,7 @@ def _scaled(truth: Truth, *, clips: bool, fused: bool, accumulate: int = 1) -> n
             stepped=finite,
             skipped=not finite,
             found_inf=float(not finite),
+            divided=True,
         )
         truth.updated(scaler)
         optimizer.zero_grad()

@@ -37,7 +37,7 @@ def gan(truth: Truth) -> nn.Module:
         loss_g.backward()
         norm = norm_of(g_params) if (truth.count - 1) % EVERY == 0 else None
         opt_g.step()
-        truth.note(opt_g, [loss_g], norm=norm, suffix="/opt2", advance=False)
+        truth.note(opt_g, [loss_g], norm=norm, suffix="/g", advance=False)
     return pair
 
 
@@ -63,9 +63,9 @@ def _gan_scaled(truth: Truth, *, scalers: int) -> nn.Module:
             loss_g = (pair.d(fake) * (1 + batch.abs().mean())).float().pow(2).mean()
         scaler_g.scale(loss_g).backward()
         scaler_g.unscale_(opt_g)
-        _scaled_step(truth, scaler_g, opt_g, loss_g, g_params, suffix="/opt2")
+        _scaled_step(truth, scaler_g, opt_g, loss_g, g_params, suffix="/g")
         truth.updated(scaler_g)
-    assert any(row.get("skipped/opt2") for row in truth.rows)
+    assert any(row.get("skipped/g") for row in truth.rows)
     return pair
 
 
@@ -118,7 +118,7 @@ def shared_losses(truth: Truth) -> nn.Module:
         losses[1].backward()
         norms = [truth.sampled(one.parameters()), truth.sampled(two.parameters())]
         opt_a.step()
-        truth.note(opt_a, losses, norm=norms[0])
+        truth.note(opt_a, losses, norm=norms[0], divided=True)
         opt_b.step()
-        truth.note(opt_b, losses, norm=norms[1], suffix="/opt2", advance=False)
+        truth.note(opt_b, losses, norm=norms[1], suffix="/opt2", advance=False, divided=True)
     return both

@@ -78,8 +78,44 @@ def accumulation(truth: Truth) -> nn.Module:
             norm = truth.sampled(net.parameters())
             optimizer.step()
             optimizer.zero_grad()
+            truth.note(optimizer, losses, norm=norm, divided=True)
+            losses = []
+    return net
+
+
+def accumulation_undivided(truth: Truth) -> nn.Module:
+    """As YOLO: nothing is divided, and the number of micro-steps grows."""
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    losses: list[Tensor] = []
+    for k, batch in enumerate(batches(60)):
+        losses.append(net(batch).pow(2).mean())
+        losses[-1].backward()
+        if len(losses) == 1 + k // 20:
+            norm = truth.sampled(net.parameters())
+            optimizer.step()
+            optimizer.zero_grad()
             truth.note(optimizer, losses, norm=norm)
             losses = []
+    return net
+
+
+def accumulation_cut_short(truth: Truth) -> nn.Module:
+    """Each epoch's last step has fewer micro-steps than the losses were divided by."""
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    for _ in range(3):
+        losses: list[Tensor] = []
+        for k, batch in enumerate(batches(10)):
+            losses.append(net(batch).pow(2).mean() / 4)
+            losses[-1].backward()
+            if k % 4 == 3 or k == 9:
+                norm = truth.sampled(net.parameters())
+                optimizer.step()
+                optimizer.zero_grad()
+                truth.note(optimizer, [4 * loss for loss in losses], norm=norm)
+                truth.rows[-1].pop("loss_sum")
+                losses = []
     return net
 
 
@@ -187,7 +223,7 @@ def infinite_norm_skipped_by_hand(truth: Truth) -> nn.Module:
 
 
 def dropped_after_backward(truth: Truth) -> nn.Module:
-    """Backward, then zero_grad at the next batch without a step, now and then."""
+    """Backward, then zero_grad at the next batch without a step, now and then: that is no step."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for k, batch in enumerate(batches(20)):
@@ -195,7 +231,6 @@ def dropped_after_backward(truth: Truth) -> nn.Module:
         loss = net(batch).pow(2).mean()
         loss.backward()
         if k % 7 == 3:
-            truth.note(optimizer, [loss], norm=None, stepped=False)
             continue
         norm = truth.sampled(net.parameters())
         optimizer.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -111,3 +112,26 @@ def test_only_admins_change_channels(server: Any, scope: str, status: int) -> No
         assert ask(server, method, path, body, token=token).status_code == status
     if scope != "admin":
         assert ask(server, "PUT", "/routes", {}, token=token).status_code == 403
+
+
+def test_no_channel_reads_the_servers_files(server: Any, tmp_path: Path) -> None:
+    """Nor tells whether one exists: the answer is the same either way."""
+    (tmp_path / "there.json").write_text('{"the": "content"}')
+    told = []
+    for file in (tmp_path / "there.json", tmp_path / "absent.json"):
+        url = f"workflows://example.org:443/workflow/signature/?template={file}"
+        answer = ask(server, "POST", "/channels", {"name": "x", "kind": "apprise", "config": {"url": url}})
+        assert (answer.status_code, answer.json()["subject"]) == (422, "config.url")
+        told.append(answer.text)
+    assert told[0] == told[1]
+    assert str(tmp_path) not in told[0]
+
+
+@pytest.mark.parametrize("value", ["Bearer a\r\nX-Role: admin", "Bearer a\n", "Bearer \u00e9"])
+def test_a_header_that_cannot_be_sent_is_not_saved(server: Any, value: str) -> None:
+    """The error names the field; an existing channel stays as it was."""
+    channel = made(server)
+    body = {"config": {"authorization": value}}
+    answer = ask(server, "PATCH", f"/channels/{channel['id']}", body)
+    assert (answer.status_code, answer.json()["subject"]) == (422, "config.authorization")
+    assert "Bearer" not in answer.text

@@ -104,15 +104,29 @@ def test_the_description_names_every_shape(server: Any) -> None:
             )
             if verb != "delete" and "text/html" not in answer["content"]:
                 assert "$ref" in json.dumps(answer["content"]["application/json"]), path
-            assert "application/problem+json" in route["responses"]["422"]["content"], path
+            failures = {status: answer for status, answer in route["responses"].items() if int(status) >= 400}
+            for status, failure in failures.items():
+                known = "Readiness" if path.endswith("/ready") else "Problem"
+                assert known in json.dumps(failure["content"]), (path, status)
 
 
 def test_wrong_methods_and_paths_are_problems(server: Any) -> None:
-    """405 names the right method; 404 the path."""
+    """405 names the right methods, all of them; 404 the path."""
     wrong = httpx.put(f"{server.base}/api/v1/rules", headers=server.headers)
-    assert (wrong.status_code, wrong.json()["expected"], wrong.json()["got"]) == (405, "GET", "PUT")
+    assert (wrong.status_code, wrong.json()["expected"], wrong.json()["got"]) == (405, "GET, POST", "PUT")
+    assert wrong.headers["allow"] == "GET, POST"
     absent = httpx.get(f"{server.base}/api/v1/nothing", headers=server.headers)
     assert (absent.status_code, absent.json()["subject"]) == (404, "path")
+
+
+@pytest.mark.parametrize("part", ["events", "layers", "records", "report", "series", "restore"])
+def test_a_part_of_a_run_is_no_run(server: Any, trainer: Callable[..., Any], part: str) -> None:
+    """PATCH and DELETE there are 405, not changes of a run whose id ends so."""
+    run = trainer().run
+    allowed = "POST" if part == "restore" else "GET"
+    for method in ("PATCH", "DELETE", "PUT"):
+        answer = httpx.request(method, f"{server.base}/api/v1/runs/{run}/{part}", headers=server.headers)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_answers_are_neither_stored_nor_large(server: Any, trainer: Callable[..., Any]) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tocsin_server.export import file_name
+from tocsin_server.export import UnknownRun, every_page, file_name
 from tocsin_server.parquet import read_parquet
+from tocsin_server.store.reader import StoreReader
 
 NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
 
@@ -171,3 +173,72 @@ def test_parquet_holds_every_record(server: Any, trainer: Callable[..., Any], tm
     assert answer.headers["content-type"] == "application/vnd.apache.parquet"
     assert list(page.columns) == ["loss"]
     assert repr(page.columns["loss"].dense(page.n)) == "[1.0, nan, None]"
+
+
+@pytest.fixture
+def small_pages(run_server: Callable[..., Any], dial: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server that exports ten records at a time, and a run ``r`` of twenty."""
+    monkeypatch.setattr("tocsin_server.export.PAGE", 10)
+    monkeypatch.setattr("tocsin_server.parquet.CELLS", 1)
+    server = run_server()
+    trainer = dial(server.base, "r", server.token)
+    trainer.acked(trainer.train(range(20), loss=[float(step) for step in range(20)]))
+    return server
+
+
+def damage(monkeypatch: pytest.MonkeyPatch, *, later: bool) -> None:
+    """Let reading records fail, all of them or only those after the first page."""
+    read = StoreReader.records
+
+    def failing(reader: StoreReader, *run: Any, **asked: Any) -> Any:
+        if asked["after"] or not later:
+            raise ValueError("a damaged chunk")
+        return read(reader, *run, **asked)
+
+    monkeypatch.setattr(StoreReader, "records", failing)
+
+
+def export(server: Any, form: str, coding: str = "identity") -> httpx.Response:
+    headers = {"authorization": f"Bearer {server.token}", "accept-encoding": coding}
+    return httpx.get(f"{server.base}/api/v1/runs/r/records?format={form}", headers=headers)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_an_export_that_fails_midway_breaks_off(
+    small_pages: Any, monkeypatch: pytest.MonkeyPatch, form: str, coding: str
+) -> None:
+    """The client sees a connection that broke, never a short file that looks whole."""
+    damage(monkeypatch, later=True)
+    with pytest.raises(httpx.RemoteProtocolError):
+        export(small_pages, form, coding)
+
+
+def test_an_export_that_fails_at_once_is_a_problem(small_pages: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was sent yet: a status says so."""
+    damage(monkeypatch, later=False)
+    answer = export(small_pages, "csv")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+
+
+def test_an_export_of_a_run_that_is_deleted_meanwhile_breaks_off(small_pages: Any) -> None:
+    """Its records go piece by piece: what is left over must not pass for the whole run."""
+    pages = every_page(small_pages.services.reader, "r")
+    next(pages)
+    headers = {"authorization": f"Bearer {small_pages.token}"}
+    httpx.delete(f"{small_pages.base}/api/v1/runs/r", headers=headers).raise_for_status()
+    with pytest.raises(UnknownRun, match="was deleted while it was being exported"):
+        list(pages)
+
+
+def test_an_export_by_http_1_0_is_refused(server: Any, trainer: Callable[..., Any]) -> None:
+    """There the end of the connection is the end of the file: a client could not tell."""
+    run = trainer().run
+    address = httpx.URL(server.base)
+    with socket.create_connection((address.host, address.port)) as plain:
+        path = f"/api/v1/runs/{run}/records?format=csv"
+        head = f"authorization: {server.headers['authorization']}\r\nhost: 127.0.0.1"
+        plain.sendall(f"GET {path} HTTP/1.0\r\n{head}\r\n\r\n".encode())
+        answer = plain.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 426 ")
+    assert b"proxy_http_version 1.1" in answer

@@ -14,7 +14,9 @@ from sqlalchemy.engine import URL
 from tests.server.notify.conftest import NOW, S, facts_of
 from tocsin_server.delivery.round import Round, lock
 from tocsin_server.domain import AlertState
+from tocsin_server.fleet import alert_json
 from tocsin_server.notify.routing import plain, read_routing
+from tocsin_server.rounds import Round as Work
 from tocsin_server.store import choices, groups, outbox
 from tocsin_server.store.choices import ChannelRow
 from tocsin_server.store.database import Database, migrate, open_database
@@ -162,6 +164,29 @@ def test_a_silence_holds_back_while_it_lasts(office: Office) -> None:
     assert len(office.later(100)) == 1
 
 
+def test_a_stored_silence_that_cannot_be_read_is_set_aside(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One with a pattern of an older version: it mutes nothing, the log says so, the others hold."""
+    ends = office.now_ns + 1000 * S
+    old = f"s_old_{office.database.dialect}"
+    for name, matcher in ((old, 'run_id=~"(r)(?=1)1"'), ("s_good", 'run_id="r2"')):
+        row = choices.SilenceRow(name, [matcher], office.now_ns, ends, "ann", "known", office.now_ns)
+        office.do(partial(choices.put_silence, row=row))
+    office.happen()
+    office.happen(run_id="r2")
+    assert [rules(item) for item in office.later(60)] == [[("loss-spike", False)]]
+    assert [line for line in caplog.messages if f"Silence {old} is ignored" in line]
+
+
+def test_a_stored_route_that_cannot_be_read_stops_no_notification(office: Office) -> None:
+    """What it would have taken follows the usual route."""
+    body = {"routes": [{"name": "old", "matchers": ['rule=~"(?x)(a+) +b"'], "channels": ["mail"]}]}
+    office.do(lambda c: choices.write_choice(c, choices.ROUTING, body, 0))
+    office.happen()
+    assert [rules(item) for item in office.later(60)] == [[("loss-spike", False)]]
+
+
 def test_late_alerts_are_one_digest_a_run(office: Office) -> None:
     """A spool that is brought in: one notification for all of it, none within a day after it."""
     for at in range(5):
@@ -264,3 +289,35 @@ def test_an_alert_that_is_not_sure_yet_is_told_nobody(office: Office) -> None:
     assert office.later(60) == []
     office.happen(state=AlertState.FIRING.value)
     assert len(office.later(10)) == 1
+
+
+def words_but_for(rule: str) -> Callable[..., Any]:
+    def words(alert: Any, **about: Any) -> Any:
+        if alert.rule == rule:
+            raise ValueError(f"no words for {rule}")
+        return alert_json(alert, **about)
+
+    return words
+
+
+def test_an_alert_that_cannot_be_told_stops_no_other_one(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notification of its group goes out without it; health names its run and the alert."""
+    office.happen("a", "warning")
+    office.happen("b", "warning")
+    work = Work("routing")
+    monkeypatch.setattr("tocsin_server.delivery.wording.alert_json", words_but_for("a"))
+    for _ in range(3):
+        office.now_ns += 35 * S
+        office.do(lambda connection: Round(connection, office.now_ns, work).run())
+    assert [rules(item) for item in office.all()] == [[("b", False)]]
+    assert [item["reason"] for item in work.failing()] == ["ValueError: no words for a"]
+
+
+def test_a_silence_that_cannot_be_read_silences_nothing(office: Office) -> None:
+    """It is named, and the alert is told."""
+    row = choices.SilenceRow("s_1", ["no matcher"], 0, NOW * 2, "me", "", 0)
+    office.do(lambda connection: choices.put_silence(connection, row))
+    office.happen()
+    assert len(office.later(30)) == 1

@@ -44,7 +44,7 @@ def test_flat_loss_is_one_operation(watch: Any, torch_scale: Any) -> None:
 
 
 def test_rising_loss_and_norm_is_the_learning_rate(watch: Any, torch_scale: Any) -> None:
-    """Loss and norm left their level before the first overflow: training ran away."""
+    """Loss and norm left their level before the first overflow: training diverged."""
     norm = [
         value if step < ONSET else math.inf for step, value in enumerate(ramp(flat(COUNT, 1.0), 380, 1.2))
     ]

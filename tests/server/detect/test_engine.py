@@ -37,6 +37,9 @@ PIECES: dict[str, tuple[int, dict[str, Any]]] = {
     "sparse": (10, {"grad_norm": None, "scale": None}),
     "rewind": (1, {"rewind": 40}),
     "restart": (1, {"attempt": 1}),
+    "micro": (20, {"loss_n": 4.0, "loss_sum": 8.0, "grad_norm": 4.0}),
+    "short": (2, {"loss_n": 2.0, "loss_sum": 4.0}),
+    "single": (20, {"loss_n": 1.0}),
 }
 
 

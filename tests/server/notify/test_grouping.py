@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,16 @@ def test_a_critical_alert_waits_five_seconds_a_warning_thirty(make_facts: Make) 
     assert teller.reasons == [(15.0, "new")]
     assert len(teller.told[0][1].new) == 2
     assert "loss-spike" in teller.told[0][1].firing[0], "the gravest comes first"
+
+
+@pytest.mark.parametrize("first", ["nonfinite-loss", "scaler-collapse"])
+def test_simultaneous_alerts_are_told_by_cause(make_facts: Make, first: str) -> None:
+    """A notification's title names its first alert: the cause, whichever rule fired a step earlier."""
+    teller = Teller()
+    teller.hear(make_facts(first, "critical"))
+    teller.hear(make_facts("scaler-collapse" if first == "nonfinite-loss" else "nonfinite-loss", "critical"))
+    teller.wait(60)
+    assert "scaler-collapse" in teller.told[0][1].firing[0]
 
 
 def test_a_critical_alert_does_not_wait_for_the_interval(make_facts: Make) -> None:

@@ -49,6 +49,15 @@ def test_bad_answers_say_whether_trying_again_helps(
     assert len(receiver.heard) == 1
 
 
+@pytest.mark.parametrize("value", ["Bearer hidden\r\nX-Role: admin", "Bearer hidden é\u0142"])
+def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str) -> None:
+    """A channel of an earlier version may hold one: nothing is sent, and the secret is not repeated."""
+    receiver = receive()
+    with pytest.raises(DeliveryError) as caught:
+        http.send(receiver.url, b"{}", {"Authorization": value}, timeout_s=30.0, private=True)
+    assert (caught.value.permanent, "hidden" in caught.value.detail, receiver.heard) == (True, False, [])
+
+
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "localhost."]
 )

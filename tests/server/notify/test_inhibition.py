@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tocsin_server.errors import FieldError
-from tocsin_server.notify.inhibition import inhibited_by, read_inhibition
+from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.notify.inhibition import MOST_NAMED, Inhibition, inhibited_by, read_inhibition
 from tocsin_server.notify.routing import Routing
 
 Make = Callable[..., Any]
 DEFAULTS = Routing().inhibitions
+
+
+def inhibitors(target: AlertFacts, others: list[AlertFacts], rules: Sequence[Inhibition]) -> tuple[str, ...]:
+    return inhibited_by([target], others, rules)[target.alert.id]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +34,7 @@ DEFAULTS = Routing().inhibitions
 )
 def test_the_defaults(make_facts: Make, source: str, target: str, muted: bool) -> None:
     """A non-finite loss explains spike, plateau and vanishing; a lost trainer explains the stall."""
-    assert bool(inhibited_by(make_facts(target), [make_facts(source)], DEFAULTS)) is muted
+    assert bool(inhibitors(make_facts(target), [make_facts(source)], DEFAULTS)) is muted
 
 
 def test_only_the_same_run_and_only_while_open(make_facts: Make) -> None:
@@ -40,17 +45,24 @@ def test_only_the_same_run_and_only_while_open(make_facts: Make) -> None:
         make_facts("nonfinite-loss", state="resolved"),
         make_facts("nonfinite-loss", state="pending"),
     ):
-        assert inhibited_by(spike, [other], DEFAULTS) == ()
+        assert inhibitors(spike, [other], DEFAULTS) == ()
     recovering = make_facts("nonfinite-loss", state="recovering")
-    assert inhibited_by(spike, [recovering], DEFAULTS) == (recovering.alert.id,)
+    assert inhibitors(spike, [recovering], DEFAULTS) == (recovering.alert.id,)
 
 
 def test_nothing_inhibits_itself_or_its_kind(make_facts: Make) -> None:
     """An alert that is source and target at once is told, or nobody would hear of anything."""
     rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule=~".*"']}, "i")
     one, two = make_facts("a", "critical"), make_facts("b", "critical")
-    assert inhibited_by(one, [one, two], [rule]) == ()
-    assert inhibited_by(make_facts("c", "warning"), [one, two], [rule]) == (one.alert.id, two.alert.id)
+    assert inhibitors(one, [one, two], [rule]) == ()
+    assert inhibitors(make_facts("c", "warning"), [one, two], [rule]) == (one.alert.id, two.alert.id)
+
+
+def test_many_sources_are_named_up_to_a_bound(make_facts: Make) -> None:
+    """Neither the answer nor the work grows with the product of sources and targets."""
+    rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule="x"']}, "i")
+    sources = [make_facts(f"a{at}", "critical") for at in range(MOST_NAMED + 20)]
+    assert len(inhibitors(make_facts("x"), sources, [rule])) == MOST_NAMED
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from tocsin_server.domain import Severity
 from tocsin_server.errors import FieldError
-from tocsin_server.notify.routing import Routing, channels_of, plain, read_routing
+from tocsin_server.notify.routing import (
+    FALLBACK,
+    MOST_MATCHERS,
+    Routing,
+    channels_of,
+    plain,
+    problems,
+    read_routing,
+    read_stored_routing,
+)
 
 Make = Callable[..., Any]
 
@@ -98,3 +107,42 @@ def test_two_routes_may_not_share_a_name() -> None:
     """Groups are kept by the route's name."""
     with pytest.raises(FieldError, match=re.escape("routes[1].name")):
         read_routing({"routes": [{"name": "a"}, {"name": "a"}]})
+
+
+BROKEN = {"name": "old", "matchers": ['rule=~"(a)\\\\1"'], "channels": ["mail"]}
+
+
+def test_a_stored_route_that_cannot_be_read_leaves_the_others_in_force() -> None:
+    """It takes nothing and says why; what no other route takes follows the usual route."""
+    good = {"name": "gan", "matchers": ['project="gan"'], "channels": ["chat"]}
+    routing = read_stored_routing({"routes": [BROKEN, good], "inhibitions": []})
+    assert named(routing, {"project": "gan", "severity": "critical"}) == ["gan"]
+    assert named(routing, {"project": "llm", "severity": "critical"}) == [FALLBACK.name]
+    assert routing.route(FALLBACK.name) is FALLBACK
+    assert named(routing, {"project": "llm", "severity": "info"}) == []
+    assert [one["subject"] for one in problems(routing)] == ["routes[0].matchers[0]"]
+
+
+def test_an_unreadable_part_stays_in_the_document() -> None:
+    """Where it stood, so that a person can correct it instead of writing it again."""
+    good = plain(read_routing({"routes": [{"name": "a"}, {"name": "b"}]}))
+    broken = good["routes"][0] | BROKEN
+    stored = good | {"routes": [good["routes"][0], broken, good["routes"][1]]}
+    assert plain(read_stored_routing(stored)) == stored
+
+
+@pytest.mark.parametrize("part", ["inhibitions", "mute_times"])
+def test_other_unreadable_parts_are_left_out(part: str) -> None:
+    """An inhibition that cannot be read inhibits nothing; the routes stay as they are."""
+    routing = read_stored_routing({"routes": [{"name": "a"}], part: [{"x": 1}, 7]})
+    assert [one["subject"] for one in problems(routing)] == [f"{part}[0].x", f"{part}[1]"]
+    assert (named(routing, {}), getattr(routing, part)) == (["a"], ())
+
+
+def test_a_document_that_costs_too_much_is_refused() -> None:
+    """By the number of its matchers, and by the size of its regular expressions."""
+    many = [{"name": str(at), "matchers": ['rule="x"'] * 50} for at in range(MOST_MATCHERS // 50 + 1)]
+    large = [{"name": str(at), "matchers": ['rule=~".{0,150}x"']} for at in range(50)]
+    for routes in (many, large):
+        with pytest.raises(FieldError, match="routing: expected"):
+            read_routing({"routes": routes, "inhibitions": []})

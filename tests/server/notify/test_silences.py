@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin_server.errors import FieldError
 from tocsin_server.notify.matching import parse_matchers
-from tocsin_server.notify.silences import Silence, silenced_by
+from tocsin_server.notify.silences import MOST, Silence, check_room, read_matchers, silenced_by
 
 TIME = st.integers(0, 1000)
 
@@ -23,3 +25,20 @@ def test_its_state_says_when() -> None:
     """pending, active, expired."""
     silence = Silence("s1", (), 10, 20, "ann", "known")
     assert [silence.state(now) for now in (9, 10, 19, 20)] == ["pending", "active", "active", "expired"]
+
+
+def test_a_silence_that_cannot_be_read_mutes_nothing() -> None:
+    """Without its matchers it would mute everything."""
+    silence = Silence("s1", (), 0, 1000, "ann", "known", problem="matchers[0]: expected ...")
+    assert silenced_by({"rule": "plateau"}, [silence], 500) == ()
+
+
+def test_there_is_room_for_so_many_silences() -> None:
+    """Every alert is compared with all of them: their number and the size of their patterns are bounded."""
+    large = read_matchers(['rule=~".{0,150}x"'])
+    plain = [Silence(f"s{at}", read_matchers(['rule="x"']), 0, 1, "ann", "known") for at in range(MOST)]
+    patterns = [Silence(f"s{at}", large, 0, 1, "ann", "known") for at in range(100)]
+    check_room(plain[0], plain)
+    for others in (plain, patterns):
+        with pytest.raises(FieldError, match="end some first"):
+            check_room(Silence("new", large, 0, 1, "ann", "known"), others)

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.domain import Column, Intake, RecordBatch, RuleSnapshot
+from tocsin_server.errors import StartError
 from tocsin_server.store import bodies
 from tocsin_server.store.backup import revisions
 from tocsin_server.store.database import Database, database_url, migrate, open_database
@@ -266,3 +267,46 @@ def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> Non
     assert len(on_path) > 15
     crossing = [one for one in on_path if "run_id" not in re.split("WHERE|INTO", one, maxsplit=1)[-1]]
     assert [one for one in crossing if "HAVING" not in one] == []  # but for the survey at the start
+
+
+def test_a_newer_schema_is_a_sentence(url: URL) -> None:
+    """It names the revision and what to do, and the password of the database is not in it."""
+    migrate(url)
+    database = open_database(url)
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    database.close()
+    with pytest.raises(StartError, match=r"9999.*newer version.*restore a backup"):
+        migrate(url)
+
+
+BESIDE = {
+    "tocsin.db-wal": "the log",
+    "session-key": "the secrets",
+    "tocsin.db.before-restore-1": "a backup",
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_emptied_file_is_refused(tmp_path: Path, name: str) -> None:
+    """A database of 0 bytes beside its log, its backup or a server's secrets; nothing is touched."""
+    file = tmp_path / "tocsin.db"
+    file.touch()
+    (tmp_path / name).write_bytes(b"x" * 5000)
+    with pytest.raises(StartError, match=rf"is empty \(0 bytes\).*{name}.*tocsin-server restore"):
+        migrate(f"sqlite:///{file}")
+    assert [path.stat().st_size for path in (file, tmp_path / name)] == [0, 5000]
+
+
+def test_a_log_without_its_database_is_refused(tmp_path: Path) -> None:
+    """SQLite would delete it."""
+    (tmp_path / "tocsin.db-wal").write_bytes(b"x" * 5000)
+    with pytest.raises(StartError, match=r"is missing.*tocsin\.db-wal"):
+        migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
+
+
+def test_a_new_empty_file_is_a_new_database(tmp_path: Path) -> None:
+    """As ``mktemp`` makes one: nothing is beside it."""
+    (tmp_path / "tocsin.db").touch()
+    migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    assert (tmp_path / "tocsin.db").stat().st_size

@@ -21,6 +21,7 @@ from tocsin_server.exchange.bundle import BundleError, bundles_in
 from tocsin_server.exchange.load import PULSE_NS, Imported, import_run
 from tocsin_server.exchange.write import export_run
 from tocsin_server.export import Format, every_page
+from tocsin_server.intake import Limits
 from tocsin_server.removal import finish, on_database
 from tocsin_server.store import life
 from tocsin_server.store.chunks import RECORDS
@@ -113,7 +114,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> It
 
 
 def bring_in(database: Database, folder: Path) -> Imported:
-    return import_run(database, on_database(database), folder, actor="test")
+    return import_run(database, on_database(database), folder, actor="test", limits=Limits())
 
 
 def bits(value: float) -> bytes:
@@ -257,6 +258,43 @@ def test_a_spoilt_export_is_refused_and_nothing_stays(
     with pytest.raises(BundleError, match=words):
         bring_in(other, tmp_path / "r1")
     assert not any(rows_of(other, "r1").values())
+
+
+Changes = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        *(
+            ("run", {"id": bad})
+            for bad in ("", "a/b", "a\nb", "x" * 5000, "..", ".", "a b", "é", "<b>", "r\x00")
+        ),
+        *(("run", {"project": bad}) for bad in ("", "a\nb", "x" * 300)),
+        ("run", {"name": "a\x1bb"}),
+        ("run", {"host": "a\nb"}),
+        ("run", {"tags": ["x"] * 65}),
+        ("run", {"tags": [1]}),
+        ("run", {"world_size": 0}),
+        ("run", {"planned_steps": -1}),
+        ("attempts", {"key": ""}),
+        ("attempts", {"world_size": 1 << 40}),
+        ("writers", {"rank": -1}),
+        ("writers", {"boot": "a\nb"}),
+    ],
+)
+def test_an_import_keeps_to_the_rules_of_the_handshake(
+    exports: Path, other: Database, tmp_path: Path, part: str, changes: Changes
+) -> None:
+    """Ids, names and numbers that no training process could send are refused, and nothing is stored."""
+    path = shutil.copytree(exports / "jsonl", tmp_path / "r1") / "run.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    (manifest[part] if part == "run" else manifest[part][0]).update(changes)
+    path.write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(BundleError, match=r"run\.json: expected"):
+        bring_in(other, tmp_path / "r1")
+    with other.reader.begin() as connection:
+        assert [connection.execute(select(each)).all() for each in (run, deletion)] == [[], []]
 
 
 @pytest.mark.parametrize(

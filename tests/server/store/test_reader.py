@@ -152,6 +152,27 @@ def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> N
         StoreReader(database).records("r1", after="x")
 
 
+@pytest.mark.parametrize("after", ["1", "1.", "-1.0", "1.1.1", "1_0.1", " 1.1", "\u0663.1"])
+def test_a_cursor_is_digits(database: Database, admit: Any, after: str) -> None:
+    """What only Python reads as a number is no cursor."""
+    admit()
+    with pytest.raises(ValueError, match="after: expected"):
+        StoreReader(database).records("r1", after=after)
+
+
+def test_windows_and_cursors_beyond_the_databases_numbers(database: Database, admit: Any, put: Any) -> None:
+    """A flight record near step 2^63 reaches past what a column holds; a cursor may come from anywhere."""
+    put(batch(admit().writer, 0, list(range(RECORDS)), arrival=0, loss=np.arange(RECORDS)))
+    sealed(database, 1)
+    reader, beyond = StoreReader(database), 1 << 64
+    assert reader.records("r1", start=-beyond, stop=beyond).n == RECORDS
+    assert reader.records("r1", start=beyond).n == 0
+    assert reader.records("r1", after=f"{'9' * 10}.{'9' * 19}").n == 0
+    assert reader.events("r1", after="9" * 19).items == []
+    found = reader.series("r1", ["loss"], start=-1e300, stop=1e300, x="time").series["loss"]
+    assert found[0].n.sum() == RECORDS
+
+
 def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: Any, put: Any) -> None:
     """Counts and ends take in chunks and tail alike; the last value is the newest attempt's."""
     n = RECORDS + 100

@@ -52,6 +52,14 @@ def test_a_joined_rank_finds_itself_again(admit: Any) -> None:
     assert admit(rank=1, attempt="y", now_ns=900 * SECOND, **met).writer == one.writer
 
 
+def test_a_restart_without_a_launch_continues_its_run(admit: Any) -> None:
+    """A later restart of the same rendezvous is attempt 2 of the run, whatever its world size."""
+    met = {"run": "", "rendezvous": "10.0.0.1:29500"}
+    first = admit(rank=0, attempt="x", now_ns=0, world_size=4, **met)
+    again = admit(rank=0, attempt="y", now_ns=9000 * SECOND, world_size=2, restarts=1, **met)
+    assert (again.writer.run_id, again.writer.attempt_no) == (first.writer.run_id, 2)
+
+
 def test_hello_describes_the_run(database: Database, admit: Any) -> None:
     """Configuration, tags and versions are stored; NaN and NUL in them do no harm."""
     admit(config={"lr": float("nan"), "raw": b"x"}, tags=["fp16"], notes="a\x00b", versions={"torch": "2"})

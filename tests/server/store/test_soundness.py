@@ -24,7 +24,7 @@ from tocsin_server.store.writer import StoreWriter
 
 def found(database: Database) -> list[str]:
     with database.reader.begin() as connection:
-        return list(faults(connection))
+        return [str(fault) for fault in faults(connection)]
 
 
 @pytest.fixture

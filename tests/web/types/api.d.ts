@@ -69,7 +69,8 @@ type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";
 /** Of the alerting pages. */
 interface AlertMarks { id: string; ack: { by: string; at_ms: number; note: string } | null; silenced_by: string[]; inhibited_by: string[] }
 interface LifeLine { kind: "transition" | "ack" | "unack" | "notification"; at_ms: number; text: string; state: string; by: string }
-interface Silence { id: string; matchers: string[]; starts_ms: number; ends_ms: number; author: string; reason: string; created_ms: number; state: "pending" | "active" | "expired" }
+interface MarkdownNode { kind: string; text?: string; level?: number; href?: string; children?: MarkdownNode[] }
+interface Silence { id: string; matchers: string[]; starts_ms: number; ends_ms: number; author: string; reason: string; created_ms: number; state: "pending" | "active" | "expired"; problem: string | null }
 interface ChannelKind { id: string; title: string; fields: { name: string; help: string; secret: boolean; required: boolean }[] }
 interface Channel { id: string; name: string; kind: string; enabled: boolean; limit_per_hour: number; config: Record<string, string>; created_ms: number; updated_ms: number; last_sent_ms: number | null; trouble: string }
 interface DeliveryAttempt { no: number; at_ms: number; took_ms: number; outcome: string; detail: string }

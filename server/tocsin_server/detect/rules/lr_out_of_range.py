@@ -61,7 +61,7 @@ class State(RuleState):
 
 
 class LrOutOfRange(Rule[Settings, State]):
-    """Warning for Adam's family where the loss does not fall, else info."""
+    """Warning for Adam's family where the loss does not fall; info where similar runs used another rate."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="lr-out-of-range",
@@ -111,9 +111,8 @@ class LrOutOfRange(Rule[Settings, State]):
 
     def _judge(self, view: View, row: int, rate: float) -> None:
         high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
-        if high:
-            works = self._improves()
-            self._ring(view, row, rate, INFO if works else WARNING, "adam", None)
+        if high and not self.context.is_reinforcement and not self._improves():
+            self._ring(view, row, rate, WARNING, "adam", None)
             return
         others = [
             peak for item in self.context.siblings.runs if (peak := item.peak_lr) is not None and peak > 0

@@ -44,9 +44,12 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Where this run failed: step, time, and by which rule."""
+    """Where this run failed, by rule or exception: step and time of the earliest onset.
 
-    failed: tuple[int, int, str] | None = None
+    All of them count: which of several rules sees a failure first differs between similar runs.
+    """
+
+    failures: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     told: list[str] = msgspec.field(default_factory=list)
     """Runs named so far."""
 
@@ -77,23 +80,23 @@ class SameStepFailure(RunRule[Settings, State]):
             self._look(at)
 
     def _failed(self, at: View, step: int, time_ns: int, what: str) -> None:
-        if self.state.failed is None or step < self.state.failed[0]:
-            self.state.failed = (step, time_ns, what)
+        known = self.state.failures.get(what)
+        if known is None or step < known[0]:
+            self.state.failures[what] = (step, time_ns)
         self._look(at)
 
     def _look(self, at: View) -> None:
-        failed, limits = self.state.failed, self.settings
-        if failed is None or failed[0] < limits.early:
-            return
-        near = max(limits.least, limits.near * failed[0])
-        same = [
-            item
-            for item in self.context.siblings.runs
-            if item.failed_step is not None and abs(item.failed_step - failed[0]) <= near
-        ]
-        if same and {item.run_id for item in same} - set(self.state.told):
-            self.state.told = sorted({item.run_id for item in same} | set(self.state.told))
-            self._ring(at, failed, same)
+        limits = self.settings
+        for what, (step, time_ns) in sorted(self.state.failures.items(), key=lambda item: (item[1], item[0])):
+            near = max(limits.least, limits.near * step)
+            same = [
+                item
+                for item in self.context.siblings.runs
+                if item.failed_step is not None and abs(item.failed_step - step) <= near
+            ]
+            if step >= limits.early and {item.run_id for item in same} - set(self.state.told):
+                self.state.told = sorted({item.run_id for item in same} | set(self.state.told))
+                self._ring(at, (step, time_ns, what), same)
 
     def _ring(self, at: View, failed: tuple[int, int, str], same: list[Sibling]) -> None:
         evidence: list[Fact] = [("failed at", float(failed[0]), failed[2], failed[0])]

@@ -1,9 +1,9 @@
 """stalled: the trainer is connected, but steps have stopped (catalogue H1).
 
-The limit follows the run's own pace: five times the longest of its last 100 intervals between
-records (NeMo's safety factor), twice a pause that it has made twice (an evaluation that nobody
-declared comes again), and a minute at least; critical is half an hour at least. A declared phase (eval,
-checkpoint) and the first step (compilation, data loading) have limits of their own.
+The limit follows the run: five times the longest of its last 100 intervals between records (NeMo's safety
+factor), twice its longest pause so far (an evaluation comes again), and two minutes at least; critical is
+half an hour at least. Phases (evaluation, checkpoint) and the first steps (compilation, data loading), before
+the length of a step is known, have limits of their own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from tocsin_server.domain import AlertState, Diagnosis, Evidence, Finding, Remed
 class Settings(RuleSettings):
     """Defaults from catalogue H1: NeMo's factor, SageMaker's MaxInitializationTime."""
 
-    least_s: float = setting(60.0, "seconds", "shortest silence that is a stall")
+    least_s: float = setting(120.0, "seconds", "shortest time without a record that counts as a stall")
     factor: float = setting(5.0, "x longest interval", "silence that is a stall")
-    again: float = setting(2.0, "x second longest interval", "of the attempt: a pause it makes again")
+    again: float = setting(2.0, "x longest pause", "of the attempt so far")
+    few: int = setting(3, "intervals", "needed before the length of a step is known")
     critical_factor: float = setting(3.0, "x warning limit", "silence that is critical")
     critical_s: float = setting(1800.0, "seconds", "shortest silence that is critical")
-    first_step_s: float = setting(1200.0, "seconds", "until the first record")
+    first_step_s: float = setting(
+        1200.0, "seconds", "until the first record, and until a few intervals are known"
+    )
     phase_s: float = setting(3600.0, "seconds", "a declared phase may last without records")
 
 
@@ -67,7 +70,9 @@ def _limit(facts: Liveness, settings: Settings) -> tuple[int, float]:
         return max(facts.opened_ns, facts.server_started_ns), settings.first_step_s
     since_ns = max(facts.last_record_ns, facts.server_started_ns)
     longest_s = max(facts.intervals_s, default=0.0)
-    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * facts.usual_pause_s)
+    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * facts.longest_pause_s)
+    if len(facts.intervals_s) < settings.few:
+        limit_s = max(limit_s, settings.first_step_s)
     if facts.phase:
         begun_ns = facts.phase_since_ns if facts.phase_since_ns is not None else since_ns
         return max(since_ns, begun_ns), max(limit_s, settings.phase_s)

@@ -87,7 +87,7 @@ KIND = Kind(
     "Prometheus Alertmanager",
     (
         Field("url", "the address of Alertmanager as http://alertmanager:9093"),
-        Field("authorization", "the Authorization header, such as Bearer ...", secret=True, required=False),
+        Field("authorization", "the Authorization header, such as Bearer ...", True, False, header=True),
     ),
     check,
     send,

@@ -1,54 +1,49 @@
 """Everything that the library apprise reaches: e-mail, Slack, Telegram, Discord, ntfy, Teams, PagerDuty...
 
-The library runs in a process of its own (``apprise_child``) with an audit hook that refuses every
-connection to an address inside: whatever name is resolved how often, whatever redirect is
-followed, the address that is connected to is the one that is checked. A process that hangs is
-killed, and delays nobody.
+The library runs in a process of its own (``apprise_child``), which gives up the server's files, programs
+and inner addresses before it looks at the address (``confinement``): whatever name is resolved how often,
+whatever redirect is followed, the address that is connected to is the one that is checked. It gets
+neither the server's environment nor its home directory. A process that hangs is killed.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import site
 import subprocess
 import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from tocsin_server.errors import FieldError
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
 
-SCHEMES = frozenset({
-    "bark", "barks", "dingtalk", "discord", "feishu", "flock", "gchat", "gotify", "gotifys", "guilded",
-    "hassio", "hassios", "httpsms", "jira", "join", "lark", "line", "mailgun", "mailto", "mailtos",
-    "mastodon", "mastodons", "matrix", "matrixs", "misskey", "mmost", "mmosts", "msteams", "ncloud",
-    "nclouds", "nctalk", "nctalks", "ntfy", "ntfys", "opsgenie", "pagerduty", "pagertree", "pbul",
-    "pover", "prowl", "pushover", "rchat", "resend", "revolt", "rocket", "rockets", "ryver", "sendgrid",
-    "ses", "signal", "signals", "signl4", "simplepush", "slack", "smtp2go", "sparkpost", "spike",
-    "splunk", "synology", "synologys", "tgram", "twilio", "twist", "victorops", "webex", "wecombot",
-    "workflows", "wxteams", "zulip",
+ENVIRONMENT = frozenset({
+    "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
 })  # fmt: skip
-"""What passes: services that tell people. Not ``json`` and its like (use the webhook), nothing that runs
-programs or touches this machine (``dbus``, ``syslog``, ``macosx``), no files (``file``, ``include``)."""
+"""What the process gets of the server's environment. Not: passwords in it, and HOME with its ``.netrc``."""
+START = (
+    "import sys; sys.path += sys.argv[1:]; from tocsin_server.notify.apprise_child import main; "
+    "raise SystemExit(main())"
+)
 LONGEST_STDOUT = 4000
 
 
 def check(values: Values, private: bool) -> None:
-    """Raises FieldError: an unknown scheme, or what the library cannot read."""
-    url = values["url"]
-    try:
-        scheme = urlsplit(url).scheme.lower()
-    except ValueError:
-        scheme = ""
-    if scheme not in SCHEMES:
-        raise FieldError(
-            "config.url", f"an apprise address of one of {', '.join(sorted(SCHEMES))}", scheme or MASK
-        )
-    answer = _child({"url": url, "private": private, "check": True}, 30.0)
+    """Raise FieldError for an unknown scheme or parameter, or what the library cannot read."""
+    answer = _child({"url": values["url"], "private": private, "check": True}, 30.0)
     if not answer.get("ok"):
-        raise FieldError("config.url", "an address that apprise can read", str(answer.get("detail", MASK)))
+        expected = answer.get("expected", "an address that apprise can read")
+        raise FieldError("config.url", str(expected), answer.get("got") or answer.get("detail") or MASK)
 
 
 def send(values: Values, message: Message, sending: Sending) -> str:
@@ -76,17 +71,37 @@ def send(values: Values, message: Message, sending: Sending) -> str:
 
 
 def _child(job: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tocsin_server.notify.apprise_child"]
+    command = [sys.executable, "-c", START, *_packages()]
     try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter and module
-            command, input=json.dumps(job).encode(), capture_output=True, timeout=timeout_s + 3.0, check=False
-        )
+        with tempfile.TemporaryDirectory(prefix="tocsin-notify-", ignore_cleanup_errors=True) as folder:
+            done = subprocess.run(  # noqa: S603 - our own interpreter and module
+                command,
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=timeout_s + 3.0,
+                check=False,
+                cwd=folder,
+                env=_environment(folder),
+            )
         found = json.loads(done.stdout[-LONGEST_STDOUT:])
     except subprocess.TimeoutExpired:
         raise DeliveryError(f"no end within {timeout_s:g} s") from None
     except (OSError, ValueError) as error:
         raise DeliveryError(f"the process that sends failed ({type(error).__name__})") from error
     return found if isinstance(found, dict) else {}
+
+
+def _environment(folder: str) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name in ENVIRONMENT}
+    own = {"HOME": folder, "TMPDIR": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | own | {"PYTHONUSERBASE": site.getuserbase()}
+
+
+def _packages() -> list[str]:
+    """Return where our packages lie: the process starts elsewhere, and they need not be installed."""
+    found = [find_spec(name) for name in ("tocsin_server", "tocsin")]
+    places = [str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin]
+    return list(dict.fromkeys(places))
 
 
 KIND = Kind(

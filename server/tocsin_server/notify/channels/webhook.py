@@ -90,7 +90,7 @@ KIND = Kind(
     (
         Field("url", "an address as https://example.org/hook", secret=True),
         Field("secret", "the key that signs each request", secret=True, required=False),
-        Field("authorization", "the Authorization header, such as Bearer ...", secret=True, required=False),
+        Field("authorization", "the Authorization header, such as Bearer ...", True, False, header=True),
     ),
     check,
     send,

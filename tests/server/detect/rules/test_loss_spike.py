@@ -158,3 +158,10 @@ def test_losses_of_single_samples_raise_nothing(watch: Any, seed: int) -> None:
     run = watch()
     run.records(loss=[draw.gauss(0, 1) ** 2 + 1e-9 for _ in range(10_000)])
     assert run.alarms == []
+
+
+def test_an_agents_loss_raises_nothing(watch: Any) -> None:
+    """In reinforcement learning the loss jumps while the reward rises."""
+    run = watch(libraries=frozenset({"gymnasium"}))
+    run.records(loss=[1.0 + 0.01 * (k % 7) for k in range(200)] + [50.0] * 20)
+    assert run.severities("loss-spike") == []

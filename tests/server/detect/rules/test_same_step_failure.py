@@ -34,6 +34,15 @@ def test_a_nan_at_the_step_of_another_run(watch: Any) -> None:
     assert "Chance and hardware do not repeat" in finding.diagnosis.cause
 
 
+def test_another_rule_may_have_seen_the_failure_before(watch: Any) -> None:
+    """The loss diverges, and 180 steps later it is NaN: there the other run failed too."""
+    run = watch(siblings=siblings(482))
+    usual = [1.0 + 0.01 * (n % 7) for n in range(300)]
+    run.records(loss=[*usual, *(1.05 ** (n + 1) for n in range(180)), *[math.nan] * 5])
+    assert run.firing("loss-divergence")[0].onset_step < 450
+    assert run.firing(RULE)[0].onset_step == 480
+
+
 def test_failures_elsewhere_are_chance(watch: Any) -> None:
     """More than one percent apart."""
     assert failing(watch, 512, siblings(530, 90, None)).firing(RULE) == []

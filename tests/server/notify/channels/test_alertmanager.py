@@ -18,12 +18,12 @@ from tocsin_server.notify.channel import Sending
 from tocsin_server.notify.channels.alertmanager import LASTS_S, PUSH_S, alert_of, push, watchdog
 
 Make = Callable[..., Any]
-UNPACKED = Path(__file__).resolve().parents[4] / "build" / "alertmanager" / "usr" / "bin"
-"""Where ``make test`` puts it, where it is not installed."""
+UNPACKED = Path(__file__).resolve().parents[4] / "build" / "unpacked"
+"""Where ``make test`` puts it. It runs from there only: its templates are found relative to this folder."""
 BINARY = (
     shutil.which("prometheus-alertmanager")
     or shutil.which("alertmanager")
-    or shutil.which("prometheus-alertmanager", path=str(UNPACKED))
+    or shutil.which("prometheus-alertmanager", path=str(UNPACKED / "usr" / "bin"))
 )
 
 
@@ -65,12 +65,15 @@ def alertmanager(tmp_path: Path) -> Iterator[str]:
     config.write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
     place = [f"--config.file={config}", f"--storage.path={tmp_path / 'data'}", "--cluster.listen-address="]
     command = [BINARY, *place, f"--web.listen-address=127.0.0.1:{port}"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    log = tmp_path / "log"
+    folder = UNPACKED if UNPACKED.is_dir() else tmp_path
+    with log.open("wb") as said, subprocess.Popen(command, cwd=folder, stdout=said, stderr=said) as process:
         try:
             base = f"http://127.0.0.1:{port}"
             ends = time.monotonic() + 60
             while not _answers(base):
-                assert time.monotonic() < ends, "Alertmanager did not start"
+                running = process.poll() is None and time.monotonic() < ends
+                assert running, f"Alertmanager did not start:\n{log.read_text('utf-8')}"
                 time.sleep(0.1)
             yield base
         finally:

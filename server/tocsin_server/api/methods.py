@@ -1,0 +1,47 @@
+"""405 with a complete ``Allow`` for a method that a path does not have.
+
+A router looks for any route that takes both path and method, so that ``PATCH /runs/r/events`` was a change of
+the run ``r/events``, and its ``Allow`` names the methods of one route only. Here the first path that fits is
+the resource, and its methods are those of all routes of that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from re import Pattern
+
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, compile_path
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tocsin_server.responses import Problem, problem_response
+
+
+class Methods:
+    """ASGI middleware before the router; ``routes`` are those below ``prefix``, specific paths first."""
+
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+        self._allowed: dict[str, tuple[Pattern[str], set[str]]] = {}
+        for route in routes:
+            if isinstance(route, APIRoute):
+                pattern = compile_path(prefix + route.path)[0]
+                _, methods = self._allowed.setdefault(route.path, (pattern, set()))
+                methods |= route.methods or set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        allowed = self._methods_of(scope["path"]) if scope["type"] == "http" else None
+        if allowed is None or scope["method"] in allowed:
+            await self._app(scope, receive, send)
+            return
+        names = ", ".join(sorted(allowed))
+        problem = Problem(
+            405, subject="method", expected=names, got=scope["method"], headers={"allow": names}
+        )
+        await problem_response(problem)(scope, receive, send)
+
+    def _methods_of(self, path: str) -> set[str] | None:
+        if not path.startswith(self._prefix):
+            return None
+        return next((methods for pattern, methods in self._allowed.values() if pattern.match(path)), None)

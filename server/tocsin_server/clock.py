@@ -1,0 +1,39 @@
+"""The server's wall clock, which notices when it is set: durations must not change with it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("tocsin.clock")
+
+JUMP_NS = 1_000_000_000
+"""A difference between two readings that the monotonic clock does not share, from which the clock was set.
+Less is the ordinary correction of a running clock."""
+
+
+class Clock:
+    """Unix ns. Calls ``jumped`` with the difference before it returns the first time after the clock was set,
+    or the machine slept. Call it on the event loop only."""
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self.jumped: Callable[[int], None] = _nobody
+        self._wall = wall
+        self._steady = steady
+        self._ahead_ns = wall() - steady()
+
+    def __call__(self) -> int:
+        now_ns = self._wall()
+        ahead_ns = now_ns - self._steady()
+        jump_ns, self._ahead_ns = ahead_ns - self._ahead_ns, ahead_ns
+        if abs(jump_ns) >= JUMP_NS:
+            log.warning("The clock was set by %+.1f s. Durations are not affected.", jump_ns / 1e9)
+            self.jumped(jump_ns)
+        return now_ns
+
+
+def _nobody(_jump_ns: int) -> None:
+    """Until somebody listens."""

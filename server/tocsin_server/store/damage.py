@@ -1,0 +1,152 @@
+"""Stored texts that cannot be read: what takes their place, and where they are named.
+
+One damaged value costs no other row. A JSON column that cannot be decoded, or holds another kind of data
+than it should, is read as an empty value of its kind that remembers why (:class:`Damaged`); whoever turns a
+row into an object passes it through :func:`values_of`, which logs the place once. ``tocsin-server check``
+finds every one of them, and repairs them.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, TypeVar
+
+from sqlalchemy import Table
+
+from tocsin_server import exactjson
+
+Choice = TypeVar("Choice", bound=enum.Enum)
+log = logging.getLogger("tocsin.store")
+
+REASON_CHARACTERS = 200
+FACTS_LISTS = ("scalers", "optimizers", "schedulers")
+"""Members of the facts of a run that are lists of maps."""
+
+
+class Damaged:
+    """A value that stands for one that cannot be read; ``reason`` says why."""
+
+    reason = ""
+
+
+class DamagedMap(dict[str, Any], Damaged):
+    """An empty map in the place of a damaged one."""
+
+
+class DamagedList(list[Any], Damaged):
+    """An empty list in the place of a damaged one."""
+
+
+_STANDS_FOR: dict[type, type[Damaged]] = {dict: DamagedMap, list: DamagedList}
+_NAMES = {dict: "a map", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def decoded(text: Any, kind: type) -> Any:
+    """Return the data in a JSON text. Raises ValueError where it holds none of ``kind``."""
+    try:
+        found = exactjson.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except TypeError:
+        raise ValueError(f"expected JSON text, got {type(text).__name__}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}"[:REASON_CHARACTERS]) from None
+    if not isinstance(found, kind):
+        raise ValueError(f"expected {_NAMES.get(kind, kind.__name__)}, got {named(found)}")
+    return found
+
+
+def named(value: Any) -> str:
+    """Return what kind of JSON data ``value`` is, in words."""
+    return _NAMES.get(type(value), "a number")
+
+
+def read_json(text: Any, kind: type) -> Any:
+    """Return the data in a JSON text, or an empty :class:`Damaged` value of ``kind``."""
+    try:
+        return decoded(text, kind)
+    except ValueError as error:
+        stand_in = _STANDS_FOR.get(kind, Damaged)()
+        stand_in.reason = str(error)
+        return stand_in
+
+
+def sound_facts(facts: Any) -> dict[str, Any]:
+    """Return the facts of a run (a JSON column) without known members of another kind than they should be."""
+    if not isinstance(facts, Mapping):
+        return {}
+    return {name: value for name, value in facts.items() if _is_sound(name, value)}
+
+
+def _is_sound(name: str, value: Any) -> bool:
+    if name in FACTS_LISTS:
+        return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+    if name == "hosts":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if name == "edited":
+        return isinstance(value, Mapping) and all(isinstance(one, (int, float)) for one in value.values())
+    return isinstance(value, Mapping) if name == "imported" else True
+
+
+def values_of(table: Table, row: Any) -> dict[str, Any]:
+    """Return the columns of ``table`` in ``row`` by name; a damaged one is logged, once a process."""
+    values = {name: getattr(row, name) for name in _names(table)}
+    for value in values.values():
+        if isinstance(value, Damaged):
+            _log(table, row)
+            break
+    return values
+
+
+def checked(value: Any, table: Table, row: Any, column: str) -> Any:
+    """Return one value of a row; a damaged one is logged, once a process."""
+    if isinstance(value, Damaged):
+        warn(table.name, place_of(table, row), column, value.reason)
+    return value
+
+
+def choice(stand_in: Choice, text: Any, table: Table, row: Any, column: str) -> Choice:
+    """Return the member of ``stand_in``'s enumeration that is stored in a column, or ``stand_in``."""
+    kind = type(stand_in)
+    try:
+        return kind(text)
+    except ValueError:
+        warn(table.name, place_of(table, row), column, f"expected one of {_members(kind)}, got {text!r:.40}")
+        return stand_in
+
+
+def place_of(table: Table, row: Any) -> str:
+    """Return the primary key of a row, for people."""
+    return ".".join(str(getattr(row, column.name, "?")) for column in table.primary_key)
+
+
+@lru_cache(maxsize=1_000)
+def warn(table: str, place: str, column: str, reason: str) -> None:
+    """Log a damaged value; the same one once a process, for every page would log it again."""
+    log.error(
+        "%s %s: the column %s is damaged (%s); an empty or default value is used instead. "
+        "`tocsin-server check` lists damaged rows, `tocsin-server check --repair` repairs them.",
+        table, place, column, reason,
+    )  # fmt: skip
+
+
+def _log(table: Table, row: Any) -> None:
+    for name in _names(table):
+        value = getattr(row, name)
+        if isinstance(value, Damaged):
+            warn(table.name, place_of(table, row), name, value.reason)
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns)
+
+
+@cache
+def _members(kind: type[enum.Enum]) -> str:
+    return ", ".join(str(member.value) for member in kind)

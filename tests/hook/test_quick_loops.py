@@ -1,0 +1,303 @@
+"""A loop that logs faster than records leave: the call waits, capture never does, nothing is dropped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import signal
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Tower, tower_in
+from tests.hook.ingest_server import IngestServer, closed_port, wait_until
+from tests.hook.test_sender import Trainer, assert_exactly_once
+from tests.hook.trainers import assert_whole, bring_in, run_script
+from tocsin import protocol
+from tocsin.frames import RECORDS
+from tocsin.outbox import LIMIT, OUTSIDE_BYTES, Outbox
+from tocsin.sender import PATIENCE_S, Patience
+from tocsin.spool import Spool, orphans
+
+LOSS = ("loss",)
+MANY = 250_000
+MILLION = 1_000_000
+LOOPS = {
+    "log": "run = watch(exit_timeout=None)\nfor i in range({n}):\n    run.log(step=i, loss=float(i))\n",
+    "step": "run = watch(exit_timeout=None)\nfor i in range({n}):\n    run.step(loss=float(i))\n",
+    "captured": (
+        "import torch\nrun = watch(exit_timeout=None, patch=True, grad_norm=False)\n"
+        "torch.set_num_threads(1)\nweight = torch.nn.Parameter(torch.ones(()))\n"
+        "optimizer = torch.optim.SGD([weight], lr=0.0)\n"
+        "for i in range({n}):\n    (weight * i).backward()\n    optimizer.step()\n"
+    ),
+}
+FIGURES = """
+stats = run._watch.sender.stats
+with open("/proc/self/status") as status:
+    (peak,) = (int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(stats.dropped, stats.exposed, peak >> 10)
+"""
+
+
+class Desk:
+    """Stands in for the sender: counts waits, and makes room when it is asked to."""
+
+    def __init__(self, relieve: Callable[[], object] = lambda: None) -> None:
+        self.relieve = relieve
+        self.waits = self.drops = 0
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """One wait; whether it helps is up to the test."""
+        self.waits += 1
+        self.relieve()
+
+    def dropping(self) -> str:
+        """The reason for the run's page."""
+        self.drops += 1
+        return "the disk is full"
+
+
+def outbox_with(desk: Desk, limit: int) -> Outbox:
+    """An outbox that asks the desk for relief."""
+    outbox = Outbox(limit)
+    outbox.relief = desk
+    return outbox
+
+
+def fill(outbox: Outbox, count: int, *, patient: bool, first: int = 0) -> None:
+    """Puts so many records."""
+    for step in range(first, first + count):
+        outbox.put((step, step, LOSS, float(step)), patient)
+
+
+def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
+    """The sender makes room meanwhile: all records are there, none is dropped."""
+    desk = Desk(lambda: found.append(outbox.drain()))
+    found: list[Any] = []
+    outbox = outbox_with(desk, 100)
+    fill(outbox, 180, patient=True)
+    assert (desk.waits, outbox.dropped) == (3, 0)
+    assert sum(records.n for records in found) + len(outbox) == 180
+
+
+def test_capture_never_waits() -> None:
+    """It takes what there is, up to the limit, and counts what is above it."""
+    desk = Desk()
+    outbox = outbox_with(desk, 100)
+    fill(outbox, 120, patient=False)
+    assert (desk.waits, len(outbox), outbox.dropped) == (0, 100, 20)
+
+
+def test_a_wait_in_vain_takes_the_record_above_half() -> None:
+    """The sender stands still for a moment: the call returns after its wait, and the record is kept."""
+    outbox = outbox_with(Desk(), 100)
+    fill(outbox, 100, patient=True)
+    assert (len(outbox), outbox.dropped) == (100, 0)
+
+
+def test_what_was_dropped_is_told_once_there_is_room() -> None:
+    """One event says how many, from which step to which, and why."""
+    desk = Desk()
+    outbox = outbox_with(desk, 100)
+    fill(outbox, 120, patient=True)
+    while outbox.drain():
+        pass
+    fill(outbox, 1, patient=True, first=120)
+    event = outbox.drain_event()
+    assert event is not None
+    assert (event.kind, event.step, desk.drops) == ("dropped", 119, 1)
+    assert b"the disk is full" in protocol.encode(event)
+    assert outbox.drain_event() is None
+
+
+def test_wide_records_are_bounded_by_their_bytes() -> None:
+    """A thousand values a record: memory stays small, though far fewer than LIMIT records wait."""
+    outbox = Outbox()
+    names = tuple(f"layer{index}" for index in range(1000))
+    for step in range(4000):
+        outbox.put((step, 0, names, *[0.5] * 1000))
+    waiting = len(outbox)
+    assert outbox.dropped == 4000 - waiting
+    assert waiting * 8000 < OUTSIDE_BYTES + (5 << 20)
+    assert waiting < LIMIT / 50
+
+
+def test_events_wait_too() -> None:
+    """``run.event`` in a quick loop: the call waits for the sender as ``log`` does."""
+    outbox = Outbox()
+    outbox.relief = desk = Desk(lambda: [outbox.drain_event() for _ in range(100)])
+    for number in range(5000):
+        outbox.put_event("note", number, None, {}, patient=True)
+    assert outbox.dropped == 0
+    assert desk.waits > 0
+
+
+def test_waiting_in_vain_ends_and_comes_back_slowly() -> None:
+    """A disk that hangs for hours slows training by a twentieth, not by 50 ms a call for ever."""
+    patience = Patience(0.0)
+    assert patience.left(0.0)
+    patience.spend(PATIENCE_S)
+    assert not patience.left(0.0)
+    assert patience.left(1.0)
+    patience.spend(1.0)
+    assert not patience.left(1.0)
+
+
+def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
+    server: IngestServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No spool and no server: what memory does not hold is dropped, and said in three places."""
+    monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
+    server.stop()
+    trainer = Trainer(server.url, None, limit=100)
+    trainer.sender._backlog._limit = 1
+    fill(trainer.outbox, 1, patient=True)
+    trainer.sender.start()
+    wait_until(lambda: not trainer.sender._backlog.has_room)
+    fill(trainer.outbox, 120, patient=True, first=1)
+    dropped = trainer.sender.stats.dropped
+    assert dropped >= 20
+    server.start()
+    wait_until(lambda: server.writers and len(trainer.outbox) == 0)
+    fill(trainer.outbox, 1, patient=True, first=121)
+    trainer.sender.close()
+    (told,) = [event for event in server.only.events if event.kind == "dropped"]
+    assert told.data["records"] == dropped == 122 - len(server.only.seqs)
+    assert "there is no spool on disk" in told.data["reason"]
+    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert [text.partition(":")[2].split()[:2] for text in said] == [
+        ["records", "are"],
+        [str(dropped), "records"],
+    ]
+
+
+def kept_in(root: Path) -> int:
+    """Records that lie in the only spool."""
+    (path,) = orphans(root)
+    spool = Spool.adopt(path)
+    assert spool is not None
+    records, cursor = 0, spool.start
+    while (found := spool.read(cursor)) is not None:
+        frame, cursor = found
+        records += frame.count if frame.kind == RECORDS else 0
+    spool.close()
+    return records
+
+
+def test_the_end_counts_what_a_full_disk_did_not_take(
+    spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No server, and a spool that takes some of the records: the end says how many are lost."""
+    monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool, exit_timeout=0.1)
+    assert trainer.sender._spool is not None
+    trainer.sender._spool._limit = 20_000
+    fill(trainer.outbox, 3000, patient=True)
+    trainer.sender.start()
+    trainer.sender.close()
+    lost = 3000 - kept_in(spool)
+    assert 0 < lost < 3000
+    assert "the last 3000 records and the end of this run were not delivered" in caplog.text
+    assert f"The last {lost} and the end are lost" in caplog.text
+
+
+def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sender goes on spooling while it waits for the server's address."""
+    asked, answer, real = threading.Event(), threading.Event(), socket.getaddrinfo
+
+    def hang(host: Any, *given: Any, **options: Any) -> Any:
+        if host != "tower.invalid" or options.get("flags"):
+            return real(host, *given, **options)
+        asked.set()
+        answer.wait()
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    trainer = Trainer("http://tower.invalid:1", spool, exit_timeout=0.1)
+    trainer.train(10)
+    assert asked.wait(20)
+    trainer.train(2000)
+    wait_until(lambda: len(trainer.outbox) == 0)
+    answer.set()
+    trainer.sender.close()
+
+
+def test_a_driver_that_hangs_keeps_no_record_from_the_server(server: IngestServer, spool: Path) -> None:
+    """The readings of the machine have a thread of their own."""
+    back = threading.Event()
+    trainer = Trainer(server.url, spool, sampler=lambda now: back.wait())
+    trainer.train(2000)
+    wait_until(lambda: server.writers and server.only.seq == 1999)
+    back.set()
+    trainer.sender.close()
+    assert_exactly_once(server.only, 2000)
+
+
+def test_sigkill_while_the_queue_is_full_loses_no_step(server: IngestServer, spool: Path) -> None:
+    """Records wait in the ring or on the spool, also at a speed that fills the queue."""
+    body = (
+        "run = watch()\nwhile True:\n    run.log(step=step, loss=float(step), lr=0.1)\n"
+        "    if step == 150_000:\n        os.kill(os.getpid(), signal.SIGKILL)\n    step += 1\n"
+    )
+    status, _ = run_script(body, f"http://127.0.0.1:{closed_port()}", spool)
+    assert status == -signal.SIGKILL
+    bring_in(spool, server.url)
+    assert_whole(server.only, 150_001)
+
+
+@pytest.fixture(scope="module")
+def wide_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
+    """A real server that does not slow a single writer down."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOCSIN_LIMIT_RECORDS_PER_S", "1000000")
+        with tower_in(tmp_path_factory.mktemp("tower")) as running:
+            yield running
+
+
+def steps_after(loop: str, count: int, tower: Tower, spool: Path) -> list[int]:
+    """Runs the loop as a process; the steps that the server has when it has ended."""
+    environ = {"TOCSIN_TOKEN": tower.token}
+    status, script = run_script(LOOPS[loop].format(n=count) + FIGURES, tower.base, spool, environ=environ)
+    assert status == 0, script.complaints
+    dropped, exposed, megabytes = map(int, script.out.split())
+    assert (dropped, exposed) == (0, 0)
+    assert loop == "captured" or megabytes < 100
+    run = tower.run_named("n")
+    assert run is not None
+    address = f"{tower.base}/api/v1/runs/{run['id']}/records?format=csv"
+    request = urllib.request.Request(address, headers={"authorization": f"Bearer {tower.token}"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return [int(row["step"]) for row in csv.DictReader(io.TextIOWrapper(answer, "utf-8"))]
+
+
+@pytest.mark.parametrize(("loop", "count"), [("log", MANY), ("step", MANY // 5), ("captured", MANY // 125)])
+def test_all_records_of_a_quick_loop_are_on_the_server(
+    wide_tower: Tower, spool: Path, loop: str, count: int
+) -> None:
+    """0.5 s of ``run.log(step=i)``: nothing is dropped, and a SIGKILL would have taken nothing."""
+    assert steps_after(loop, count, wide_tower, spool) == list(range(count))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif("TOCSIN_SLOW_TESTS" not in os.environ, reason="takes minutes; set TOCSIN_SLOW_TESTS")
+@pytest.mark.parametrize("loop", list(LOOPS))
+def test_all_of_a_million_quick_records_are_on_the_server(wide_tower: Tower, spool: Path, loop: str) -> None:
+    """The same with a million, on both paths."""
+    assert steps_after(loop, MILLION, wide_tower, spool) == list(range(MILLION))
+
+
+def test_the_end_waits_while_the_server_acknowledges(server: IngestServer, spool: Path) -> None:
+    """A run that finished is delivered whole, also where that takes longer than ``exit_timeout``."""
+    trainer = Trainer(server.url, spool, exit_timeout=0.2, linger_s=60.0)
+    trainer.train(60_000)
+    trainer.sender.close()
+    assert (server.only.seq, server.only.finish is not None) == (59_999, True)

@@ -1,0 +1,55 @@
+"""A training of which nothing can be recorded says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from tests.hook.captured import watched
+
+
+def _backward(net: nn.Module) -> None:
+    net(torch.ones(2)).sum().backward()
+    for param in net.parameters():
+        param.data.add_(param.grad, alpha=-0.1)  # type: ignore[arg-type]
+        param.grad = None
+
+
+def _by_grad(net: nn.Module) -> None:
+    params = list(net.parameters())
+    for param, grad in zip(params, torch.autograd.grad(net(torch.ones(2)).sum(), params), strict=True):
+        param.data.sub_(grad)
+
+
+def _functional(net: nn.Module) -> None:
+    weights = dict(net.named_parameters())
+    torch.func.grad(lambda params: torch.func.functional_call(net, params, torch.ones(2)).sum())(weights)
+
+
+@pytest.mark.parametrize("loop", [_backward, _by_grad, _functional])
+def test_many_backwards_without_a_step_are_told_of(
+    loop: Callable[[nn.Module], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within 50 passes: on stderr, as an audit finding, once."""
+    net = nn.Linear(2, 1)
+    with caplog.at_level(logging.WARNING, logger="tocsin"), watched(optimizers={"none": None}) as (_, outbox):
+        for _ in range(50):
+            loop(net)
+    (event,) = [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    assert event["findings"][0]["check"] == "no-steps"
+    assert [one for one in caplog.messages if "run.step(loss=...)" in one]
+
+
+def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
+    """A known optimizer that gets gradients may step after many."""
+    net = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with watched(optimizers={"all": optimizer}) as (_, outbox):
+        for _ in range(128):
+            net(torch.ones(2)).sum().backward()
+        optimizer.step()
+    assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]

@@ -1,0 +1,22 @@
+"""Each scenario is trained for every variant that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.scenarios.judging import VARIANTS, using
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """With several variants each is in the test's name."""
+    if len(VARIANTS) > 1:
+        metafunc.parametrize("variant", VARIANTS, indirect=True, ids=str, scope="module")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def variant(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The tests of a module run for one variant after the other."""
+    with using(getattr(request, "param", VARIANTS[0])):
+        yield

