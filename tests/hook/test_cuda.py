@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,13 @@ def _series(outbox: KeptOutbox, name: str) -> list[float]:
 # --- nothing waits
 
 
+def _set_debug_mode(mode: int | str) -> None:
+    """Without torch's warning that the mode is a prototype: as an error it would leave the mode switched on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.cuda.set_sync_debug_mode(mode)
+
+
 @contextlib.contextmanager
 def _guarding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """While any callback runs, torch raises at every synchronisation: it counts as an internal error."""
@@ -93,11 +101,11 @@ def _guarding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def strict(plain: Callable[..., Any]) -> Callable[..., Any]:
         def callback(*args: Any, **kwargs: Any) -> Any:
             before = torch.cuda.get_sync_debug_mode()
-            torch.cuda.set_sync_debug_mode("error")
+            _set_debug_mode("error")
             try:
                 return plain(*args, **kwargs)
             finally:
-                torch.cuda.set_sync_debug_mode(before)
+                _set_debug_mode(before)
 
         return callback
 
@@ -141,6 +149,7 @@ def test_the_host_goes_on_while_the_device_is_busy() -> None:
     assert _series(outbox, "grad_norm") == pytest.approx(_floats(loop.norms))
 
 
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")
 def test_the_profiler_sees_no_waiting_call_in_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     """After warm-up no synchronisation, blocking copy or allocation of device memory is inside one."""
     loop = Loop(scaled=False, fused=True)
@@ -239,6 +248,7 @@ def test_a_captured_step_is_told_by_the_script() -> None:
     assert [value for _, value in told[3:]] == _floats(truth)
 
 
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match:UserWarning")
 def test_graphed_callables_train_and_report() -> None:
     """``make_graphed_callables``: forward and backward are graphs, the step is not, and all is seen."""
     net = _model()
@@ -256,6 +266,7 @@ def test_graphed_callables_train_and_report() -> None:
     assert _series(outbox, "loss") == _floats(truth)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_reduced_overhead_trains_and_reports() -> None:
     """``mode="reduce-overhead"``: the compiler's own graphs, whose outputs the next step overwrites."""
     torch._dynamo.reset()

@@ -287,6 +287,5 @@ def test_a_sign_of_life_tells_the_phase(server: IngestServer, spool: Path) -> No
     run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
     with run.phase("eval"), run.phase("sampling"):
         run.log(loss=1.0)
-        wait_until(lambda: server.writers and server.only.alive)
+        wait_until(lambda: server.writers and "sampling" in [one.phase for one in server.only.alive])
     run.finish()
-    assert server.only.alive[0].phase == "sampling"

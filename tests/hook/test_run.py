@@ -492,11 +492,10 @@ def test_text_that_cannot_be_encoded_reaches_the_server(server: IngestServer, sp
     with run.phase("eval\udcff"):
         run.log({"a\udcff": 1.0, "deep": {"b\udcff": 2}})
         run.event("saved\udcff", path="c\udcff")
-        wait_until(lambda: server.writers and server.only.alive)
+        wait_until(lambda: server.writers and "eval?" in [one.phase for one in server.only.alive])
     run.finish()
     assert server.only.columns == {"a?": [1.0], "deep/b?": [2.0]}
     assert "saved?" in [event.kind for event in server.only.events]
-    assert server.only.alive[0].phase == "eval?"
     assert server.only.finish is not None
 
 
