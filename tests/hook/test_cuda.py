@@ -88,7 +88,7 @@ def _series(outbox: KeptOutbox, name: str) -> list[float]:
 
 
 def _set_debug_mode(mode: int | str) -> None:
-    """Without torch's warning that the mode is a prototype: as an error it would leave the mode switched on."""
+    """Set torch's debug mode without its warning, which as an error would leave the mode switched on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.cuda.set_sync_debug_mode(mode)
