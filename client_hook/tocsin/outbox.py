@@ -13,6 +13,7 @@ comes then is taken up to ``limit`` records, ``OUTSIDE_BYTES`` beyond the ring a
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections import deque
@@ -96,6 +97,8 @@ class Outbox:
         """Records and events not taken because the queue was full."""
         self.last_step: int | None = None
         """Step of the newest drained record."""
+        self.steps = 0
+        """Steps in the drained records; several records in a row of the same step count once."""
         if not _HAS_GIL:  # pragma: no cover - free-threaded builds
             self._take_turns()
 
@@ -239,6 +242,7 @@ class Outbox:
         if not items:
             return None
         steps, times, columns = columns_of(items)
+        self.steps += sum(map(operator.ne, steps, (self.last_step, *steps)))
         self.last_step = steps[-1]
         seq, self._next_seq = self._next_seq, self._next_seq + len(items)
         return Records(seq, len(items), little_endian("q", steps), little_endian("q", times), columns)

@@ -582,10 +582,10 @@ class Run:
     def _write_end(self, state: str) -> None:
         """The last line in the terminal: what was sent, what was found, and where it is."""
         sender: Any = self._watch.sender
-        last = self._watch.last_step
-        count = 0 if last is None else max(last + 1 - (self._facts.start_step or 0), 0)
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
-        told = f"{console.steps(count)} {'recorded' if unsent else 'sent'}{unsent}, {self.problems}"
+        told = (
+            f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}, {self.problems}"
+        )
         console.write(f'"{self.name}" {state}: {told}. {self.url}')
 
     def forget(self) -> None:

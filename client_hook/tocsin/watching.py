@@ -97,9 +97,9 @@ class Watch:
         self._scales: dict[str, tuple[int, float]] = {}
 
     @property
-    def last_step(self) -> int | None:
-        """Step of the newest record that was taken for delivery."""
-        return getattr(self.outbox, "last_step", None)
+    def steps(self) -> int:
+        """Steps that were taken for delivery."""
+        return getattr(self.outbox, "steps", 0)
 
     @property
     def has_started(self) -> bool:

@@ -43,6 +43,13 @@ def test_the_last_line_counts_problems_and_what_was_not_sent(server: IngestServe
     assert "3 steps recorded, 3 records not sent yet, no problems found" in script.complaints
 
 
+def test_the_last_line_counts_steps_and_not_their_numbers(server: IngestServer, spool: Path) -> None:
+    """A script that logs every tenth step twice, and one step again, has sent that many."""
+    body = "run = watch()\nfor step in (10, 10, 20, 30, 20): run.log(loss=1.0, step=step)\nrun.finish()\n"
+    _, script = run_script(body, server.url, spool)
+    assert "finished: 4 steps sent" in script.complaints
+
+
 @pytest.mark.parametrize(
     ("body", "environ"),
     [

@@ -75,6 +75,7 @@ ELSEWHERE = {
     "with DeepSpeed: test_gradients.py": (
         *("gradients._watch_deepspeed_clip", "gradients._outer_of", "gradients.vars_of"),
     ),
+    "written where a sender runs: test_console.py": ("run.Run._write_end", "watching.Watch.steps"),
     "where the hook is off": ("watching._nothing", "watching.Watch.switch_off"),
 }
 """Why the loops of ``harmed.py`` do not get there."""
