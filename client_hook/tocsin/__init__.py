@@ -50,8 +50,11 @@ def watch(
     host: str | None = None,
     redact: bool | str | Collection[str] | None = None,
     quiet: bool | None = None,
+    parallel: bool = False,
 ) -> Run | NoRun:
     """Begins a run and watches every optimizer, scaler, clip and backward of this process.
+
+    A run of this process that has not ended yet is finished first, unless ``parallel`` is True.
 
     Args:
         project: the group of runs it belongs to.
@@ -83,6 +86,8 @@ def watch(
             (``["customer_*"]``), or False to send everything. Default: ``TOCSIN_REDACT`` and
             ``TOCSIN_REDACT_KEYS``.
         quiet: True writes no line to the terminal when the run begins and ends; default ``TOCSIN_QUIET``.
+        parallel: True leaves other runs of this process running. Each of them then records every optimizer
+            that steps, except runs with ``optimizers=``.
 
     Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
     """

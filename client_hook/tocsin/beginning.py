@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from . import _live as live
 from . import terminating
 from .configuration import settings_of
 from .console import Problems, is_quiet, write
@@ -39,8 +40,8 @@ _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
 
 
-def begin(project: str, *, ranks: str | int | Collection[int], **options: Any) -> Run | NoRun:
-    """A run, or a NoRun with one warning that says why."""
+def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, **options: Any) -> Run | NoRun:
+    """Return a run, or a NoRun with one warning that says why; other runs end unless ``parallel``."""
     global _begun
     name = ""
     try:
@@ -50,11 +51,19 @@ def begin(project: str, *, ranks: str | int | Collection[int], **options: Any) -
         name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
             return NoRun(project, name)
+        if not parallel:
+            finish_live()
         ordinal, _begun = _begun, _begun + 1
         return _begin(project, name, ordinal, **options)
     except Exception as error:
         LOG.warning("tocsin: %s is not watched: %s", name, error)
         return NoRun(project, name)
+
+
+def finish_live() -> None:
+    """Finish the runs of this process that have not ended: the next training of a sweep begins."""
+    for run in tuple(live):
+        run.finish()
 
 
 def _begin(

@@ -47,7 +47,7 @@ def main() -> None:
     url, token, count, steps, folder = sys.argv[1:]
     runs = [
         tocsin.watch("bench", name=f"{Path(folder).name}-{no}", url=url, token=token, patch=False,
-                     spool_dir=Path(folder) / str(no), exit_timeout=600.0)
+                     spool_dir=Path(folder) / str(no), exit_timeout=600.0, parallel=True)
         for no in range(int(count))
     ]  # fmt: skip
     print("ready", flush=True)

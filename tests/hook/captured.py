@@ -62,9 +62,10 @@ class KeptSender:
 
 
 def watch(outbox: Any = None, sender: Any = None, **options: Any) -> Run:
-    """``tocsin.watch`` with its defaults, on this outbox and sender."""
+    """``tocsin.watch`` with its defaults on this outbox and sender, beside the other runs."""
     parameters = inspect.signature(tocsin.watch).parameters
     given = {name: one.default for name, one in parameters.items() if name != "project"}
+    given["parallel"] = True
     outbox = KeptOutbox() if outbox is None else outbox
     sender = KeptSender() if sender is None else sender
     run = begin("tests", outbox=outbox, sender=sender, **{**given, **options})

@@ -152,8 +152,8 @@ def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
     import tocsin
 
     terminating.begin()
-    first = tocsin.watch("p", name="a", url=server.url, spool_dir=spool, patch=False)
-    second = tocsin.watch("p", name="b", url=server.url, spool_dir=spool, patch=False)
+    first = tocsin.watch("p", name="a", url=server.url, spool_dir=spool, patch=False, parallel=True)
+    second = tocsin.watch("p", name="b", url=server.url, spool_dir=spool, patch=False, parallel=True)
     first.log(loss=1.0)
     second.log(loss=1.0)
     first.finish()
