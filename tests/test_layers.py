@@ -31,6 +31,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_trees_left() -> Iterator[None]:
+    """Half a million objects would slow down every later test that searches the process."""
+    yield
+    tree.cache_clear()
+
+
 def package_of(path: Path, source: Path) -> list[str]:
     return list(path.relative_to(source).parts[:-1])
 

@@ -40,7 +40,7 @@ def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
     tab.page.get_by_label("Kind").select_option("apprise")
     tab.page.get_by_label("url").fill("json://127.0.0.1/x")
     tab.page.get_by_role("button", name="Make").click()
-    tab.page.get_by_text("an apprise address of one of").wait_for()
+    tab.page.get_by_text("an apprise address with one of the schemes").wait_for()
 
 
 def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> None:

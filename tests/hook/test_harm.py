@@ -139,12 +139,10 @@ def _left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def _only_ours() -> Iterator[None]:
+def _only_ours() -> None:
     """Optimizers of other tests that still live are not found: what is reached does not depend on them."""
     gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+    gc.freeze()  # for good: what is thawed is searched again by every later watch of this process
 
 
 def _trained(loop: str, run: Any) -> list[Tensor]:
