@@ -267,6 +267,7 @@ def test_graphed_callables_train_and_report() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")
 def test_reduced_overhead_trains_and_reports() -> None:
     """``mode="reduce-overhead"``: the compiler's own graphs, whose outputs the next step overwrites."""
     torch._dynamo.reset()
