@@ -1,8 +1,10 @@
 """Finds stored values that cannot be read, and repairs the texts among them.
 
-Looked at: every text and JSON column of every table, and every batch of records against its checksum.
-A repair replaces a damaged text by an empty value, or by one that is rebuilt from what is sound; before that
-the damaged bytes are appended to a file. Records are never changed: of those a backup is the only copy.
+Looked at: every text and JSON column of every table, every batch of records against its checksum, and what
+the server derives from records and can derive again: saved states of rules, and flight records.
+A repair replaces a damaged text by an empty value, or by one that is rebuilt from what is sound, and deletes
+what the server can derive again; before that the damaged bytes are appended to a file. Records are never
+changed: of those a backup is the only copy.
 """
 
 from __future__ import annotations
@@ -35,8 +37,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from tocsin_server.access import Scope
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine, SnapshotError
 from tocsin_server.domain import AlertState, RecordBatch, RunState, Severity
 from tocsin_server.fleet import RunBoard, RunCard
+from tocsin_server.flight import FlightError, unpacked
 from tocsin_server.notify.matching import parse_matchers
 from tocsin_server.outage import line
 from tocsin_server.roster import card_of
@@ -48,7 +53,7 @@ from tocsin_server.store.damage import decoded, sound_facts
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.rules import OwnRow
-from tocsin_server.store.tables import metadata, run, setting, silence
+from tocsin_server.store.tables import flight, metadata, rule_state, run, setting, silence
 
 ROWS_AT_ONCE = 256
 CHOICES: Mapping[str, tuple[type[Any], Any]] = {
@@ -88,6 +93,8 @@ def damages(connection: Connection) -> Iterator[Damage]:
             yield from _texts(connection, table)
         except DBAPIError as error:
             yield Damage(table.name, "", "", "", f"the table cannot be read: {line(error)}")
+    for table, look in DERIVED.items():
+        yield from _derived(connection, table, look)
     try:
         for fault in soundness.faults(connection):
             yield Damage(fault.table, fault.run_id, fault.place, "body", fault.reason)
@@ -124,6 +131,23 @@ def _texts(connection: Connection, table: Table) -> Iterator[Damage]:
             reason = None if value is None else _reason(table, column, value, kind)
             if reason is not None:
                 yield _damage(table, column, row, reason, value, sqlite)
+
+
+def _derived(connection: Connection, table: Table, look: Reader) -> Iterator[Damage]:
+    """The bodies of a table that cannot be read."""
+    query = select(*table.primary_key, table.c.body).execution_options(yield_per=ROWS_AT_ONCE)
+    try:
+        for row in connection.execute(query):
+            try:
+                look(row.body)
+            except (SnapshotError, FlightError, TypeError) as error:
+                keys = {key.name: getattr(row, key.name) for key in table.primary_key}
+                where = and_(*(table.c[name] == value for name, value in keys.items()))
+                place = ".".join(str(value) for name, value in keys.items() if name != "run_id")
+                raw = row.body if isinstance(row.body, bytes) else str(row.body).encode()
+                yield Damage(table.name, row.run_id, place, "body", str(error)[:200], raw, where)
+    except DBAPIError as error:
+        yield Damage(table.name, "", "", "", f"the table cannot be read: {line(error)}")
 
 
 def _damage(table: Table, column: Any, row: Any, reason: str, value: Any, sqlite: bool) -> Damage:
@@ -204,6 +228,13 @@ READERS: Mapping[str, Reader] = {
 """Beyond being JSON: what reads the value when the server runs."""
 
 
+DERIVED: Mapping[Table, Reader] = {
+    rule_state: lambda body: Engine.restore(RunContext(), body),
+    flight: unpacked,
+}
+"""Tables of what the server derives from records, and what reads their bodies."""
+
+
 # Repair
 
 
@@ -227,6 +258,9 @@ def repair(connection: Connection, one: Damage, now_ns: int) -> bool:
     if one.where is None:
         return False
     table = metadata.tables[one.table]
+    if table in DERIVED:
+        connection.execute(delete(table).where(one.where))
+        return True
     place = f"{one.table}.{one.column}"
     decides = one.table in ("user_rule", "rule_tuning", "setting", "silence")
     if decides and isinstance(table.c[one.column].type, ExactJson):

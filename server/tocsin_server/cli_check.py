@@ -37,8 +37,9 @@ def check(
 
     --repair replaces damaged texts by empty values, and the row of the list of runs by one made again from
     the records. A damaged channel is switched off, a damaged silence, custom rule, rule setting or other
-    setting is deleted, and a token with a damaged scope is revoked. Records are never changed: restore a
-    backup for those.
+    setting is deleted, and a token with a damaged scope is revoked. A damaged rule state or incident snapshot
+    is deleted; the server derives it again from the records. Records are never changed: restore a backup for
+    those.
     """
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:

@@ -9,8 +9,10 @@ usual as ``NaN(0x...)``.
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,6 +31,8 @@ REACH_STEPS = 200
 """Steps before and after the onset that are kept (the diagnosis looks at 60 records before it)."""
 REACH_RECORDS = 60
 """At least about so many records before and after it, where records are further apart than steps."""
+MOST_BYTES = 256 << 20
+"""A body is at most so long. One that was imported may have been made to be longer."""
 USUAL_NAN = 0x7FF8_0000_0000_0000
 _NAMED_NAN = re.compile(r"NaN\((0x[0-9a-f]{16})\)")
 
@@ -85,10 +89,22 @@ def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: 
 
 
 def document(facts: RunFacts, alerts: Sequence[Alert], body: bytes) -> bytes:
-    """The whole file: its head as things stand now, and the frozen ``body``."""
+    """The whole file: its head as things stand now, and the frozen ``body``. Raises :class:`FlightError`."""
     head = {KEY: VERSION, "run": _run_item(facts), "alerts": [asdict(alert) for alert in alerts]}
     text = exactjson.dumps(head).encode("utf-8", "replace")
-    return b"".join([text[:-1], b",", gzip.decompress(body), b"}"])
+    return b"".join([text[:-1], b",", unpacked(body), b"}"])
+
+
+def unpacked(body: bytes) -> bytes:
+    """Return the text of a frozen ``body``. Raises :class:`FlightError` if it is damaged or too long."""
+    try:
+        with gzip.open(io.BytesIO(body)) as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FlightError(f"flight record: expected what gzip can read, got {error}") from error
+    if len(text) > MOST_BYTES:
+        raise FlightError(f"flight record: expected at most {MOST_BYTES} bytes, got more")
+    return text
 
 
 def _run_item(facts: RunFacts) -> dict[str, Any]:

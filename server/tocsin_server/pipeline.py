@@ -50,6 +50,8 @@ log = logging.getLogger("tocsin.pipeline")
 
 REFUSED_EVERY_NS = 1_000_000_000
 """Interval at which events above the rate are reported and stored as one event."""
+RESTORE_PAUSE_S = 0.5
+"""Between two rounds over the runs that could not be restored."""
 KEPT_AFTER_END_NS = 60_000_000_000
 """An ended run leaves memory so long after its last word."""
 
@@ -139,15 +141,24 @@ class Pipeline:
         self._commits.bind(None)
 
     async def _restore(self) -> None:
-        """Bring one run after the other into memory, beside the service of trainers."""
-        for run_id in list(self.restoring):
-            if run_id not in self.restoring:
-                continue  # its trainer was quicker, or it was deleted
-            try:
-                self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
-            except Exception as error:  # noqa: BLE001 - its next handshake tries again
-                self.rounds.round("restoring runs").failed(f"run {run_id}", error)
+        """Bring every run into memory, beside the service of trainers. What fails is tried again: an outage
+        must not leave a run behind whose trainer is gone, for nobody else would ask for it."""
+        while self.restoring:
+            for run_id in list(self.restoring):
+                await self._restore_one(run_id)
+            await asyncio.sleep(RESTORE_PAUSE_S)
+
+    async def _restore_one(self, run_id: str) -> None:
+        work, subject = self.rounds.round("restoring runs"), f"run {run_id}"
+        if run_id not in self.restoring or work.rests(subject):
+            return  # its trainer was quicker, it was deleted, or it failed a moment ago
+        try:
+            self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
+        except Exception as error:  # noqa: BLE001 - the other runs come next
+            work.failed(subject, error)
+        else:
             self.restoring.pop(run_id, None)
+            work.passed(subject)
 
     # What trainers send
 

@@ -19,10 +19,11 @@ from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.plan import KIND as RULES
 from tocsin_server.domain import Alert, RecordBatch, RunEvent
 from tocsin_server.exchange.load import batches
-from tocsin_server.flight import Window, document, frozen, overlaps, window_of
+from tocsin_server.flight import FlightError, Window, document, frozen, overlaps, window_of
 from tocsin_server.rounds import Round
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.answers import RecordPage, RunFacts
+from tocsin_server.store.damage import warn
 from tocsin_server.store.database import Database
 from tocsin_server.store.flights import (
     FlightRow,
@@ -33,6 +34,7 @@ from tocsin_server.store.flights import (
     read_flight,
 )
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tables import flight
 from tocsin_server.store.writer import StoreWriter
 
 MOST_VALUES = 500_000
@@ -83,11 +85,16 @@ def download(database: Database, alert_id: str) -> bytes | None:
     with database.reader.begin() as connection:
         row = read_flight(connection, alert_id)
     window = window_for(facts, stored.alert)
-    body = row.body if row is not None and row.whole else gather(reader, facts, window).body
     others = [other.alert for other in reader.alerts(facts.id, limit=MOST_ALERTS)]
     near = [other for other in others if other.id != alert_id and overlaps(other, window)]
     near.sort(key=lambda other: (other.onset_ns, other.id))
-    return document(facts, [stored.alert, *near[:MOST_ALERTS]], body)
+    alerts = [stored.alert, *near[:MOST_ALERTS]]
+    if row is not None and row.whole:
+        try:
+            return document(facts, alerts, row.body)
+        except FlightError as error:  # the records are there still, unless retention has deleted them
+            warn(flight.name, alert_id, "body", str(error))
+    return document(facts, alerts, gather(reader, facts, window).body)
 
 
 def window_for(facts: RunFacts, alert: Alert) -> Window:

@@ -107,7 +107,9 @@ def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
     try:
         return Engine.restore(context, recovery.snapshot.body), recovery
     except SnapshotError as error:
-        log.warning("run %s: %s; its rules begin anew", facts.id, error)
+        log.warning(
+            "Run %s: its saved rule state cannot be read, its records are judged again: %s", facts.id, error
+        )
     if sum(writer.records for writer in facts.writers) <= REJUDGED:
         recovery = reader.recovery(facts.id, anew=True)
     return Engine(context), recovery

@@ -22,7 +22,7 @@ from tocsin_server.store.database import Database
 from tocsin_server.store.groups import GroupRow
 from tocsin_server.store.outbox import Notification
 from tocsin_server.store.rules import OwnRow, TuningRow
-from tocsin_server.store.tables import chunk
+from tocsin_server.store.tables import chunk, flight, rule_state
 from tocsin_server.store.tokens import add_token
 
 Run = Callable[..., Any]
@@ -183,6 +183,19 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
     stranger = {"authorization": "Bearer secret"}
     answer = httpx.get(f"{server.base}/api/v1/runs", headers=stranger, timeout=60)
     assert answer.status_code == (401 if table == "token" else 200)
+
+
+def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
+    """The saved state of the rules and a flight record: named once, and gone after the repair."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = NULL"))
+        for table in (rule_state, flight):
+            connection.execute(table.update().values(body=b"damaged"))
+    lines = [line.split("\t")[:4] for line in check().stdout.splitlines()]
+    assert lines == [["rule_state", "bad", "-", "body"], ["flight", "bad", "f1.1", "body"]]
+    assert check("--repair").returncode == 0
+    assert check().stdout == ""
 
 
 def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:

@@ -192,6 +192,17 @@ def test_what_is_frozen_stays_when_records_go(database: Database, store: StoreWr
     assert steps_of(flight_of(database, alert_id)) == steps_of(before)
 
 
+def test_a_damaged_record_is_gathered_again(database: Database, store: StoreWriter, story: Story) -> None:
+    """A download never fails for it while the records are there."""
+    story.train(2000)
+    alert_id = story.ring()
+    looked(database, store)
+    before = download(database, alert_id)
+    with database.engine.begin() as connection:
+        connection.execute(flight.update().values(body=b"\x1f\x8bdamaged"))
+    assert download(database, alert_id) == before
+
+
 def test_a_missing_record_is_made_again(database: Database, store: StoreWriter, story: Story) -> None:
     """A kill between the alert's commit and the freezing: the next start finds it, with the same content."""
     story.train(2000)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tocsin_server import roster, watchdog
 
@@ -88,3 +89,21 @@ def test_a_trainer_brings_its_own_run_back(
     trainer.acked(trainer.train([2], loss=[1.0]))
     eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
     assert server.pipeline.roster.active["slow"].connected
+
+
+def test_a_database_that_was_away_leaves_no_run_behind(
+    run_server: Start, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """A run whose first reading fails is read again, also if its trainer never comes back."""
+    leave(run_server, dial)
+    recall, failures = roster.recall, iter([True, True])
+
+    def failing(reader: Any, facts: Any) -> Any:
+        if next(failures, False):
+            raise OperationalError("SELECT", {}, Exception("server closed the connection"))
+        return recall(reader, facts)
+
+    monkeypatch.setattr(roster, "recall", failing)
+    server = run_server(tmp_path, restored=False)
+    eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
+    assert sorted(server.pipeline.roster.active) == ["quick", "slow"]

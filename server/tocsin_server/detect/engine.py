@@ -33,7 +33,7 @@ from tocsin_server.detect.rule import (
     RunRule,
     Verdict,
 )
-from tocsin_server.detect.snapshot import VERSION, Snapshot, SnapshotError, read
+from tocsin_server.detect.snapshot import VERSION, Snapshot, SnapshotError, read, written
 from tocsin_server.detect.stream import SavedRule, Stream
 from tocsin_server.detect.subject import Subject, severity_of
 from tocsin_server.detect.view import WIDE, View, beside, layout, moment, split
@@ -470,7 +470,7 @@ class Engine:
             self.plan.plain(),
             self._absences.save() if self._absences.rules else None,
         )
-        return msgspec.msgpack.encode(body)
+        return written(body)
 
     @classmethod
     def restore(
@@ -478,6 +478,15 @@ class Engine:
     ) -> Engine:
         """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
         saved = read(body)
+        try:
+            return cls._restored(run, saved, settings)
+        except Exception as error:  # whatever a rule stumbles over, its state is none of this version's
+            raise SnapshotError(f"rule state: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _restored(
+        cls, run: RunContext, saved: Snapshot, settings: Mapping[str, RuleSettings] | None
+    ) -> Engine:
         engine = cls(run.relearn(saved.learned), settings)
         engine._adopt(Plan.from_plain(saved.plan))
         for no, source in saved.writers.items():

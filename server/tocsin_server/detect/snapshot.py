@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ from tocsin_server.detect.watch import SavedAbsences, SavedWatch
 
 VERSION = 2
 """Of the snapshot's layout."""
+MARK = b"\xc1"
+"""Begins a body with a checksum (no msgpack begins so). Four bytes of CRC-32 follow, then the msgpack."""
+CHECKED = len(MARK) + 4
 
 
 class SnapshotError(ValueError):
@@ -47,12 +51,31 @@ class Snapshot(msgspec.Struct):
     absences: SavedAbsences | None = None
 
 
+def written(snapshot: Snapshot) -> bytes:
+    """Return ``snapshot`` as bytes, with a checksum."""
+    body = msgspec.msgpack.encode(snapshot)
+    return MARK + zlib.crc32(body).to_bytes(4, "big") + body
+
+
 def read(body: bytes) -> Snapshot:
-    """The snapshot in ``body``. Raises :class:`SnapshotError` for another version's, or anything else."""
+    """Return the snapshot in ``body``.
+
+    Raises:
+        SnapshotError: It is another version's, or damaged.
+    """
     try:
-        saved = msgspec.msgpack.decode(body, type=Snapshot)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        saved = msgspec.msgpack.decode(_unwrapped(body), type=Snapshot)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"rule state: expected a snapshot of version {VERSION}, got {error}") from error
     if saved.version != VERSION:
         raise SnapshotError(f"rule state: expected version {VERSION}, got {saved.version}")
     return saved
+
+
+def _unwrapped(body: bytes) -> bytes:
+    """The msgpack of a body; servers before the checksum wrote nothing else."""
+    if not body.startswith(MARK):
+        return body
+    if zlib.crc32(body[CHECKED:]).to_bytes(4, "big") != body[len(MARK) : CHECKED]:
+        raise SnapshotError("rule state: the checksum does not match its contents")
+    return body[CHECKED:]

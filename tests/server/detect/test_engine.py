@@ -7,6 +7,7 @@ import math
 import random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.engine import Engine, SnapshotError, catalogue
 from tocsin_server.detect.rules import zero_grad_norm
+from tocsin_server.detect.snapshot import CHECKED
 from tocsin_server.domain import AlertState, Column, Finding, RecordBatch, Writer
 
 Record = dict[str, float]
@@ -118,6 +120,18 @@ def test_an_episode_begins_once_and_ends_once(records: Any) -> None:
             assert fresh or before is None or finding.severity.height >= before.severity.height
             assert finding.onset_step is not None
             last[key] = finding
+
+
+def test_a_damaged_snapshot_is_refused() -> None:
+    """A byte that changed anywhere is found, also where it would still be msgpack; so is a foreign member."""
+    body = Engine(RunContext()).snapshot()
+    for place in range(1, len(body)):
+        with pytest.raises(SnapshotError):
+            Engine.restore(RunContext(), body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
+    told = msgspec.msgpack.decode(body[CHECKED:])
+    for member in ("learned", "run_rules"):
+        with pytest.raises(SnapshotError):
+            Engine.restore(RunContext(), msgspec.msgpack.encode(told | {member: {"metrics": True}}))
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:

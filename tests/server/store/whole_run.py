@@ -13,6 +13,8 @@ import numpy as np
 from sqlalchemy import Connection, select, text
 
 from tests.server.store.conftest import Admit, batch, hello, sealed
+from tocsin_server.detect.context import RunContext
+from tocsin_server.detect.engine import Engine
 from tocsin_server.domain import (
     Alert,
     AlertState,
@@ -27,6 +29,7 @@ from tocsin_server.domain import (
     Transition,
     Writer,
 )
+from tocsin_server.flight import Window, frozen
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.flights import FlightRow, keep_flight
@@ -114,10 +117,10 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
         "error": {"type": "Oops"},
         "board": {"arrival": 1},
     }
-    snapshot = RuleSnapshot(run_id, 5003, b"\x00rules\xff")
+    snapshot = RuleSnapshot(run_id, 5003, Engine(RunContext()).snapshot())
     store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
-    frozen = FlightRow("f1", 1, 420, False, b"\x1f\x8bfrozen")
-    store.call(lambda connection: keep_flight(connection, run_id, frozen)).result(60)
+    kept = FlightRow("f1", 1, 420, False, frozen(Window(4, 0, 9), False, (), ()))
+    store.call(lambda connection: keep_flight(connection, run_id, kept)).result(60)
     store.call(lambda connection: _notify(connection, run_id)).result(60)
     store.call(lambda connection: None).result(60)
 
