@@ -29,7 +29,7 @@ from tocsin_server.errors import StartError, TocsinError
 from tocsin_server.exchange.bundle import BundleError, bundles_in
 from tocsin_server.exchange.load import import_run
 from tocsin_server.exchange.write import export_run
-from tocsin_server.export import Format, export_records, file_name, find_run
+from tocsin_server.export import Format, export_records, file_name, find_run, replacing
 from tocsin_server.pipeline import limits_of
 from tocsin_server.recorder import download
 from tocsin_server.retention import expired, last_word_ns
@@ -122,7 +122,8 @@ def flight(
         text = download(database, alert)
         if text is None:
             raise TocsinError(f"alert: expected the id of an alert, got {alert!r}")
-        file.write_bytes(text)
+        with replacing(file) as out:
+            out.write(text)
         typer.echo(f"{file}: {len(text):,} bytes", err=True)
 
 

@@ -7,13 +7,15 @@ import io
 import json
 import math
 import struct
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.domain import Column
-from tocsin_server.export import Format, bodies_of, csv_text, items
+from tocsin_server.export import Format, UnknownRun, bodies_of, csv_text, items, replacing
 from tocsin_server.headings import COORDINATES
 from tocsin_server.store.answers import RecordPage
 
@@ -84,3 +86,16 @@ def test_a_record_without_values_is_a_record() -> None:
         empty.arrival,
     )
     assert [item["values"] for item in items(bare)] == [{}]
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    """What was there before stays, and nothing lies beside it."""
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(b"before")
+    with pytest.raises(UnknownRun), replacing(file) as out:
+        out.write(b"half")
+        raise UnknownRun("deleted meanwhile")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"run.jsonl": b"before"}
+    with replacing(file) as out:
+        out.write(b"whole")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"run.jsonl": b"whole"}

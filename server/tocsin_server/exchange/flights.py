@@ -6,7 +6,6 @@ They are no part of the run's digest: the server may freeze one between two expo
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,13 +40,18 @@ def read_flights(folder: Path) -> list[FlightRow]:
 
 def _row(item: Item, place: str) -> FlightRow:
     checked(item, FlightLine, place)
-    try:
-        body = base64.b64decode(item["body"], validate=True)
-    except binascii.Error as error:
-        raise BundleError(f"{place}: body", "base64", str(error)) from error
+    body = base64_of(item["body"], f"{place}: body")
     if hashlib.sha256(body).hexdigest() != item["sha256"]:
         raise BundleError(f"{place}: body", f"content of digest {item['sha256']}", "another")
     return FlightRow(item["fingerprint"], item["episode"], item["made_ns"], item["whole"], body)
+
+
+def base64_of(text: str, place: str) -> bytes:
+    """Return the bytes that ``text`` stands for. Raises :class:`BundleError`, which names ``place``."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BundleError(place, "base64", str(error)) from error
 
 
 def write_flights(connection: Connection, run_id: str, rows: list[FlightRow]) -> None:

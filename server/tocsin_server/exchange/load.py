@@ -17,6 +17,7 @@ import numpy as np
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
+from tocsin.protocol import MOST_STEP
 from tocsin_server.domain import Column, Intake, RecordBatch, RunEvent, RunState, Writer
 from tocsin_server.exchange import shapes
 from tocsin_server.exchange.acks import read_acks, write_acks
@@ -31,12 +32,12 @@ from tocsin_server.exchange.bundle import (
     read_manifest,
 )
 from tocsin_server.exchange.digest import Digest
-from tocsin_server.exchange.flights import read_flights, write_flights
+from tocsin_server.exchange.flights import base64_of, read_flights, write_flights
 from tocsin_server.exchange.nans import with_nans
 from tocsin_server.exchange.read import read_pages
 from tocsin_server.exchange.shapes import checked
 from tocsin_server.exchange.write import digest_of
-from tocsin_server.intake import Limits, names_fault, range_fault, run_id_fault, tags_fault
+from tocsin_server.intake import HIGHEST, Limits, names_fault, range_fault, run_id_fault, tags_fault
 from tocsin_server.removal import Transact, take_away
 from tocsin_server.store import audit, chunks, dump, life
 from tocsin_server.store.acks import AckRow
@@ -107,6 +108,7 @@ def _sound(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
             checked(row, shape, f"{place}: {name}[{number}]")
     if manifest.rule_state is not None:
         checked(manifest.rule_state, shapes.RuleStateRow, f"{place}: rule_state")
+        base64_of(manifest.rule_state["body"], f"{place}: rule_state.body")
     if not all(isinstance(name, str) for name in manifest.series):
         raise BundleError(f"{place}: series", "names", repr(manifest.series)[:200])
     fault = _handshake_fault(manifest, limits)
@@ -218,6 +220,7 @@ class _Import:
     def _in_order(self, page: RecordPage, last: tuple[int, int]) -> tuple[int, int]:
         """Raises :class:`BundleError` unless records come in order of (writer, seq), of known writers."""
         place = f"{self._folder}: record {self._digest.records + 1}"
+        _in_bounds(page, f"{place} or later")
         for writer, seq in zip(page.writer.tolist(), page.seq.tolist(), strict=True):
             if writer not in self._writers:
                 raise BundleError(f"{place} or later", f"a writer of {RUN}", writer)
@@ -279,6 +282,18 @@ class _Import:
         write_acks(connection, self._run_id, acks)
         life.spare(connection, self._run_id)
         audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
+
+
+def _in_bounds(page: RecordPage, place: str) -> None:
+    """Raise :class:`BundleError` for a number that no record of a training process may have."""
+    for name, values, most in (
+        ("step", page.step, MOST_STEP),
+        ("time_ns", page.time_ns, HIGHEST),
+        ("seq", page.seq, HIGHEST),
+        ("arrival", page.arrival, HIGHEST),
+    ):
+        if page.n and not 0 <= int(values.min()) <= int(values.max()) <= most:
+            raise BundleError(f"{place}: {name}", f"0 to {most}", f"{values.min()} to {values.max()}")
 
 
 def as_imported(row: Item, now_ns: int) -> Item:

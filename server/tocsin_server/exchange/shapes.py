@@ -1,13 +1,23 @@
-"""What the lines and rows of an exported run look like, checked before anything is stored. Pure."""
+"""What the lines and rows of an exported run look like, checked before anything is stored. Pure.
+
+Numbers keep to the bounds of the handshake and of records: a step beyond 2^53, or a time that cannot be moved
+by a clock offset, would make periodic work fail for the run.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Annotated, Any, Union
 
 import msgspec
 
+from tocsin.protocol import MOST_STEP
 from tocsin_server.domain import AlertState, RunState, Severity
 from tocsin_server.exchange.bundle import BundleError, Item
+from tocsin_server.intake import HIGHEST
+
+Step = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEP)]
+Number = Annotated[int, msgspec.Meta(ge=-HIGHEST, le=HIGHEST)]
+"""A time in ns, or a count."""
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
@@ -19,58 +29,58 @@ class RunRow(_Row):
     project: str
     name: str
     state: RunState
-    created_ns: int
-    last_seen_ns: int
-    ended_ns: Union[int, None]
-    last_step: Union[int, None]
-    planned_steps: Union[int, None]
-    world_size: int
+    created_ns: Number
+    last_seen_ns: Number
+    ended_ns: Union[Number, None]
+    last_step: Union[Step, None]
+    planned_steps: Union[Step, None]
+    world_size: Number
     host: str
     notes: str
     tags: list[Any]
-    config: Any
+    config: Union[dict[str, Any], None]
     facts: dict[str, Any]
-    error: Any
-    board: Any
+    error: Union[dict[str, Any], None]
+    board: Union[dict[str, Any], None]
     archived: bool
 
 
 class AttemptRow(_Row):
-    attempt_no: int
+    attempt_no: Number
     key: str
     launch: str
-    restarts: int
+    restarts: Number
     rendezvous: str
-    world_size: int
-    started_ns: int
+    world_size: Number
+    started_ns: Number
 
 
 class WriterRow(_Row):
-    writer_no: int
-    attempt_no: int
-    rank: int
+    writer_no: Number
+    attempt_no: Number
+    rank: Number
     key: str
     host: str
     boot: str
-    pid: int
-    process_ns: int
-    hello_ns: int
-    clock_offset_ns: int
-    dealt_seq: int
+    pid: Number
+    process_ns: Number
+    hello_ns: Number
+    clock_offset_ns: Number
+    dealt_seq: Number
 
 
 class RuleStateRow(_Row):
-    arrival: int
+    arrival: Number
     body: str
 
 
 class EventLine(_Row):
-    writer: int
-    no: int
-    arrival: int
+    writer: Number
+    no: Number
+    arrival: Number
     kind: str
-    step: Union[int, None]
-    time_ns: int
+    step: Union[Step, None]
+    time_ns: Number
     data: dict[str, Any]
 
 
@@ -78,26 +88,26 @@ class HistoryLine(_Row):
     state: AlertState
     severity: Severity
     previous: Union[AlertState, None]
-    at_ns: int
-    step: Union[int, None]
+    at_ns: Number
+    step: Union[Step, None]
     summary: str
 
 
 class AlertLine(_Row):
     fingerprint: str
-    episode: int
+    episode: Number
     rule: str
     subject: str
     severity: Severity
     state: AlertState
-    onset_step: Union[int, None]
-    onset_ns: int
-    pending_ns: Union[int, None]
-    fired_step: Union[int, None]
-    fired_ns: Union[int, None]
-    resolved_step: Union[int, None]
-    resolved_ns: Union[int, None]
-    updated_ns: int
+    onset_step: Union[Step, None]
+    onset_ns: Number
+    pending_ns: Union[Number, None]
+    fired_step: Union[Step, None]
+    fired_ns: Union[Number, None]
+    resolved_step: Union[Step, None]
+    resolved_ns: Union[Number, None]
+    updated_ns: Number
     late: bool
     summary: str
     diagnosis: dict[str, Any]
@@ -107,8 +117,8 @@ class AlertLine(_Row):
 
 class FlightLine(_Row):
     fingerprint: str
-    episode: int
-    made_ns: int
+    episode: Number
+    made_ns: Number
     whole: bool
     sha256: str
     body: str
@@ -116,8 +126,8 @@ class FlightLine(_Row):
 
 class AckLine(_Row):
     fingerprint: str
-    episode: int
-    at_ns: int
+    episode: Number
+    at_ns: Number
     actor: str
     note: str
     undone: bool
@@ -129,7 +139,13 @@ def checked(item: Item, shape: type[_Row], place: str) -> Item:
     try:
         msgspec.convert(item, shape)
     except msgspec.ValidationError as error:
-        text = str(error).replace("`", "")
-        expected, _, got = text.partition(", got ")
-        raise BundleError(place, expected.removeprefix("Expected "), got or text) from error
+        raise BundleError(place, *_told(str(error).replace("`", ""))) from error
     return item
+
+
+def _told(text: str) -> tuple[str, str]:
+    """Return (expected, got) of what msgspec says; of a number out of bounds it does not say the number."""
+    expected, _, got = text.partition(", got ")
+    if expected.startswith("Expected "):
+        return expected.removeprefix("Expected "), got or "another"
+    return "fields that this version knows", text

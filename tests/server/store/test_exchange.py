@@ -235,13 +235,20 @@ Spoil = Callable[[str], str]
         ("records.jsonl", lambda text: text.replace('"rank":1.5', '"rank":"x"', 1), r"rank: expected a n"),
         ("records.jsonl", lambda text: text + text, "records after writer 1, seq 20"),
         ("records.jsonl", lambda text: text.replace('"writer":1', '"writer":9'), "of run.json, got 9"),
+        ("records.jsonl", lambda text: text.replace(f"{2**41 + 1}", f"{2**53 + 1}"), "step: "),
+        ("records.jsonl", lambda text: text.replace('"step":3', '"step":-3', 1), "step: "),
+        ("records.jsonl", lambda text: text.replace('"arrival":1,', f'"arrival":{2**63 - 1},'), "arrival: exp"),
+        ("events.jsonl", lambda text: text.replace('"step":4', f'"step":{2**53 + 1}', 1), r":2: expected int"),
         ("events.jsonl", lambda text: text.replace('"no":0', '"no":"a"', 1), r":1: expected int, got str"),
         ("alerts.jsonl", lambda text: text.replace("critical", "grave", 1), r"alerts.jsonl:1: .*grave"),
+        ("alerts.jsonl", lambda text: text.replace('_step":4', f'_step":{2**63 - 1}', 1), ":1: expected int"),
+        ("alerts.jsonl", lambda text: text.replace('_ns":410', f'_ns":{2**70}', 1), ":1: expected int"),
         ("alerts.jsonl", lambda text: "", "got .*0 alerts"),
         ("acks.jsonl", lambda text: text.replace("mine", "yours"), r"acks.jsonl:1: .*of digest"),
         ("acks.jsonl", lambda text: text.replace('"undone"', '"done"'), r"acks.jsonl:1: .*done"),
-        ("run.json", lambda text: text.replace('"version": 1', '"version": 7'), "version 1, got 7"),
+        ("run.json", lambda text: text.replace('"version": 1', '"version": 7'), "version 1, got"),
         ("run.json", lambda text: text.replace('"project"', '"projekt"'), "run.json: run"),
+        ("run.json", lambda text: text.replace('"body": "', '"body": "?'), "rule_state.body: exp"),
         ("run.json", lambda text: text[:-9], "run.json: expected JSON"),
         ("nans.jsonl", lambda text: text.replace('"rows":[', '"rows":[0,', 1), r":1: expected series, rows"),
         ("nans.jsonl", lambda text: text.replace("7ff800", "3ff800", 1), r":1: .*bits of a NaN"),
@@ -277,6 +284,9 @@ Changes = dict[str, Any]
         ("run", {"tags": [1]}),
         ("run", {"world_size": 0}),
         ("run", {"planned_steps": -1}),
+        ("run", {"created_ns": 2**70}),
+        ("run", {"last_step": 2**53 + 1}),
+        ("run", {"config": "text"}),
         ("attempts", {"key": ""}),
         ("attempts", {"world_size": 1 << 40}),
         ("writers", {"rank": -1}),
@@ -291,7 +301,7 @@ def test_an_import_keeps_to_the_rules_of_the_handshake(
     manifest = json.loads(path.read_text("utf-8"))
     (manifest[part] if part == "run" else manifest[part][0]).update(changes)
     path.write_text(json.dumps(manifest), "utf-8")
-    with pytest.raises(BundleError, match=r"run\.json: expected"):
+    with pytest.raises(BundleError, match=r"run\.json: (run: )?expected"):
         bring_in(other, tmp_path / "r1")
     with other.reader.begin() as connection:
         assert [connection.execute(select(each)).all() for each in (run, deletion)] == [[], []]

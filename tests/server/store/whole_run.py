@@ -62,7 +62,7 @@ def tell_all(
         n = min(97, RECORDS + LATE - seq)
         loss = np.resize(np.array(NASTY), n) if seq % 2 else random.normal(size=n)
         put(batch(first, seq, list(range(seq, seq + n)), 1 + seq, loss=loss, rank=([0, n - 1], [1.5, -0.0])))
-    steps = [7, 7, 3, 2**53 + 1]
+    steps = [7, 7, 3, 2**41 + 1]
     put(batch(second, 10, steps, 5000, **{"value:rank": NASTY[:4], 'a "name", with\nlines': NASTY[5:9]}))
     put(batch(second, 20, [8], 5001, loss=[2.5]))
     store.submit(Intake(run_id, event=RunEvent(first, 5002, 0, "note", 10**18, None, {"x": "NaN", "ü": [1]})))
