@@ -211,8 +211,7 @@ class Session:
 
     def _refused(self, message: protocol.Refused) -> None:
         self.refused[message.code] += 1
-        what = "the server notes" if message.scope == "notice" else f"{message.scope} refused"
-        self.said[message.code] = f"{what} ({message.code}): expected {message.expected}, got {message.got}"
+        self.said[message.code] = sentence_of(message)
         if message.scope == "connection":
             self.refusal = self.said[message.code]
         if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:
@@ -223,3 +222,14 @@ class Session:
         seq, events, rounds = self._poison
         here = (self._backlog.seq, self._backlog.events)
         self._poison = (*here, rounds + 1 if here == (seq, events) else 1)
+
+
+def sentence_of(message: protocol.Refused) -> str:
+    """What the terminal says of a refusal or a notice."""
+    if message.code == "event-rate":
+        return (
+            f"the server rejects some events of this run because they come too fast (it accepts "
+            f"{message.expected}). Records are not affected. Call run.event() less often."
+        )
+    what = "the server notes" if message.scope == "notice" else f"{message.scope} refused"
+    return f"{what} ({message.code}): expected {message.expected}, got {message.got}"

@@ -1,8 +1,9 @@
 """Authentication: tokens, the browser's session, the login link.
 
 A token is known by its digest. The table of digests is read into memory, again every second
-(app.py) and on every unknown token, so that a token made or revoked by another process counts
-at once or within two seconds. Two tokens lie in the data directory instead (mode 0600): that
+(app.py) and when an unknown token comes, so that a token made or revoked by another process counts
+at once or within two seconds. Unknown tokens cost at most :data:`LOOKS_PER_S` queries a second.
+Two tokens lie in the data directory instead (mode 0600): that
 of the login link (``admin-token``) and that of the lines to paste (``trainer-token``), so that
 both work over restarts.
 
@@ -15,6 +16,7 @@ import hmac
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -40,6 +42,9 @@ KEY_FILE, ENDED_FILE = "session-key", "ended-sessions"
 LONGEST_SECRET = 512
 """Longer than any token: not even hashed."""
 MOST_COOKIES = 4
+LOOKS, LOOKS_PER_S = 20.0, 2.0
+"""So many unknown tokens in a row, and so many a second, make us read the tokens again. With more of them the
+tokens in memory decide, which are at most a second old."""
 
 log = logging.getLogger("tocsin.auth")
 
@@ -53,6 +58,7 @@ class Auth:
         load: Callable[[], Iterable[Token]],
         *,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._load = load
@@ -60,6 +66,9 @@ class Auth:
         self._by_digest: dict[str, Token] = {}
         self._by_id: dict[str, Token] = {}
         self._loads = True
+        self._looks, self._looked_s = LOOKS, steady()
+        self._steady = steady
+        self._looking = threading.Lock()
         key = secret_file(settings.data_dir / KEY_FILE, lambda: secrets.token_hex(32))
         self._ended = Ended(settings.data_dir / ENDED_FILE)
         self.sessions = Sessions(key.encode(), settings.session_days * 86_400, self._ended)
@@ -91,10 +100,21 @@ class Auth:
         if not secret or len(secret) > LONGEST_SECRET:
             return None
         digest = digest_of(secret)
-        if look_again and digest not in self._by_digest and self._loads:
+        if look_again and digest not in self._by_digest and self._loads and self._may_look():
             self.refresh()
         token = self._by_digest.get(digest)
         return token if token is not None and hmac.compare_digest(token.digest, digest) else None
+
+    def _may_look(self) -> bool:
+        """Spend one of the queries that unknown tokens may cost; False if none is left."""
+        with self._looking:
+            now_s = self._steady()
+            self._looks = min(self._looks + (now_s - self._looked_s) * LOOKS_PER_S, LOOKS)
+            self._looked_s = now_s
+            if self._looks < 1.0:
+                return False
+            self._looks -= 1.0
+            return True
 
     def check_token(self, secret: str, *, ask: bool = True) -> Identity | None:
         """The identity behind a token, or None where it is unknown or revoked."""

@@ -198,7 +198,7 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``path`` when the block ends; if the block fails, ``path`` stays."""
+    """Open a file that replaces ``path`` when the block ends. If the block fails, ``path`` is unchanged."""
     if path.exists() and not path.is_file():  # a pipe or a device
         with path.open("wb") as file:
             yield file

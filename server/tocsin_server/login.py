@@ -116,8 +116,8 @@ async def login_form(request: Request) -> Response:
         if len(body) > BODY_BYTES:
             return login_page("This is not a token: it is too long.", status=413, root=_root(request))
     fields = parse_qs(body.decode("utf-8", "replace"))
-    then = safe_next(fields.get("next", ["/"])[0])
-    return _log_in(request, fields.get("token", [""])[0].strip(), then)
+    then, secret = safe_next(fields.get("next", ["/"])[0]), fields.get("token", [""])[0].strip()
+    return await anyio.to_thread.run_sync(_log_in, request, secret, then)  # it may ask the database
 
 
 @router.post("/logout")

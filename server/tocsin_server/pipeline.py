@@ -286,8 +286,8 @@ class Pipeline:
         if state.over_rate == state.over_rate_stored:
             return None
         limit = self.limits.events_per_s
-        expected = f"at most {limit} events a second, {round(limit * EVENT_BURST_S)} at once"
-        got = f"{state.over_rate} events above the limit so far; they were rejected"
+        expected = f"at most {limit} events per second, in bursts of up to {round(limit * EVENT_BURST_S):,}"
+        got = f"{state.over_rate:,} events above the limit so far, which were rejected"
         fault = Refused("event", "event-rate", expected, got, seq=state.event)
         state.over_rate_stored, state.over_rate_ns = state.over_rate, self.clock()
         self._put_event(run, state, state.event, "refused", self.clock(), None, _refusal(fault))

@@ -54,6 +54,24 @@ def test_a_revoked_token_opens_nothing(tmp_path: Path) -> None:
     assert auth.session_of(request(cookie=f"{COOKIE}={cookie}")) is None
 
 
+def test_unknown_tokens_cost_few_queries(tmp_path: Path) -> None:
+    """A flood of them reads the tokens 20 times and then twice a second; a new token counts meanwhile."""
+    now, reads, stored = [0.0], [0], [token()]
+
+    def load() -> list[Token]:
+        reads[0] += 1
+        return stored
+
+    auth = Auth(Settings(data_dir=tmp_path), load, steady=lambda: now[0])
+    before = reads[0]
+    for no in range(1000):
+        now[0] = no / 100
+        assert auth.check_token(f"guess{no}") is None
+    assert 38 <= reads[0] - before <= 40
+    now[0], stored[0] = 11.0, token("new")
+    assert auth.check_token("new") is not None
+
+
 def test_a_renewed_token_ends_what_the_old_one_opened(tmp_path: Path) -> None:
     """The new secret of the login link lets no open socket of the old one go on."""
     settings = Settings(data_dir=tmp_path)
