@@ -546,7 +546,7 @@ class Run:
             try:
                 handler(message)
             except Exception as error:
-                LOG.warning("tocsin: a handler of alerts failed", exc_info=True)
+                LOG.warning("tocsin: an alert handler raised", exc_info=True)
                 self._tell_failure(handler, message, error)
 
     def _tell_failure(self, handler: Any, message: Any, error: Exception) -> None:
@@ -577,7 +577,7 @@ class Run:
             if self.problems is not None and self._watch.has_started:
                 self._write_end(state)
         except Exception as problem:
-            LOG.warning("tocsin: the end of the run failed: %r", problem)
+            LOG.warning("tocsin: finishing the run failed: %r", problem)
 
     def _write_end(self, state: str) -> None:
         """The last line in the terminal: what was sent, what was found, and where it is."""

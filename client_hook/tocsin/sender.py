@@ -362,7 +362,7 @@ class Sender:
                 if self._sampling.wait(SAMPLE_S):
                     return
         except Exception as error:
-            self._say("sampler", "tocsin: cannot read the GPU and the host: %r", error)
+            self._say("sampler", "tocsin: system metrics are not available: %r", error)
 
     def _heard(self, rung: bytes) -> None:
         """SIGTERM came: the main thread ends the run, or this thread does when it hangs."""
@@ -393,7 +393,7 @@ class Sender:
         if self._ring_error is not None:
             data = {"survives_sigkill": False, "reason": self._ring_error}
             self._outbox.put_event("delivery", time.time_ns(), None, data)
-            text = "tocsin: records of the last fifth of a second would not survive a SIGKILL: %s"
+            text = "tocsin: a SIGKILL can lose the last 0.2 s of records: %s"
             self._say("ring", text, self._ring_error)
 
     def _run_here(self) -> None:
@@ -548,7 +548,7 @@ class Sender:
         try:
             self._on_message(message)
         except Exception as error:
-            self._say("on_message", "tocsin: a handler of alerts failed: %r", error)
+            self._say("on_message", "tocsin: an alert handler raised %r", error)
 
     def _report(self) -> None:
         """One warning for each kind of trouble, not one for each time."""
@@ -556,11 +556,14 @@ class Sender:
         for code, sentence in session.said.items():
             self._say(code, "tocsin: %s", sentence)
         if session.stopped:
-            self._say("stopped", "tocsin: nothing more is sent: %s", session.refusal or session.last_error)
+            self._say("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
         elif session.last_error is not None:
-            self._say("away", "tocsin: training goes on, records are kept: %s", session.last_error)
+            text = "tocsin: not connected (%s). Training continues; records are buffered and sent later."
+            self._say("away", text, session.last_error)
         if self._spool is not None and self._spool.error is not None:
-            self._say("spool", "tocsin: records are kept in memory only: %s", self._spool.error)
+            self._say(
+                "spool", "tocsin: records are buffered in memory only, not on disk: %s", self._spool.error
+            )
 
     def _say(self, key: str, text: str, *values: Any) -> None:
         if key not in self._said:
@@ -603,7 +606,7 @@ class Sender:
                 self._drain(time.monotonic())
                 self._end()
         except Exception as error:
-            self._say("rescue", "tocsin: the end of this run was not kept: %r", error)
+            self._say("rescue", "tocsin: the last records of this run could not be saved: %r", error)
         finally:
             self._lock.release()
 

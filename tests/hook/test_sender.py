@@ -259,7 +259,7 @@ def test_a_wrong_token_stops_sending_and_keeps_the_spool(
     assert server.connections == 1
     assert trainer.sender.stats.refused == {"bad-token": 1}
     assert [record.message for record in caplog.records if "nothing more" in record.message] == [
-        "tocsin: nothing more is sent: connection refused (bad-token): expected a known token, got tk_..."
+        "tocsin: sending stopped: connection refused (bad-token): expected a known token, got tk_..."
     ]
     assert len(left_behind(spool_dir)) == 1
 

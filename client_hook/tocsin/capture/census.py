@@ -36,8 +36,8 @@ def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     kinds = _kinds()
     if is_crowd():
         ledger.reporter.say(
-            "tocsin: too many objects to look through: optimizers are described once they step, schedulers "
-            "and models not at all; give the model to tocsin.watch(model=...)"
+            "tocsin: too many objects to search in this process. Optimizers are described after their first "
+            "step, schedulers and models are not. Pass the model: tocsin.watch(model=...)"
         )
     found = living((*kinds.values(), torch.nn.Module))
     ledger.alive = [weakref.ref(one) for one in found if isinstance(one, (torch.nn.Module, kinds["scalers"]))]

@@ -93,8 +93,8 @@ def _say_unread(device: str) -> None:
     if device not in _unread:
         _unread.add(device)
         LOG.warning(
-            "tocsin: values on a device of type %s are never read by themselves, because training would "
-            "wait for them: report each step with run.step(loss=...) and floats, read where that is cheap",
+            "tocsin: values on %s devices are not read automatically, because training would wait for them. "
+            "Report each step with run.step(loss=...) and Python floats.",
             device,
         )
 
