@@ -166,6 +166,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     from .audit import Preflight
     from .capture.describing import Describer
     from .capture.layers import Layers
+    from .capture.manual import Manual
     from .capture.meter import Meter
     from .capture.restored import restore
     from .capture.scaler import tell_last_scales
@@ -180,6 +181,8 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     watch.on_off.append(lambda: capture.detach(ledger))
     watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
     Preflight(watch, ledger, model)
+    if not options.get("optimizers"):  # others are not watched then
+        watch.on_end.insert(0, Manual(ledger).finish)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)
     described = Describer(watch, ledger, facts, versions).described
     restore(ledger)

@@ -175,6 +175,24 @@ def loaded(run: Any) -> nn.Module:
     return net
 
 
+def by_hand(run: Any) -> nn.Module:
+    """No optimizer: new leaf tensors, then weights updated in place, micro-steps and unused gradients."""
+    alone, net = torch.ones(2, requires_grad=True), model(8)
+    for _ in range(2):
+        alone.pow(2).sum().backward()
+        assert alone.grad is not None
+        alone = (alone - 0.1 * alone.grad).detach().requires_grad_()
+    for k, batch in enumerate(batches(24)):
+        net(batch).pow(2).mean().backward()
+        if k % 5 == 4:
+            continue
+        with torch.no_grad():
+            for param in net.parameters():
+                param.sub_(1e-2 * (param.grad if param.grad is not None and k % 7 != 6 else 0))
+        net.zero_grad()
+    return net
+
+
 def _restored() -> dict[str, Any]:
     net = model(5)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -184,7 +202,7 @@ def _restored() -> dict[str, Any]:
 
 
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
-    loop.__name__: loop for loop in (plain, scaled, long, strange, framework, graphed, loaded)
+    loop.__name__: loop for loop in (plain, scaled, long, strange, framework, graphed, loaded, by_hand)
 }
 
 

@@ -46,7 +46,7 @@ ELSEWHERE = {
         *("layers.Layers._await", "layers.Layers._poll", "layers.Layers._slot", "layers.Layers._stage"),
         *("layers.Layers.arrived", "layers.Layers.drain"),
         *("watching.Watch._arrived", "watching.Watch._begin_staging", "watching.Watch._compare_scale"),
-        "sharded.is_whole",
+        *("sharded.is_whole", "manual._read_later"),
     ),
     "while a module is imported, or in a forked child": (
         *(

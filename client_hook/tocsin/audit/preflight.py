@@ -39,7 +39,7 @@ class Preflight:
         self._clip: ClipWatch | None = None
         self._norms: NormWatch | None = None
         self._idle: set[int] = set()
-        ledger.inspect = self.see_backward
+        ledger.inspected_by(self.see_backward)
         ledger.hushed = self.hushed
         ledger.unstepped = self.no_steps
         ledger.appointments.make(1, self.first_step)
@@ -47,13 +47,9 @@ class Preflight:
     def see_backward(self, tensors: Any, scaled: bool) -> None:
         """The losses of the first backwards, whose graphs are still there; each graph once."""
         began = perf_counter()
-        try:
-            losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
-            self._scaled = self._scaled or scaled
-            self._add(take_census([getattr(loss, "grad_fn", None) for loss in losses]))
-        except Exception as error:
-            self._ledger.inspect = None
-            self._watch.trouble("audit", error)
+        losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
+        self._scaled = self._scaled or scaled
+        self._add(take_census([getattr(loss, "grad_fn", None) for loss in losses]))
         self._took += perf_counter() - began
 
     def _add(self, census: Census) -> None:
@@ -65,7 +61,11 @@ class Preflight:
                 self._later = census if self._later is None else self._later.joined(census)
             self._census = census if self._census is None else self._census.joined(census)
         if len(self._graphs) >= LOSSES or self._seen >= 4 * LOSSES:
-            self._ledger.inspect = None
+            self._look_away()
+
+    def _look_away(self) -> None:
+        """Enough losses were seen."""
+        self._ledger.uninspected(self.see_backward)
 
     def hushed(self) -> None:
         """The script reports its steps itself: what can be said without its steps is said now."""
@@ -88,7 +88,7 @@ class Preflight:
             return
         began, self._done = perf_counter(), True
         if len(self._ledger.steppers) < 2:
-            self._ledger.inspect = None
+            self._look_away()
         report, named = Report("first-step"), self._optimizers()
         found = _Found(self._ledger, self._model, named)
         names = parameters.named_parameters(found.models)
@@ -123,7 +123,8 @@ class Preflight:
 
     def _other_losses(self) -> None:
         """Second step: the graphs of losses that came after the first one, as the generator's in a GAN."""
-        began, self._ledger.inspect = perf_counter(), None
+        began = perf_counter()
+        self._look_away()
         later, self._later = self._later, None
         if later is not None:
             report = Report("other-losses")

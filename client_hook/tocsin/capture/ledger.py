@@ -62,8 +62,10 @@ CLIP_CHANGES = 8
 
 if TYPE_CHECKING:
     from .layers import Layers
+    from .manual import Manual
 
 Seen = list[tuple[Stepper, Marks]]
+Inspector = Callable[[Any, bool], None]
 
 
 class Reporter(Protocol):
@@ -137,8 +139,10 @@ class Ledger:
         """Backward passes before the first step of any optimizer."""
         self.unstepped: Callable[[int], None] = lambda backwards: None
         """Called when there were many of them."""
-        self.inspect: Callable[[Any, bool], None] | None = None
-        """Told the losses of the first backward, before it, and whether a scaler scaled them."""
+        self.inspectors: tuple[Inspector, ...] = ()
+        """Called before each backward with its losses and whether a scaler scaled them."""
+        self.manual: Manual | None = None
+        """Recognizes steps that no torch optimizer makes, while there may be any."""
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
@@ -160,12 +164,24 @@ class Ledger:
             return None if inner is None else self.stepper(inner)
         if self._only_given and id(optimizer) not in self._given:
             return None
+        return self.enroll(optimizer)
+
+    def enroll(self, optimizer: Any) -> Stepper:
+        """Return the new state of an optimizer, or of what stands in for one."""
         key = id(optimizer)
         fresh = Stepper(weakref.ref(optimizer, lambda _: self._forget(key)))
         fresh.look()
         self.steppers[key] = fresh
-        self._count()
+        self.recount()
         return fresh
+
+    def inspected_by(self, inspector: Inspector) -> None:
+        """Call ``inspector`` before each backward from now on."""
+        self.inspectors += (inspector,)
+
+    def uninspected(self, inspector: Inspector) -> None:
+        """Call ``inspector`` no more; twice is once."""
+        self.inspectors = tuple(one for one in self.inspectors if one != inspector)
 
     def _behind(self, wrapper: Any) -> Any:
         """The optimizer behind a wrapper, looked for once."""
@@ -189,12 +205,13 @@ class Ledger:
             )
         return stepper.peers
 
-    def _count(self) -> None:
-        """``only``: the one optimizer with probes, where there is no other."""
+    def recount(self) -> None:
+        """``only``: the one optimizer with probes, where there is no other and torch makes its steps."""
         steppers = list(self.steppers.values())
         for one in steppers:
             one.peers = None
-        self.only = steppers[0] if len(steppers) == 1 and steppers[0].probes else None
+        is_one = len(steppers) == 1 and self.manual is None
+        self.only = steppers[0] if is_one and steppers[0].probes else None
 
     def _forget(self, key: int) -> None:
         for known in (self.steppers, self.members):
@@ -202,7 +219,7 @@ class Ledger:
             if gone is not None and gone.ref() is None:
                 gone.probes, gone.params = (), frozenset()
                 del known[key]
-                self._count()
+                self.recount()
 
     def enlist(self, stepper: Stepper, lead: Stepper) -> int:
         """One of those that step inside a backward under ``lead``; returns its place among them."""
@@ -212,7 +229,7 @@ class Ledger:
         if self.members.get(key) is not stepper:
             self.steppers.pop(key, None)
             self.members[key] = stepper
-            self._count()
+            self.recount()
             stepper.place = len(self.members)
         return stepper.place
 
@@ -347,6 +364,8 @@ class Ledger:
         for stepper in reached:
             stepper.backward = depth.begun
             self._reach(stepper, losses)
+        if self.manual is not None:
+            self.manual.after_backward()
         if not reached:
             self.orphans.extend(losses)
             del self.orphans[:-ORPHANS]
@@ -367,6 +386,9 @@ class Ledger:
     def cleared(self, stepper: Stepper, amid: bool = False) -> None:
         """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
         if id(stepper) in self.gathered:
+            return
+        if self.manual is not None and self.manual.stepper is stepper:
+            self.manual.boundary()
             return
         if stepper.depth or stepper.in_scaler:
             # A closure's own zero_grad: what counts is what comes after it.
@@ -456,11 +478,14 @@ class Ledger:
 
     # -- records
 
-    def record(self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False) -> None:
+    def record(
+        self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False, at: int | None = None
+    ) -> None:
         """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
 
-        ``amid``: noticed in the next attempt's backward, where the script is not to be called. In one piece,
-        because it runs cold after torch's own work: each call more is felt.
+        ``amid``: noticed in the next attempt's backward, where the script is not to be called. ``at``: when
+        it was made, if not now (ns of the monotonic clock). In one piece, because it runs cold after torch's
+        own work: each call more is felt.
         """
         if depth.inside and not stepper.losses:
             self.gathered[id(stepper)] = (stepper, stepped, skipped)
@@ -468,7 +493,7 @@ class Ledger:
         if CUDA and capturing():
             stepper.reset()  # what runs at capture runs once, and not when the graph is replayed
             return
-        now, reporter = monotonic_ns(), self.reporter
+        now, reporter = monotonic_ns() if at is None else at, self.reporter
         if not stepper.number:
             self.first_step(stepper, stepper.ref())
         stepper.number += 1

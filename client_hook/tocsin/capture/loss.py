@@ -62,8 +62,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         compiler = switch(None)
         try:
             for ledger in patching.attached:
-                if ledger.inspect is not None:
-                    _inspect(ledger.inspect, args, kwargs)
+                if ledger.inspectors:
+                    _inspect(ledger, args, kwargs)
             one = _before_one(args, kwargs)
             if one is None:
                 many = _before(args, kwargs)
@@ -94,9 +94,14 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     return backward
 
 
-def _inspect(inspect: Callable[[Any, bool], None], args: Any, kwargs: Any) -> None:
-    """Shows the losses to the audit while their graph is whole."""
-    inspect(args[0] if args else kwargs.get("tensors"), some_scaled())
+def _inspect(ledger: Any, args: Any, kwargs: Any) -> None:
+    """Show the losses to those who look at them while their graph is whole; one that fails looks no more."""
+    for inspector in ledger.inspectors:
+        try:
+            inspector(args[0] if args else kwargs.get("tensors"), some_scaled())
+        except Exception as error:
+            ledger.uninspected(inspector)
+            ledger.trouble("inspect", error)
 
 
 def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None:

@@ -90,7 +90,7 @@ def test_the_audit_waits_for_no_device() -> None:
             ledger = run._ledger
             ledger.primary = ledger.stepper(optimizer)
             ledger.name_of(ledger.primary)
-            ledger.inspect(loss, False)
+            ledger.inspectors[0](loss, False)
             for number in (1, 10):
                 for call in ledger.appointments.keep(number):
                     call()
