@@ -340,7 +340,7 @@ def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixtur
         run.log(a=1.0)
     assert heard == ["any scaler-collapse", "collapse", "any loss-spike"]
     assert len(outbox.items) == 2
-    assert "a alert handler raised" in caplog.text
+    assert "an alert handler raised" in caplog.text
 
 
 def test_handlers_run_after_a_step_and_not_where_the_script_logs(

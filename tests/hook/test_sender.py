@@ -258,7 +258,7 @@ def test_a_wrong_token_stops_sending_and_keeps_the_spool(
         trainer.sender.close()
     assert server.connections == 1
     assert trainer.sender.stats.refused == {"bad-token": 1}
-    assert [record.message for record in caplog.records if "nothing more" in record.message] == [
+    assert [record.message for record in caplog.records if "sending stopped" in record.message] == [
         "tocsin: sending stopped: connection refused (bad-token): expected a known token, got tk_..."
     ]
     assert len(left_behind(spool_dir)) == 1
