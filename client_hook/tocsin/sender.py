@@ -554,7 +554,8 @@ class Sender:
         """One warning for each kind of trouble, not one for each time."""
         session = self._session
         for code, sentence in session.said.items():
-            self._say(code, "tocsin: %s", sentence)
+            if not session.stopped or sentence != session.refusal:
+                self._say(code, "tocsin: %s", sentence)
         if session.stopped:
             self._say("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
         elif session.last_error is not None:

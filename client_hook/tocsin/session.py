@@ -231,5 +231,9 @@ def sentence_of(message: protocol.Refused) -> str:
             f"the server rejects some events of this run because they come too fast (it accepts "
             f"{message.expected}). Records are not affected. Call run.event() less often."
         )
-    what = "the server notes" if message.scope == "notice" else f"{message.scope} refused"
-    return f"{what} ({message.code}): expected {message.expected}, got {message.got}"
+    reason = f"({message.code}): expected {message.expected}, got {message.got}"
+    if message.code in ("bad-token", "token-scope"):
+        advice = "Set TOCSIN_TOKEN; `tocsin-server token create` makes one."
+        return f"the server rejected the token {reason}. {advice}"
+    what = "notice of the server" if message.scope == "notice" else f"{message.scope} refused"
+    return f"{what} {reason}"
