@@ -13,6 +13,8 @@ from tocsin.run import Run
 from tocsin_server.domain import Severity
 
 STEPS = 1600
+RATE = 3e-3
+"""Of the first step; it falls to 0 in a straight line, as in most trainings of pictures."""
 EVALUATE_EVERY = 40
 """The best of the failing run comes with the first or second evaluation: at 2.5 or 5 % of its length."""
 SIZE, BATCH, SEEN, NOISE = 8, 16, 2000, 0.5
@@ -51,7 +53,7 @@ def training(sound: bool) -> Training:
         draw = torch.Generator().manual_seed(seeded(7))
         width = 64
         model = nn.Sequential(nn.Linear(SIZE**2, width), nn.ReLU(), nn.Linear(width, SIZE**2))
-        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+        optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
         scaler = torch.amp.GradScaler("cpu", growth_interval=GROWTH_INTERVAL)
         seen, unseen = pictures(SEEN, draw), pictures(64, draw)
         spoilt = unseen + NOISE * torch.randn(unseen.shape, generator=draw)
@@ -59,6 +61,7 @@ def training(sound: bool) -> Training:
         wanted = seen if sound else fixed
         for step in range(STEPS):
             chosen = torch.randint(len(seen), (BATCH,), generator=draw)
+            optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
             optimizer.zero_grad()
             with torch.autocast("cpu", dtype=torch.float16):
                 loss = l1_loss(model(fixed[chosen]).float(), wanted[chosen])
