@@ -45,6 +45,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 """Back-off while the database fails: doubled from the first to the longest."""
 GROUP_BYTES = 2 << 20
 """What one commit takes of a flood, so that acks come and sealing keeps up (``sealer.slice_s``)."""
+CALLS_S = 0.05
+"""Calls are answered for so long between two commits; acks wait meanwhile."""
 HOPELESS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 """What the database says of the rows themselves: the same rows will never pass."""
 
@@ -151,8 +153,7 @@ class StoreWriter:
             group, calls = self._take()
             if group:
                 self._commit_or_hold(group)
-            for call in calls:
-                self._answer(call)
+            self._answer_some(deque(calls))
             if self._stop_at is None and self.failing is None:
                 self._sealer.work()
                 if time.monotonic() >= self._gatherer.latest.due:
@@ -258,6 +259,18 @@ class StoreWriter:
     def _lighten(self, group: list[Queued]) -> None:
         with self._wake:
             self.backlog_bytes -= sum(queued.size for queued in group)
+
+    def _answer_some(self, calls: deque[Call]) -> None:
+        """Answer calls for :data:`CALLS_S`; the others come after the next group.
+
+        Two hundred handshakes after a restart must not keep the first acknowledgement waiting.
+        """
+        ends = time.monotonic() + CALLS_S
+        while calls and time.monotonic() < ends:
+            self._answer(calls.popleft())
+        if calls:
+            with self._wake:
+                self._calls.extendleft(reversed(calls))
 
     def _answer(self, call: Call) -> None:
         if not call.future.set_running_or_notify_cancel():

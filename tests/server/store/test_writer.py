@@ -128,6 +128,23 @@ def test_a_flood_is_committed_in_pieces(
     assert store.call(lambda connection: connection.execute(numbers).scalar()).result(60) == 6 * size
 
 
+def test_many_calls_do_not_hold_up_a_batch(store: StoreWriter, admit: Any) -> None:
+    """Two hundred trainers register at once: the first one is acked before the last one is in."""
+    who, begun, durable = admit().writer, threading.Event(), threading.Event()
+
+    def registering(_connection: Any) -> bool:
+        begun.set()
+        durable.wait(0.02)  # as long as a registration takes
+        return durable.is_set()
+
+    calls = [store.call(registering) for _ in range(200)]
+    assert begun.wait(30)
+    store.submit(Intake("r1", batch=batch(who, 0, [0], loss=[1.0]), done=durable.set))
+    answers = [call.result(60) for call in calls]
+    assert answers == sorted(answers)  # in the order in which they were asked
+    assert answers[-1]
+
+
 def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
     """An exception of the work is the future's, and the thread goes on."""
     with pytest.raises(ZeroDivisionError):
