@@ -17,6 +17,7 @@ from tests.server.store.whole_run import tell_all_to
 from tests.server.test_isolation import listed
 from tocsin_server.access import Scope, Token, digest_of
 from tocsin_server.store import choices, groups, outbox, rules
+from tocsin_server.store.alert_rows import diagnosis_of
 from tocsin_server.store.choices import ChannelRow, SilenceRow
 from tocsin_server.store.database import Database
 from tocsin_server.store.groups import GroupRow
@@ -183,6 +184,32 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
     stranger = {"authorization": "Bearer secret"}
     answer = httpx.get(f"{server.base}/api/v1/runs", headers=stranger, timeout=60)
     assert answer.status_code == (401 if table == "token" else 200)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]}, {"disproof": 5},
+        {"evidence": [{"name": "a", "value": 1, "step": "x"}]}, {"alternatives": [5]}, {"story": [[1, 2, 3]]},
+    ],
+)  # fmt: skip
+def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) -> None:
+    """Otherwise the report of the run would fail on it."""
+    with pytest.raises(ValueError, match="Expected"):
+        diagnosis_of(told)
+
+
+def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:
+    """The run is restored, and its alerts can be routed."""
+    tell_all_to(database, "bad")
+    odd = {"tags": "[5]", "facts": '{"versions": 5}', "state": "running"}
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET tags = :tags, facts = :facts, state = :state"), odd)
+    server = run_server()
+    assert list(server.pipeline.roster.active) == ["bad"]
+    with database.reader.begin() as connection:
+        (known,) = groups.known_alerts(connection, [("bad", "f1", 1)]).values()
+    assert known.tags == ("5",)
 
 
 def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Union
 
+import msgspec
 from sqlalchemy import Connection, Row, Select, func, select
 
 from tocsin_server import exactjson
@@ -113,8 +114,8 @@ def _readable(row: Row[Any]) -> Diagnosis:
         return UNREADABLE
     try:
         return diagnosis_of(row.diagnosis)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        warn(alert.name, place_of(alert, row), "diagnosis", f"{type(error).__name__}: {error}"[:200])
+    except ValueError as error:
+        warn(alert.name, place_of(alert, row), "diagnosis", str(error)[:200])
         return UNREADABLE
 
 
@@ -130,20 +131,45 @@ def _stored(row: Row[Any]) -> StoredAlert:
     return StoredAlert(alert_of(row), row.run_name, row.project)
 
 
+class _Evidence(msgspec.Struct):
+    name: str
+    value: Union[float, int, str, bool, None]
+    unit: str = ""
+    step: Union[int, None] = None
+
+
+class _Remedy(msgspec.Struct):
+    text: str
+    code: str = ""
+
+
+class _Diagnosis(msgspec.Struct):
+    """A diagnosis as it is stored: every value has its type, or pages and reports would fail on it."""
+
+    cause: str = ""
+    evidence: list[_Evidence] = []
+    alternatives: list[str] = []
+    remedies: list[_Remedy] = []
+    disproof: str = ""
+    story: list[tuple[int, str, str]] = []
+
+
 def diagnosis_of(told: Mapping[str, Any]) -> Diagnosis:
-    """A diagnosis from its JSON."""
+    """Return a diagnosis from its JSON. Raises ValueError where it is none."""
+    try:
+        read = msgspec.convert(told, _Diagnosis)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
     return Diagnosis(
-        told.get("cause", ""),
-        tuple(_evidence(item) for item in told.get("evidence", ())),
-        tuple(told.get("alternatives", ())),
-        tuple(Remedy(item["text"], item.get("code", "")) for item in told.get("remedies", ())),
-        told.get("disproof", ""),
-        tuple((step, text, rule) for step, text, rule in told.get("story", ())),
+        read.cause,
+        tuple(Evidence(item.name, _number(item.value), item.unit, item.step) for item in read.evidence),
+        tuple(read.alternatives),
+        tuple(Remedy(item.text, item.code) for item in read.remedies),
+        read.disproof,
+        tuple(read.story),
     )
 
 
-def _evidence(item: Mapping[str, Any]) -> Evidence:
-    value = item["value"]
-    if value in (exactjson.NAN, exactjson.PINF, exactjson.NINF):
-        value = exactjson.parse_number(value)
-    return Evidence(item["name"], value, item.get("unit", ""), item.get("step"))
+def _number(value: Any) -> Any:
+    named = value in (exactjson.NAN, exactjson.PINF, exactjson.NINF)
+    return exactjson.parse_number(value) if named else value

@@ -83,11 +83,18 @@ def sound_facts(facts: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if _is_sound(name, value)}
 
 
+def texts(values: Any) -> tuple[str, ...]:
+    """Return the members of a stored list of texts, whatever a damaged one holds."""
+    return tuple(str(one) for one in values or ())
+
+
 def _is_sound(name: str, value: Any) -> bool:
     if name in FACTS_LISTS:
         return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
     if name == "hosts":
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if name == "versions":
+        return isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
     if name == "edited":
         return isinstance(value, Mapping) and all(isinstance(one, (int, float)) for one in value.values())
     return isinstance(value, Mapping) if name == "imported" else True

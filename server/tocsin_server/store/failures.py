@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 
 from tocsin_server.domain import Failure, RunState, Severity
 from tocsin_server.store.acks import Key
-from tocsin_server.store.damage import choice
+from tocsin_server.store.damage import choice, texts
 from tocsin_server.store.tables import alert_transition, attempt, event, run
 
 FINGERPRINT = "failed"
@@ -119,7 +119,7 @@ def _failure(row: Row[Any]) -> KnownFailure:
         row.name,
         row.project,
         row.host,
-        tuple(row.tags or ()),
+        texts(row.tags),
         bool(row.imported) or "imported" in (row.facts or {}),
         over,
         {} if over else dict(row.error or {}),

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, or_, select, tuple_, updat
 from tocsin_server.domain import Alert
 from tocsin_server.store.acks import Key
 from tocsin_server.store.alert_rows import OPEN_STATES, alert_of
-from tocsin_server.store.damage import values_of
+from tocsin_server.store.damage import texts, values_of
 from tocsin_server.store.intake import upsert
 from tocsin_server.store.tables import alert, alert_transition, event, group_member, notify_group, run
 
@@ -106,7 +106,7 @@ def _known(connection: Connection, condition: Any) -> dict[Key, Known]:
     found = {}
     for row in connection.execute(query.where(condition)):
         away = bool(row.imported) or "imported" in (row.facts or {})
-        known = Known(alert_of(row), row.run_name, row.project, row.host, tuple(row.tags or ()), away)
+        known = Known(alert_of(row), row.run_name, row.project, row.host, texts(row.tags), away)
         found[row.run_id, row.fingerprint, row.episode] = known
     return found
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 from tocsin_server.domain import AlertState, RunState, Writer
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
 from tocsin_server.store.chunks import rows_of
-from tocsin_server.store.damage import choice, sound_facts, values_of
+from tocsin_server.store.damage import choice, sound_facts, texts, values_of
 from tocsin_server.store.files import tail_points
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.points import Points
@@ -75,7 +75,7 @@ def _facts(row: Row[Any], attempts: int) -> RunFacts:
     values |= {
         "state": state,
         "facts": sound_facts(values["facts"]),
-        "tags": [str(t) for t in values["tags"]],
+        "tags": list(texts(values["tags"])),
     }
     return RunFacts(**values, attempts=attempts, leaving_ns=row.due_ns)
 
