@@ -48,14 +48,15 @@ _ABOUT = _set(
 _KEY_OF = _set(
     "api access secret private account encryption signing ssh auth shared subscription deploy service "
     "license storage client consumer session master admin app application write hf huggingface hub wandb "
-    "openai anthropic azure aws gcp google comet neptune clearml mlflow sas rsa pgp gpg hmac cipher"
+    "openai anthropic azure aws gcp google comet neptune clearml mlflow sas rsa pgp gpg hmac cipher "
+    "databricks replicate together groq nvidia ngc cohere mistral sendgrid twilio datadog sentry"
 )
 """``<word>_key`` and ``<word>_keys`` of these are secrets."""
 _TOKEN_OF = _set(
     "api access auth bearer hub hf huggingface github gitlab gh wandb refresh id session csrf xsrf bot slack "
     "telegram discord openai anthropic azure aws gcp google mlflow comet neptune clearml jwt oauth personal "
     "deploy secret security service user login client registry pypi npm docker kaggle tocsin private upload "
-    "admin account sas pat"
+    "admin account sas pat databricks replicate together groq nvidia ngc cohere mistral vault runpod"
 )
 """``<word>_token`` of these is a secret; of any other word only where the value looks random."""
 _VOCABULARY = _set(
@@ -87,7 +88,10 @@ _SHAPES = (
     (_START + r"AIza[0-9A-Za-z_-]{30,}", REDACTED),
     (_START + r"ya29\.[0-9A-Za-z_-]{20,}", REDACTED),
     (_START + r"(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dop_v1_[a-f0-9]{40,})", REDACTED),
-    (_START + r"tcn_[A-Za-z0-9_-]{30,}", REDACTED),
+    (_START + r"(?:tcn_|nvapi-|tgp_v1_)[A-Za-z0-9_-]{30,}", REDACTED),
+    (_START + r"(?:gsk|r8)_[A-Za-z0-9]{30,}", REDACTED),
+    (_START + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", REDACTED),
+    (_START + r"(?:dapi|SK)[0-9a-f]{32}(?![0-9A-Za-z])", REDACTED),
     (_START + r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?", REDACTED),
     (r"(https://hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]+", rf"\1{REDACTED}"),
     (r"(https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks/\d+/)[\w-]+", rf"\1{REDACTED}"),

@@ -189,7 +189,8 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
 @pytest.mark.parametrize(
     "told",
     [
-        {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]}, {"disproof": 5},
+        {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]},
+        {"disproof": 5},
         {"evidence": [{"name": "a", "value": 1, "step": "x"}]}, {"alternatives": [5]}, {"story": [[1, 2, 3]]},
     ],
 )  # fmt: skip
