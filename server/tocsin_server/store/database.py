@@ -29,8 +29,14 @@ from tocsin_server.store import rule_tables as rule_tables  # its tables are par
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
 BUSY_TIMEOUT_MS = 5_000
-CONNECT_S = 5
-"""How long a connection to Postgres may take; ``connect_timeout`` in the URL overrules it."""
+PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""How long a connection to Postgres may take, and how long it may be silent: seconds, the last one in ms."""
 SECRETS = ("session-key", "admin-token", "trainer-token")
 """Files that a server makes in its data directory once the database is there."""
 MARK_BYTES = 4096
@@ -288,8 +294,12 @@ def _postgres(url: URL) -> Engine:
 
 
 def _connect_args(url: URL) -> dict[str, Any]:
-    """An address where nobody answers must not hold a thread for minutes."""
-    return {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_S}
+    """Options of the driver; those in the URL overrule them.
+
+    Neither an address where nobody answers nor a connection whose other end is gone (a cable, a failover, a
+    firewall that forgot it) must hold a thread for minutes, least of all the writer's.
+    """
+    return {name: value for name, value in PATIENCE.items() if name not in url.query}
 
 
 def _postgres_reader(url: URL) -> Engine:

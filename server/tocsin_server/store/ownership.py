@@ -30,7 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server.errors import StartError
 from tocsin_server.outage import words
-from tocsin_server.store.database import WriteGate, check_names
+from tocsin_server.store.database import PATIENCE, WriteGate, check_names
 
 WAIT_S = 5.0
 """How long a starting server waits for the Postgres lock: the session of one that was killed may linger."""
@@ -109,13 +109,10 @@ class PostgresLock:
             url,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
-            connect_args={
+            connect_args=PATIENCE
+            | {
                 "connect_timeout": 10,
                 "application_name": f"tocsin-server, process {os.getpid()} on {socket.gethostname()}"[:63],
-                "keepalives_idle": 5,
-                "keepalives_interval": 5,
-                "keepalives_count": 3,
-                "tcp_user_timeout": 20_000,
             },
         )
         self._connection: Connection | None = None

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tocsin_server.domain import Column, Intake, RecordBatch, RuleSnapshot
 from tocsin_server.errors import StartError
 from tocsin_server.store import bodies
 from tocsin_server.store.backup import revisions
-from tocsin_server.store.database import Database, database_url, migrate, open_database
+from tocsin_server.store.database import PATIENCE, Database, database_url, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registry import register
 from tocsin_server.store.tables import (
@@ -61,6 +62,17 @@ def test_readers_cannot_write(database: Database) -> None:
     """The reading engine is refused by the database itself."""
     with pytest.raises(DBAPIError, match=r"read-?only"), database.reader.begin() as connection:
         connection.execute(insert(run).values(id="x", project="p", name="n", created_ns=0, last_seen_ns=0))
+
+
+def test_a_postgres_that_vanishes_is_noticed(database: Database) -> None:
+    """Every connection probes the other end after 5 s of silence; by default that is two hours."""
+    if database.dialect != "postgresql":
+        pytest.skip("SQLite has no other end")
+    for engine in (database.engine, database.reader):
+        with engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            told = driver.info.get_parameters()
+            assert {name: told[name] for name in PATIENCE} == {k: str(v) for k, v in PATIENCE.items()}
 
 
 def test_sqlite_is_durable_and_concurrent(database: Database) -> None:
