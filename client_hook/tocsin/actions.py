@@ -56,7 +56,7 @@ class Actions:
         return handler
 
     def _say_unknown(self, kind: str) -> None:
-        LOG.warning("tocsin: action: expected %s, got %r: ignored", " or ".join(KINDS), kind)
+        LOG.warning("tocsin: unknown action ignored: expected %s, got %r", " or ".join(KINDS), kind)
 
     @property
     def requested(self) -> str:

@@ -580,13 +580,12 @@ class Run:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
 
     def _write_end(self, state: str) -> None:
-        """The last line in the terminal: what was sent, what was found, and where it is."""
+        """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
         sender: Any = self._watch.sender
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
-        told = (
-            f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}, {self.problems}"
-        )
-        console.write(f'"{self.name}" {state}: {told}. {self.url}')
+        told = f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        found = f", {self.problems}" if sender.run else ""  # without a connection nothing was checked
+        console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
 
     def forget(self) -> None:
         """In a forked child: this run is the parent's business."""

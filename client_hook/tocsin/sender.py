@@ -309,7 +309,7 @@ class Sender:
             return f"the server does not accept them and the spool cannot be written ({spool.error})"
         if spool is None:
             return "the server does not accept them and there is no spool on disk"
-        return f"the queue is full, and {spool.path or 'the disk of the spool'} is too slow"
+        return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
 
     def _unwake(self) -> None:
         if self._bell is not None:
@@ -489,9 +489,8 @@ class Sender:
             return f"{told}. They are lost: there is no spool on disk to keep them."
         later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
         if spool.error is not None:
-            return (
-                f"{told}. The last {lost} and the end are lost ({spool.error}); what came before is {later}"
-            )
+            lost_words = f"The last {lost} records and the end are lost ({spool.error})"
+            return f"{told}. {lost_words}; the others are {later}"
         return f"{told}. They are {later}"
 
     def _adopt(self, now: float) -> None:

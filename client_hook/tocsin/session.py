@@ -225,10 +225,10 @@ class Session:
 
 
 def sentence_of(message: protocol.Refused) -> str:
-    """What the terminal says of a refusal or a notice."""
+    """Return what the terminal shows for a rejection or a notice."""
     if message.code == "event-rate":
         return (
-            f"the server rejects some events of this run because they come too fast (it accepts "
+            f"the server rejects some events of this run because there are too many (it accepts "
             f"{message.expected}). Records are not affected. Call run.event() less often."
         )
     reason = f"({message.code}): expected {message.expected}, got {message.got}"

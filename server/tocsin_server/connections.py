@@ -140,7 +140,7 @@ class Connections:
         """Return whether a connection may become the websocket of a ``trainer`` or a ``page``."""
         pages = sum(1 for other in self._all if other.kind == "page") if kind == "page" else 0
         if connection.spare or pages >= self.bounds.total * PAGES_SHARE:
-            self.acted("connections", connection.group, f"There is no room for another {kind}")
+            self.acted("connections", connection.group, f"no room for another {kind}")
             return False
         connection.kind = kind
         return True
@@ -151,33 +151,32 @@ class Connections:
         for connection in list(self._all):
             if connection.deadline is not None and now >= connection.deadline:
                 connection.deadline = None
-                self.acted("timeout", connection.group, f"No complete {connection.why} in time")
+                self.acted("timeout", connection.group, f"the {connection.why} did not arrive in time")
                 connection.close(connection.why)
             stuck = connection.stuck_since is not None and now - connection.stuck_since >= STUCK_S
             ended = connection.closing_since is not None and now - connection.closing_since >= CLOSING_S
             if stuck or ended:
-                self.acted("stuck", connection.group, "The peer did not read what was sent to it")
+                self.acted("stuck", connection.group, "the peer did not read what was sent to it")
                 connection.abort()
 
-    def acted(self, limit: str, group: str, sentence: str) -> None:
-        """Count that ``limit`` closed or rejected a connection; log it now and then."""
+    def acted(self, limit: str, group: str, why: str) -> None:
+        """Count that ``limit`` closed or rejected a connection; log it at most every SAY_EVERY_S."""
         now = self.clock()
         self.closed[limit] += 1
         said = self._said.get(limit)
         if said is not None and now - said.at < SAY_EVERY_S:
             said.count += 1
             return
-        more = f", and {said.count} others since the last such line" if said and said.count else ""
+        more = f" ({said.count} more since the last message)" if said and said.count else ""
         self._said[limit] = Said(now)
-        log.warning("%s: a connection of %s was closed%s", sentence, group or "this machine", more)
+        log.warning("Closed a connection from %s: %s%s", group or "this machine", why, more)
 
     # Room
 
     def _room_of_address(self, group: str) -> bool:
         if is_local(group) or self._of_address[group] < self.bounds.of_address:
             return True
-        sentence = f"There are {self.bounds.of_address} connections of one address"
-        self.acted("address", group, sentence)
+        self.acted("address", group, f"there are {self.bounds.of_address} connections from that address")
         return self._let_go(group)
 
     def _room(self, connection: Connection) -> bool:
@@ -186,7 +185,7 @@ class Connections:
             return True
         most = max(self._waiting, key=lambda group: len(self._waiting[group]), default=None)
         self.acted(
-            "connections", connection.group if most is None else most, f"There are {total} connections"
+            "connections", connection.group if most is None else most, f"there are {total} connections"
         )
         if most is not None and self._let_go(most):
             return True

@@ -31,6 +31,8 @@ NOBODY = Problem(
     401,
     subject="login",
     expected="an Authorization: Bearer token or the session cookie that the login link sets",
+    detail="You are not logged in, or the token is unknown or revoked. Open the login link of the server, or "
+    "send a valid token as Authorization: Bearer TOKEN.",
     headers={"www-authenticate": 'Bearer realm="tocsin"'},
 )
 
@@ -74,13 +76,16 @@ class Guard:
             log.log(log_level(scope["path"], status), "%s", line)
 
     def _most_bytes(self, connection: HTTPConnection) -> int:
-        """Bytes that the body may have: a visitor without a login has a form to send and no more."""
+        """Return the maximum size of the body: without a login, only the login form is sent."""
         limit = self._settings.limit_body_bytes
         return min(limit, VISITOR_BYTES) if connection.state.identity is None else limit
 
     async def _identity(self, connection: HTTPConnection) -> Identity | None:
-        """An unknown token makes the gate ask the database: not on the event loop. Cookies never do, and
-        nothing does on the paths that must answer whatever else is down."""
+        """Return who sent a request.
+
+        An unknown token makes the gate query the database, which must not happen on the event loop, nor on
+        the paths that must answer while the database is down. Cookies never cause a query.
+        """
         if connection.scope["path"] in OPEN:
             return self._gate.session_of(connection, ask=False)
         if "authorization" in connection.headers:
@@ -123,7 +128,7 @@ class Guard:
 
 
 def _wrong_host(connection: HTTPConnection) -> Problem:
-    expected = "localhost or 127.0.0.1 (or the setting public_url, where a proxy stands before the server)"
+    expected = "localhost or 127.0.0.1 (or the host of the setting public_url, behind a proxy)"
     return Problem(421, subject="Host", expected=expected, got=connection.headers.get("host", ""))
 
 
@@ -136,7 +141,12 @@ def _too_big(connection: HTTPConnection, settings: Settings) -> Problem | None:
     length = connection.headers.get("content-length", "0")
     if length.isdigit() and int(length) <= settings.limit_body_bytes:
         return None
-    return Problem(413, subject="body", expected=f"at most {settings.limit_body_bytes} bytes", got=length)
+    return _too_many_bytes(settings.limit_body_bytes, f"{length} bytes")
+
+
+def _too_many_bytes(limit: int, got: str) -> Problem:
+    detail = f"The request body is too large: {got}. At most {limit} bytes are accepted."
+    return Problem(413, subject="body", expected=f"at most {limit} bytes", got=got, detail=detail)
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
@@ -148,7 +158,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         received += len(message.get("body", b""))
         if received > limit:
-            raise Problem(413, subject="body", expected=f"at most {limit} bytes", got=f"{received} bytes")
+            raise _too_many_bytes(limit, f"{received} bytes")
         return message
 
     return counting

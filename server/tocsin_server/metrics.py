@@ -69,34 +69,42 @@ def _stored(services: Services) -> Gauges | None:
 
 
 def of_process(services: Services) -> Iterator[Metric]:
-    """What this process counted since its start, and how it does now."""
+    """Yield what this process has counted since its start, and its present state."""
     inside, taken = services.pipeline.health(), services.pipeline.taken
     build = GaugeMetricFamily("tocsin_build_info", "The running version.", labels=["version"])
     build.add_metric([__version__], 1.0)
     yield build
-    yield _counter("records", "Records taken in.", taken.records)
+    yield _counter("records", "Records received.", taken.records)
     yield _counter("points", "Values in these records.", taken.points)
-    yield _counter("batches", "Messages that brought them.", taken.batches)
-    yield _counter("events", "Events taken in.", taken.events)
-    yield _counter("refusals", "Refusals told to trainers.", inside["refused"])
-    yield _counter("trainer_drops", "Records that trainers dropped by their own policy.", inside["gaps"])
+    yield _counter("batches", "Messages that contained them.", taken.batches)
+    yield _counter("events", "Events received.", taken.events)
+    yield _counter("refusals", "Rejections reported to training processes.", inside["refused"])
+    yield _counter("trainer_drops", "Records that training processes dropped.", inside["gaps"])
     connections = services.connections
     yield _gauge("connections", "Open connections.", len(connections))
-    yield _gauge("connections_limit", "Connections there may be.", connections.bounds.total)
+    yield _gauge("connections_limit", "Maximum number of connections.", connections.bounds.total)
     closed = CounterMetricFamily(
-        "tocsin_connections_closed", "Connections that a limit closed or refused.", labels=["limit"]
+        "tocsin_connections_closed", "Connections that were closed or rejected by a limit.", labels=["limit"]
     )
     for limit in LIMITS:
         closed.add_metric([limit], connections.closed[limit])
     yield closed
-    yield _counter("left_out", "Intakes that the database refused for their content.", inside["left_out"])
-    yield _counter("judging_seconds", "Time spent on judging records and events.", taken.judged_s)
-    yield _gauge("rule_crashes", "Crashes of rules in the runs in memory.", inside["rule_crashes"])
-    yield _gauge("backlog_bytes", "Accepted and not durable yet.", inside["backlog_bytes"])
-    yield _gauge("backlog_limit_bytes", "Above it trainers are not read.", inside["backlog_limit_bytes"])
-    yield _gauge("lag_seconds", "How long the oldest such record waits.", inside["lag_ms"] / 1000)
-    yield _gauge("writer_failing", "Whether nothing can be made durable.", inside["failing"] is not None)
-    yield _labelled("round_failures", "What periodic jobs fail for now.", ["round"], _by_round(services))
+    yield _counter(
+        "left_out", "Write batches that the database rejected because of their content.", inside["left_out"]
+    )
+    yield _counter("judging_seconds", "Time spent evaluating rules.", taken.judged_s)
+    yield _gauge("rule_crashes", "Rule crashes in the runs in memory.", inside["rule_crashes"])
+    yield _gauge("backlog_bytes", "Bytes accepted but not durable yet.", inside["backlog_bytes"])
+    yield _gauge(
+        "backlog_limit_bytes",
+        "Backlog above which the server stops reading from training processes.",
+        inside["backlog_limit_bytes"],
+    )
+    yield _gauge(
+        "lag_seconds", "How long the oldest record that is not durable has waited.", inside["lag_ms"] / 1000
+    )
+    yield _gauge("writer_failing", "1 while writing to the database fails.", inside["failing"] is not None)
+    yield _labelled("round_failures", "Failing items of each periodic job.", ["round"], _by_round(services))
     yield _gauge("trainers", "Connections of training processes.", inside["trainers"])
     yield _gauge("live_sockets", "Open pages.", len(services.live.viewers))
     durations = services.writer.commits

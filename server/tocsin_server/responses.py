@@ -38,7 +38,10 @@ class ProblemJSON(ExactJSON):
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's word
-    """Raised by a route to answer with a problem: what the subject is, what was expected, what came."""
+    """A failure that a route reports: what it is about, what was expected, and what was sent.
+
+    ``detail`` is the sentence that users see; without it, one is made of the other parts.
+    """
 
     def __init__(
         self,
@@ -54,9 +57,15 @@ class Problem(Exception):  # noqa: N818 - the RFC's word
         self.subject = subject
         self.expected = expected
         self.got = shortened(got)
-        self.detail = detail or f"{subject}: expected {expected}, got {self.got or 'nothing'}"
+        self.detail = detail or _sentence(status, subject, expected, self.got)
         self.headers = dict(headers or {})
         super().__init__(self.detail)
+
+
+def _sentence(status: int, subject: str, expected: str, got: str) -> str:
+    if status == HTTPStatus.NOT_FOUND:
+        return f"{subject.capitalize()} not found: {got}"
+    return f"{subject}: expected {expected}, got {got or 'nothing'}"
 
 
 def shortened(value: object) -> str:

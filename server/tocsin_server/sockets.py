@@ -27,16 +27,19 @@ from tocsin_server.connections import (
 )
 from tocsin_server.settings import Settings
 
+NO_ROOM = "The server has too many connections. Try again later."
+HEAD = "request headers"
+"""What a peer owes before its request can be handled, as it is named in errors and in the log."""
 MOST_HEADERS = 128
 MOST_PIPELINED = 8
-"""Requests that may wait behind the one being answered. Browsers never send one before its answer."""
+"""Maximum number of pipelined requests. Browsers send none before the response."""
 PIECE = 16 << 10
-"""Bytes of websocket frames that are parsed at a time: a thousand messages may lie in a read."""
+"""Bytes of websocket frames that are parsed at a time: one read may contain a thousand messages."""
 MESSAGE = 300
-"""Bytes of memory that a message takes beside its contents."""
+"""Bytes of memory that a message takes in addition to its contents."""
 SWEEP_S = 1.0
 BODY_FACTOR = 8
-"""A body may be so many times longer on the wire than its limit: one byte a chunk."""
+"""Maximum ratio of a body's bytes on the wire to its limit, because of chunks of one byte."""
 STRANGERS_SHARE = 0.25
 """Share of the receive budget for websockets whose first message is not complete."""
 
@@ -101,10 +104,10 @@ class BoundedHTTP(HttpToolsProtocol):
         remote = get_remote_addr(transport)
         connection = Connection(group_of(remote[0] if remote else None), self._late, transport.abort)
         if not self.shared.opened(transport, connection):
-            self._refuse(503, "The server has no room for another connection.")
+            self._refuse(503, NO_ROOM)
             return
         self._connection = connection
-        self._expect("head of a request", self.shared.settings.head_timeout_s)
+        self._expect(HEAD, self.shared.settings.head_timeout_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.shared.lost(self.transport)
@@ -122,7 +125,7 @@ class BoundedHTTP(HttpToolsProtocol):
         if self._in_head and self._part_bytes > settings.limit_head_bytes:
             self._head_too_large()
         elif self._in_body and self._part_bytes > BODY_FACTOR * settings.limit_body_bytes:
-            self._refuse(413, f"The body of a request may have {settings.limit_body_bytes} bytes.")
+            self._refuse(413, f"The request body is larger than {settings.limit_body_bytes} bytes.")
 
     # What the parser calls
 
@@ -131,7 +134,7 @@ class BoundedHTTP(HttpToolsProtocol):
         self._in_head, self._in_body, self._part_bytes = True, False, 0
         self._begun += 1
         if self._begun > 1:
-            self._expect("head of a request", self.shared.settings.head_timeout_s)
+            self._expect(HEAD, self.shared.settings.head_timeout_s)
 
     def on_url(self, url: bytes) -> None:
         self._check_head(len(self.url) + len(url))
@@ -139,17 +142,17 @@ class BoundedHTTP(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # behind the body: nobody asks for these, and there may be any number of them
+            return  # a trailer: nothing reads these, and there may be any number of them
         self._check_head(0)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._check_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         if len(self.pipeline) >= MOST_PIPELINED:
-            self._refuse(429, f"More than {MOST_PIPELINED} requests before the answer to the first.")
+            self._refuse(429, f"More than {MOST_PIPELINED} pipelined requests. Wait for a response first.")
             raise RefusedError
         self._in_head, self._in_body, self._part_bytes = False, True, 0
-        self._expect("body of a request", self.shared.settings.body_timeout_s)
+        self._expect("request body", self.shared.settings.body_timeout_s)
         super().on_headers_complete()
         if self._connection is not None and self._connection.spare and self.cycle is not None:
             self.cycle.keep_alive = False
@@ -173,7 +176,7 @@ class BoundedHTTP(HttpToolsProtocol):
         kind = "trainer" if self.url.partition(b"?")[0].endswith(PATH.encode()) else "page"
         connection = self._connection
         if connection is None or not self.shared.connections.may_stay_open(connection, kind):
-            self._refuse(503, "The server has no room for another connection.")
+            self._refuse(503, NO_ROOM)
             return
         self._expect("", None)
         super().handle_websocket_upgrade()
@@ -200,8 +203,8 @@ class BoundedHTTP(HttpToolsProtocol):
             self.shared.connections.waits(self._connection, False)
 
     def _their_turn(self) -> None:
-        """An idle connection that is kept alive; uvicorn's own timer ends with any next byte."""
-        self._expect("head of a request", self.timeout_keep_alive + self.shared.settings.head_timeout_s)
+        """Wait for the next request on a kept-alive connection; the next byte stops uvicorn's own timer."""
+        self._expect(HEAD, self.timeout_keep_alive + self.shared.settings.head_timeout_s)
         if self._connection is not None:
             self.shared.connections.waits(self._connection, True)
 
@@ -216,7 +219,7 @@ class BoundedHTTP(HttpToolsProtocol):
         if self.flow.read_paused:  # the rest of the body is not read: the application is late, not the peer
             self._expect(what, self.shared.settings.body_timeout_s)
         else:
-            self._refuse(408, f"No complete {what} in time.")
+            self._refuse(408, f"The {what} did not arrive in time.")
 
     def _check_head(self, size: int) -> None:
         if size > self.shared.settings.limit_head_bytes or len(self.headers) >= MOST_HEADERS:
@@ -225,12 +228,12 @@ class BoundedHTTP(HttpToolsProtocol):
 
     def _head_too_large(self) -> None:
         limit = self.shared.settings.limit_head_bytes
-        sentence = f"The head of a request may have {limit} bytes and fewer than {MOST_HEADERS} headers"
-        self.shared.connections.acted("head", self._connection.group if self._connection else "", sentence)
-        self._refuse(431, f"{sentence}.")
+        why = f"more than {limit} bytes of request line and headers, or {MOST_HEADERS} headers"
+        self.shared.connections.acted("head", self._connection.group if self._connection else "", why)
+        self._refuse(431, f"The request has {why}.")
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Answer in place of the application, and close: whatever comes after is not looked at."""
+        """Respond instead of the application and close the connection; ignore further input."""
         if self._answered:
             return
         self._answered = True
@@ -365,7 +368,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
         limit = shared.settings.receive_bytes * STRANGERS_SHARE
         if shared.strangers_bytes > limit and held > STRANGER_ALLOWANCE:
             group = self._connection.group if self._connection else ""
-            shared.connections.acted("strangers", group, "Too much was received before a login")
+            shared.connections.acted("strangers", group, "too much data before the first message")
             self.transport.abort()
 
     # Reading
@@ -378,7 +381,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stop("writes")  # pings and more are answered: who takes no answers gets no more of them
+        self._stop("writes")  # pings are answered: a peer that reads no answers must not cause more of them
         if self._connection is not None:
             self._connection.stuck_since = self.shared.connections.clock()
 

@@ -158,12 +158,12 @@ def test_the_log_tells_of_a_limit_now_and_then(caplog: pytest.LogCaptureFixture)
     scene = Scene()
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            scene.connections.acted("head", FAR, "Too large")
+            scene.connections.acted("head", FAR, "too large")
         scene.clock.now = SAY_EVERY_S
-        scene.connections.acted("head", FAR, "Too large")
+        scene.connections.acted("head", FAR, "too large")
     assert [record.getMessage() for record in caplog.records] == [
-        "Too large: a connection of 203.0.113.7 was closed",
-        "Too large: a connection of 203.0.113.7 was closed, and 999 others since the last such line",
+        "Closed a connection from 203.0.113.7: too large",
+        "Closed a connection from 203.0.113.7: too large (999 more since the last message)",
     ]
     assert scene.connections.closed == {"head": 1001}
 

@@ -346,7 +346,7 @@ def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Star
         "50 events above the limit so far, which were rejected",
     )
     assert sentence_of(refused) == (
-        "the server rejects some events of this run because they come too fast (it accepts at most 1 events "
+        "the server rejects some events of this run because there are too many (it accepts at most 1 events "
         "per second, in bursts of up to 100). Records are not affected. Call run.event() less often."
     )
 

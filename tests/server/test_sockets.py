@@ -124,7 +124,7 @@ def test_who_does_not_finish_in_time_is_closed(run_server: Start, plug: Plug) ->
         peer.sendall(UNFINISHED[name])
     last = {name: heard(peer).rpartition(b"HTTP/1.1 ")[2] for name, peer in peers.items()}
     assert {name: answer[:3] for name, answer in last.items()} == dict.fromkeys(UNFINISHED, b"408")
-    assert b"No complete body" in last["body"]
+    assert b"The request body did not arrive" in last["body"]
     assert server.services.connections.closed["timeout"] == len(UNFINISHED)
 
 

@@ -1,4 +1,4 @@
-"""Whether the clip threshold ever acts, or always. Pure: it is told each record."""
+"""Check whether the clipping threshold acts never, sometimes or always. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .findings import Report
 
 CHECKS = ("clip-threshold",)
 CONSTANT = 8
-"""So many norms that are one number are no norms of gradients, but of what a clip has made of them."""
+"""Number of equal norms after which they are taken for the threshold of a clip that the hook does not see."""
 SAME = 1e-3
 STEPS = 50
 """Norms that are compared; the first of a run are larger than later ones, so this says info only."""
@@ -38,7 +38,7 @@ class ClipWatch:
 
 
 class NormWatch:
-    """Sees the norms that the hook took itself, and says where they are all the same."""
+    """Compare the norms that the hook computed, and report if they are all equal."""
 
     def __init__(self, is_own: Callable[[], bool], done: Callable[[Report | None], None]) -> None:
         self._is_own = is_own
@@ -55,14 +55,14 @@ class NormWatch:
 
 
 def check_constant(norms: list[float]) -> Report | None:
-    """Return a report where the norms are one number above 0: they were taken behind a clip."""
+    """Return a report if the norms are one number above 0: they were measured after a clip."""
     low, high = min(norms), max(norms)
     if not (0.0 < low <= high < math.inf) or high - low > SAME * high:
         return None
     report = Report("norm", checks=["constant-norm"])
     report.add(
-        "constant-norm", "warning", "gradient norm", expected="one that differs from step to step",
-        got=f"{high:.4g} at each of {len(norms)} steps: the gradients are clipped before they are seen",
+        "constant-norm", "warning", "gradient norm", expected="one that varies from step to step",
+        got=f"{high:.4g} at each of {len(norms)} steps: the gradients are clipped before they are measured",
     )  # fmt: skip
     return report
 
@@ -76,8 +76,8 @@ def check_clip(norms: list[float], clips: set[float | None], report: Report) -> 
         return
     report.checks += CHECKS
     if all(norm > clip for norm in finite):
-        got = f"it clips at all {len(finite)} steps, whose norms are {min(finite):.3g} to {max(finite):.3g}"
+        got = f"clips at all {len(finite)} steps; their norms are {min(finite):.3g} to {max(finite):.3g}"
         report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)
     elif all(norm <= clip for norm in finite):
-        got = f"it never clips in {len(finite)} steps, the largest norm is {max(finite):.3g}"
+        got = f"never clips in {len(finite)} steps; the largest norm is {max(finite):.3g}"
         report.add("clip-threshold", "info", f"max_norm {clip:g}", expected="acts now and then", got=got)

@@ -1,4 +1,4 @@
-"""What the audit says: findings, each with its remedy, and what it could not look at. Pure."""
+"""Results of the config check: findings with their remedies, and what could not be checked. Pure."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 LISTED = 8
 """Names that one finding spells out; the others are counted."""
 FINDINGS = 64
-"""Findings of one report; a script with more has been told enough."""
+"""Maximum number of findings in one report."""
 
 REMEDIES = {
     "scaler-settings": "Use torch.amp.GradScaler's defaults: init_scale=2**16, growth_factor=2.0, "
     "backoff_factor=0.5, growth_interval=2000.",
     "scaler-missing": "Wrap the loss: scaler.scale(loss).backward(); scaler.step(optimizer); "
     "scaler.update(). Or use bfloat16, which needs no scaler.",
-    "scaler-needless": "Leave the GradScaler out, or construct it with enabled=False.",
-    "lr-zero": "Set lr on the optimizer, and look at what the scheduler multiplies it with.",
-    "lr-range": "Compare with the recipe this optimizer's rate was taken from; rates do not carry over "
-    "from one optimizer to another.",
-    "clip-threshold": "Choose max_norm near the 90th percentile of the gradient norm of a healthy stretch.",
-    "masked-values": "Find the operation that makes the NaN and mend it there; "
-    "run.check(losses={...}) says which term it is.",
-    "clamped-values": "No gradient passes where the clamp acts: check that its limits are meant.",
+    "scaler-needless": "Remove the GradScaler, or construct it with enabled=False.",
+    "lr-zero": "Set lr on the optimizer, and check the factor by which the scheduler multiplies it.",
+    "lr-range": "Compare it with the recipe that the learning rate was taken from; learning rates do not "
+    "transfer from one optimizer to another.",
+    "clip-threshold": "Choose a max_norm near the 90th percentile of the gradient norm of healthy training.",
+    "masked-values": "Find the operation that produces the NaN and fix it there; "
+    "run.check(losses={...}) names the term of the loss.",
+    "clamped-values": "Check the limits of the clamp: where it acts, no gradient passes.",
     "fp16-unsafe": "Compute it in float32: with torch.autocast(device_type, enabled=False): op(x.float()).",
     "eps-underflow": "Use an eps of at least 1e-4 in float16, or keep this computation in float32.",
-    "frozen-parameters": "If this is meant, nothing. Else call requires_grad_(True) before the optimizer "
-    "is made.",
-    "missing-parameters": "Give them to the optimizer: optimizer.add_param_group({'params': [...]}).",
-    "parameters-without-gradient": "Check that their module is used in forward and its output reaches "
-    "the loss undetached.",
-    "constant-norm": "Report the norm before clipping, run.log(grad_norm=...), or clip with torch's own "
-    "clip_grad_norm_. Otherwise rules on gradients see only the threshold.",
-    "no-steps": "Call run.step(loss=...) once per step: the hook sees no torch optimizer that updates "
-    "these weights.",
+    "frozen-parameters": "If this is intended, do nothing. Otherwise call requires_grad_(True) before you "
+    "create the optimizer.",
+    "missing-parameters": "Add them to the optimizer: optimizer.add_param_group({'params': [...]}).",
+    "parameters-without-gradient": "Check that their module is used in forward and that its output reaches "
+    "the loss without detach().",
+    "constant-norm": "Report the norm before clipping with run.log(grad_norm=...), or clip with torch's "
+    "clip_grad_norm_. Otherwise rules on gradients see only the clipping threshold.",
+    "no-steps": "Call run.step(loss=...) once per step, because the hook sees no torch optimizer that "
+    "updates these weights.",
     "shared-weights": "Register the weights once and use the same Parameter in both places, so that one "
     "update moves both.",
 }
@@ -68,7 +68,7 @@ class Report:
             self.findings.append(Finding(check, severity, subject, expected, got, REMEDIES[check]))
 
     def unseen(self, what: str) -> None:
-        """What cannot be looked at, and why: never to be read as clean."""
+        """Note what cannot be checked, and why, so that it does not count as clean."""
         if what not in self.not_auditable and len(self.not_auditable) < FINDINGS:
             self.not_auditable.append(what)
 

@@ -62,7 +62,7 @@ def check_trained(
     if missing:
         report.add(
             "missing-parameters", "warning", some(missing), expected="in an optimizer",
-            got=f"{len(missing)} of {len(known)} get a gradient but are in no optimizer: they never change",
+            got=f"{len(missing)} of {len(known)} get a gradient but no optimizer has them: they never change",
         )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Repor
         )  # fmt: skip
     for names in _twins(named_parameters(models).values()):
         report.add(
-            "shared-weights", "warning", " = ".join(names), expected="one Parameter for one memory",
+            "shared-weights", "warning", " = ".join(names), expected="one Parameter per memory",
             got=f"{len(names)} Parameters: each update is applied {len(names)} times",
         )  # fmt: skip
     shared = _several(models, optimizers)
@@ -132,7 +132,7 @@ def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Repor
 
 
 def _tied(models: list[Any]) -> list[list[str]]:
-    """Names of each Parameter that several modules have. One module under two names is one module."""
+    """Return the names of each Parameter in several modules. A module with two names counts as one."""
     names: dict[int, list[str]] = {}
     for model in models:
         for prefix, module in model.named_modules():

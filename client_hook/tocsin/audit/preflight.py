@@ -64,7 +64,7 @@ class Preflight:
             self._look_away()
 
     def _look_away(self) -> None:
-        """Enough losses were seen."""
+        """Stop looking at losses."""
         self._ledger.uninspected(self.see_backward)
 
     def hushed(self) -> None:
@@ -79,7 +79,7 @@ class Preflight:
         got = f"{backwards} backward passes and no optimizer step"
         report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
         self._tell(report, 0.0)
-        self._watch.say(f"tocsin: {got}, so no step is recorded. Call run.step(loss=...) once per step.")
+        self._watch.say(f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step.")
         self._watch.start()
 
     def first_step(self) -> None:
@@ -179,7 +179,7 @@ class Preflight:
         return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
 
     def _each_once(self, named: dict[str, Any]) -> dict[str, Any]:
-        """Without those around or inside another one that has stepped: they hold the same parameters."""
+        """Return those that are not the wrapper or the inner part of another one that has stepped."""
         inside = {
             id(peer.ref())
             for one in self._ledger.steppers.values()

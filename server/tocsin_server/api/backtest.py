@@ -20,7 +20,7 @@ from tocsin_server.detect.backtest import Tested, settings_of, summary_of
 from tocsin_server.detect.changes import SettingError
 from tocsin_server.detect.rule import RuleSettings
 from tocsin_server.domain import Severity
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.ruletrial import Trial
 from tocsin_server.services import services_of
 from tocsin_server.store.answers import RunFacts
@@ -94,7 +94,10 @@ def backtest(request: Request, order: BacktestOrder, _identity: Reader) -> Exact
     """Judges stored runs once more, off the record path; nothing is stored, nobody is notified."""
     reader = services_of(request).reader
     if (order.rule is None) == (order.draft is None):
-        raise Problem(422, subject="body", expected="either rule or draft", got="both or neither")
+        detail = "Pass either rule or draft, not both."
+        raise Problem(
+            422, subject="body", expected="either rule or draft", got="both or neither", detail=detail
+        )
     if order.draft is not None:
         return ExactJSON(_tried(reader, order, order.draft))
     try:
@@ -126,18 +129,23 @@ def _runs_for(reader: StoreReader, order: BacktestOrder, rule: threshold.UserRul
 
 def _runs(reader: StoreReader, order: BacktestOrder) -> list[RunFacts]:
     if bool(order.runs) == (order.project is not None):
-        raise Problem(422, subject="body", expected="either runs or a project", got="both or neither")
+        detail = "Pass either runs or a project, not both."
+        raise Problem(
+            422, subject="body", expected="either runs or a project", got="both or neither", detail=detail
+        )
     if order.project is None:
         return [known_run(reader, run_id) for run_id in order.runs]
     found = [run for run in reader.runs() if run.project == order.project][: order.most]
     if not found:
-        raise Problem(404, subject="project", expected="one with runs", got=order.project)
+        detail = f"There are no runs in project {shortened(order.project)}."
+        raise Problem(404, subject="project", expected="one with runs", got=order.project, detail=detail)
     return found
 
 
 def _tested(test: Backtest | Trial, reader: StoreReader, runs: list[RunFacts]) -> list[Tested]:
     if not _turn.acquire(blocking=False):
-        raise Problem(429, subject="backtest", expected="one at a time", got="another one under way")
+        detail = "Another backtest is running. Try again when it has finished."
+        raise Problem(429, subject="backtest", expected="one at a time", got="another one", detail=detail)
     try:
         return [test.of_run(reader, facts) for facts in runs]
     finally:

@@ -89,15 +89,16 @@ async def change_run(request: Request, run_id: str, change: RunChange, identity:
     try:
         row = await asyncio.wrap_future(services.writer.call(work))
     except ConflictError as error:
-        expected = "what stood there when the change began"
-        raise Problem(409, subject=error.field, expected=expected, got=error.stands) from error
+        detail = f"Another user changed {error.field} while you were editing. Reload, then edit again."
+        expected = "the value before your edit"
+        raise Problem(409, subject=error.field, expected=expected, got=error.stands, detail=detail) from error
     if row is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     return ExactJSON(await _shown(services, run_id, row))
 
 
 async def _shown(services: Services, run_id: str, row: Row[Any]) -> dict[str, Any]:
-    """The fleet's row after the change, told to every page that shows it."""
+    """Return the fleet's row after the change, after updating every page that shows it."""
     board = await services.pipeline.roster.find(run_id)
     if board is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)

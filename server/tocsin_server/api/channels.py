@@ -23,7 +23,7 @@ from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.errors import FieldError
 from tocsin_server.notify.channel import Kind, kinds, masked, scrubbed
 from tocsin_server.notify.outcome import DeliveryError
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.services import Services, services_of
 from tocsin_server.store import audit, choices
 from tocsin_server.store.choices import ChannelRow
@@ -205,7 +205,7 @@ async def try_channel(request: Request, channel_id: str, _identity: Admin) -> Ex
 async def _read(
     services: Services, kind_id: str, given: Mapping[str, Any], before: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Checks what was filled in. Raises a 422 Problem, which never repeats a secret."""
+    """Check the settings of a channel. Raises a 422 Problem, which never repeats a secret."""
     kind = kinds().get(kind_id)
     if kind is None:
         raise Problem(422, subject="kind", expected=" or ".join(kinds()), got=kind_id)
@@ -217,8 +217,9 @@ async def _read(
         got = scrubbed(str(error.got), hidden)
         raise Problem(422, subject=error.field, expected=error.expected, got=got) from None
     except DeliveryError as error:
+        detail = f"The channel cannot be checked: {error.detail}"
         raise Problem(
-            422, subject="config", expected="a channel that can be checked", got=error.detail
+            422, subject="config", expected="a channel that can be checked", got=error.detail, detail=detail
         ) from None
 
 
@@ -232,7 +233,8 @@ async def _store(services: Services, row: ChannelRow, action: str, actor: str) -
     try:
         await asyncio.wrap_future(services.writer.call(work))
     except IntegrityError as error:
-        raise Problem(422, subject="name", expected="one that no other channel has", got=row.name) from error
+        detail = f"Another channel is already called {shortened(row.name)}. Choose another name."
+        raise Problem(422, subject="name", expected="an unused name", got=row.name, detail=detail) from error
     services.delivery.wake()
     services.live.changed("channels")
 

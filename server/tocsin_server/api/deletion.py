@@ -22,7 +22,7 @@ from tocsin_server.api.query import WHOLE
 from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import RunRow
 from tocsin_server.removal import mark_on, mark_project, mark_runs
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.services import Services, services_of
 from tocsin_server.store import audit, life
 
@@ -48,7 +48,10 @@ async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJ
         return found
 
     if not await asyncio.wrap_future(services.writer.call(back)):
-        raise Problem(404, subject="run", expected="a run that is to be deleted later", got=run_id)
+        detail = f"Run {shortened(run_id)} is not scheduled for deletion."
+        raise Problem(
+            404, subject="run", expected="a run that is scheduled for deletion", got=run_id, detail=detail
+        )
     return ExactJSON(await _told(services, run_id, None))
 
 
@@ -67,7 +70,7 @@ async def delete_run(request: Request, run_id: str, identity: Editor, after_s: A
 
 
 async def _postpone(services: Services, run_id: str, due_ns: int, actor: str) -> None:
-    """Raises a 404 Problem where there is no such run."""
+    """Schedule a deletion. Raises a 404 Problem if there is no such run."""
 
     def later(connection: Connection) -> bool:
         found = life.postpone(connection, run_id, due_ns)
@@ -81,7 +84,7 @@ async def _postpone(services: Services, run_id: str, due_ns: int, actor: str) ->
 
 
 async def _told(services: Services, run_id: str, due_ns: int | None) -> dict[str, Any]:
-    """The run's row, which every page that shows it hears of."""
+    """Return the run's row, after updating every page that shows it."""
     board = await services.pipeline.roster.find(run_id)
     if board is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
@@ -100,7 +103,7 @@ async def delete_project(request: Request, name: str, identity: Editor) -> Respo
 
 
 def actor_of(identity: Identity) -> str:
-    """Who acts, as the audit log names them."""
+    """Return who acts, as the audit log names them."""
     return f"{identity.token_id} {identity.name}".strip()
 
 

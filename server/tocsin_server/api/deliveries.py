@@ -17,7 +17,7 @@ from tocsin_server.api.query import WHOLE, chosen, some_of
 from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import DeliveryState
 from tocsin_server.delivery.news import note_of
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.services import services_of
 from tocsin_server.store import choices, outbox
 from tocsin_server.store.outbox import Attempt, Notification
@@ -105,7 +105,14 @@ async def retry(request: Request, notification_id: str, _identity: Editor) -> Ex
     services = services_of(request)
     again = partial(outbox.retry, notification_id=notification_id, now_ns=time.time_ns())
     if not await asyncio.wrap_future(services.writer.call(again)):
-        raise Problem(404, subject="notification", expected="the id of one that failed", got=notification_id)
+        detail = f"There is no failed notification with id {shortened(notification_id)}."
+        raise Problem(
+            404,
+            subject="notification",
+            expected="the id of one that failed",
+            got=notification_id,
+            detail=detail,
+        )
     services.delivery.wake()
     with services.database.reader.connect() as connection:
         item = outbox.read(connection, notification_id)

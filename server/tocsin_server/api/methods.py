@@ -1,13 +1,13 @@
-"""405 with a complete ``Allow`` for a method that a path does not have.
+"""Return 405 with a complete ``Allow`` for a method that a path does not support.
 
-A router looks for any route that takes both path and method, so that ``PATCH /runs/r/events`` was a change of
-the run ``r/events``, and its ``Allow`` names the methods of one route only. Here the first path that fits is
-the resource, and its methods are those of all routes of that path.
+A router looks for any route that takes both path and method, so it would read ``PATCH /runs/r/events`` as a
+change of the run ``r/events``, and its ``Allow`` would name the methods of one route only. Here the first
+path that matches is the resource, and its methods are those of all routes of that path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from re import Pattern
 
 from fastapi.routing import APIRoute
@@ -18,7 +18,7 @@ from tocsin_server.responses import Problem, problem_response
 
 
 class Methods:
-    """ASGI middleware before the router; ``routes`` are those below ``prefix``, specific paths first."""
+    """ASGI middleware in front of the router; ``routes`` are those below ``prefix``, specific paths first."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], prefix: str) -> None:
         self._app = app
@@ -36,12 +36,16 @@ class Methods:
             await self._app(scope, receive, send)
             return
         names = ", ".join(sorted(allowed))
-        problem = Problem(
-            405, subject="method", expected=names, got=scope["method"], headers={"allow": names}
-        )
+        problem = not_allowed(scope["method"], names, {"allow": names})
         await problem_response(problem)(scope, receive, send)
 
     def _methods_of(self, path: str) -> set[str] | None:
         if not path.startswith(self._prefix):
             return None
         return next((methods for pattern, methods in self._allowed.values() if pattern.match(path)), None)
+
+
+def not_allowed(method: str, allowed: str, headers: Mapping[str, str]) -> Problem:
+    """Return the 405 for a method that a path does not support."""
+    detail = f"This path does not support {method}. Supported methods: {allowed}."
+    return Problem(405, subject="method", expected=allowed, got=method, detail=detail, headers=headers)

@@ -13,14 +13,17 @@ from tocsin_server.responses import Problem
 
 
 def allow(scope: Scope) -> Callable[[Request], Identity]:
-    """A dependency: the caller's identity; 401 without one, 403 where its scope lacks ``scope``."""
+    """Return a dependency that yields the caller's identity: 401 without one, 403 if it lacks ``scope``."""
 
     def check(request: Request) -> Identity:
         identity: Identity | None = request.state.identity
         if identity is None:
-            raise Problem(401, subject="login", expected="a token or a session", got="")
+            detail = "You are not logged in. Open the login link of the server, or send a token."
+            raise Problem(401, subject="login", expected="a token or a session", detail=detail)
         if not identity.may(scope):
-            raise Problem(403, subject="scope", expected=f"a token of scope {scope}", got=str(identity.scope))
+            got = str(identity.scope)
+            detail = f"This needs a token with scope {scope}; yours has scope {got}."
+            raise Problem(403, subject="scope", expected=f"a token of scope {scope}", got=got, detail=detail)
         return identity
 
     return check

@@ -59,7 +59,7 @@ def _report(request: Request, ids: list[str], names: list[str] | None, name: str
     try:
         made = write_report(services.reader, plotlyjs.installed().script.decode("utf-8"), ids, names)
     except ReportError as error:  # deleted meanwhile
-        raise Problem(404, subject="report", expected="runs that stay", detail=str(error)) from error
+        raise Problem(404, subject="report", expected="existing runs", detail=str(error)) from error
     headers = {
         "content-disposition": f'attachment; filename="{name}"',
         "cache-control": "no-store",

@@ -1,4 +1,4 @@
-"""What the routers of the API share: bodies are strict JSON, and failures are described."""
+"""What the routers of the API share: strict JSON bodies, and failures in the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin_server import exactjson
 from tocsin_server.responses import Problem
 
 DIGITS = 308
-"""Every whole number of so many digits is within float64."""
+"""Every integer with this many digits is within float64."""
 
 
 def resource(tag: str) -> APIRouter:
@@ -26,7 +26,7 @@ def resource(tag: str) -> APIRouter:
 
 
 class Body(BaseModel):
-    """A body of known fields whose values are of the type in the description: no text for a number."""
+    """A body of known fields whose values have the type in the description: a text is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ class ExactRoute(APIRoute):
 
 
 class ExactRequest(Request):
-    """A request whose ``json`` refuses what the server could not keep."""
+    """A request whose ``json`` rejects what the server could not store."""
 
     async def json(self) -> Any:
         return read_json(await self.body())
@@ -54,29 +54,31 @@ def read_json(body: bytes) -> Any:
     """Parse the body of a request.
 
     Raises:
-        Problem: 400 for what is not JSON (RFC 8259) or nested too deeply, or holds a number beyond
-            float64 or text that is not Unicode.
+        Problem: 400 if it is not JSON (RFC 8259), is nested too deeply, or contains a number beyond float64
+            or text that is not Unicode.
     """
     try:
         found = json.loads(
             body.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_float, parse_int=_int
         )
     except RecursionError:
-        raise _unreadable("JSON of fewer levels", "lists or maps nested too deeply") from None
+        raise _unreadable("lists or objects are nested too deeply") from None
     except ValueError as error:
-        raise _unreadable("JSON", str(error)) from None
+        raise _unreadable(str(error)) from None
     wrong = exactjson.fault(found)
     if wrong is not None:
-        raise Problem(400, subject=f"body{wrong[0]}", expected=wrong[1], got="something else")
+        detail = f"The request body cannot be accepted: expected {wrong[1]} in body{wrong[0]}."
+        raise Problem(400, subject=f"body{wrong[0]}", expected=wrong[1], detail=detail)
     return found
 
 
-def _unreadable(expected: str, got: str) -> Problem:
-    return Problem(400, subject="body", expected=expected, got=got)
+def _unreadable(why: str) -> Problem:
+    detail = f"The request body is not valid JSON: {why}."
+    return Problem(400, subject="body", expected="JSON", got=why, detail=detail)
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name}, which JSON does not have")
+    raise ValueError(f"{name} is not part of JSON")
 
 
 def _float(text: str) -> float:

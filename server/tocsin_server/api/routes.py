@@ -64,7 +64,7 @@ def _answer(routing: Routing) -> ExactJSON:
 
 
 def check_channels(connection: Connection, routing: Routing) -> None:
-    """Raises a 422 Problem for a route to a channel that does not exist."""
+    """Raise a 422 Problem for a route to a channel that does not exist."""
     known = {row.name for row in choices.channels(connection)} | {EVERY}
     for at, route in enumerate(routing.routes):
         for name in route.channels:

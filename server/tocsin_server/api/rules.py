@@ -27,7 +27,7 @@ from tocsin_server.detect.threshold import read_rule
 from tocsin_server.detect.tuning import tuned
 from tocsin_server.domain import Severity
 from tocsin_server.errors import FieldError
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.rulebook import Decided, decided
 from tocsin_server.ruledocument import MOST_RULES, note, rule_of, store_rule
 from tocsin_server.services import Services, services_of
@@ -226,7 +226,8 @@ async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, ident
     def work(connection: Connection) -> OwnRow:
         before = known_rule(connection, rule_id)
         if told.get("id", rule_id) != rule_id:
-            raise Problem(422, subject="id", expected=f"{rule_id}, which stays", got=told["id"])
+            detail = "The id of a rule cannot be changed. Create a new rule instead."
+            raise Problem(422, subject="id", expected=rule_id, got=told["id"], detail=detail)
         rule = checked({**threshold.plain(rule_of(before)), **told})
         return store_rule(connection, rule, before, before.source, actor_of(identity), time.time_ns())
 
@@ -257,7 +258,8 @@ async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Respo
 async def _create(request: Request, body: Mapping[str, Any], identity: Identity) -> ExactJSON:
     rule = checked(body)
     if rule.id in RESERVED:
-        raise Problem(422, subject="id", expected="an id that is not part of the API's paths", got=rule.id)
+        detail = f"The id {shortened(rule.id)} is reserved for a path of the API. Choose another id."
+        raise Problem(422, subject="id", expected="an id that is not reserved", got=rule.id, detail=detail)
 
     def work(connection: Connection) -> OwnRow:
         if len(rules.own_rules(connection)) >= MOST_RULES:
@@ -267,12 +269,13 @@ async def _create(request: Request, body: Mapping[str, Any], identity: Identity)
     try:
         row = await changed(services_of(request), work)
     except IntegrityError as error:
-        raise Problem(422, subject="id", expected="one that no other rule has", got=rule.id) from error
+        detail = f"Another rule already has the id {shortened(rule.id)}. Choose another id."
+        raise Problem(422, subject="id", expected="an unused id", got=rule.id, detail=detail) from error
     return ExactJSON(own_item(row), status_code=201)
 
 
 def checked(body: Mapping[str, Any]) -> threshold.UserRule:
-    """A rule as somebody wrote it. Raises a 422 Problem, which names the field."""
+    """Return the rule in ``body``. Raises a 422 Problem that names the field."""
     try:
         return read_rule(body)
     except FieldError as error:
@@ -280,7 +283,7 @@ def checked(body: Mapping[str, Any]) -> threshold.UserRule:
 
 
 async def changed(services: Services, work: Callable[[Connection], T]) -> T:
-    """Writes, then tells every running run what it means for it."""
+    """Write, then apply the change to every running run."""
     made = await asyncio.wrap_future(services.writer.call(work))
     await services.pipeline.rulebook.refresh(services.pipeline)
     return made
@@ -290,5 +293,6 @@ def known_rule(connection: Connection, rule_id: str) -> OwnRow:
     """The row of a rule that people made. Raises a 404 Problem."""
     row = rules.own_rule(connection, rule_id)
     if row is None:
-        raise Problem(404, subject="rule", expected="the id of a rule that people made", got=rule_id)
+        detail = f"Custom rule not found: {shortened(rule_id)}"
+        raise Problem(404, subject="rule", expected="the id of a custom rule", got=rule_id, detail=detail)
     return row

@@ -21,7 +21,7 @@ from tocsin_server.api.resource import resource
 from tocsin_server.api.shapes import RunRow, SeriesRow
 from tocsin_server.domain import RunState
 from tocsin_server.fleet import RunBoard
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.services import Services, services_of
 from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
 from tocsin_server.store.damage import choice
@@ -140,7 +140,8 @@ def _after(runs: list[Listed], after: str | None) -> list[Listed]:
     for place, one in enumerate(runs):
         if one.id == after:
             return runs[place + 1 :]
-    raise Problem(404, subject="after", expected="the id of a run in this list", got=after)
+    detail = f"after: run {shortened(after)} is no longer in this list. Start again without after."
+    raise Problem(404, subject="after", expected="the id of a run in this list", got=after, detail=detail)
 
 
 @router.get("/runs/{run_id:path}", response_model=RunDetail)

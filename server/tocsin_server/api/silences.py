@@ -147,7 +147,7 @@ def _row(wanted: NewSilence, silence_id: str, author: str, created_ns: int) -> S
         raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
     starts_ms = created_ns / 1e6 if wanted.starts_ms is None else wanted.starts_ms
     if not 0 <= starts_ms < wanted.ends_ms <= starts_ms + LONGEST_MS:
-        expected = "a moment after starts_ms, within a year (Unix ms)"
+        expected = "a time after starts_ms and at most a year later (Unix ms)"
         raise Problem(422, subject="ends_ms", expected=expected, got=wanted.ends_ms)
     starts_ns, ends_ns = int(starts_ms * 1e6), int(wanted.ends_ms * 1e6)
     return SilenceRow(silence_id, matchers, starts_ns, ends_ns, author, wanted.reason, created_ns)

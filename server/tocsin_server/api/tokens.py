@@ -81,7 +81,7 @@ def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJS
     try:
         made, secret = make_token(wanted.name, wanted.scope, wanted.project or "", time.time_ns())
     except ValueError as error:
-        raise Problem(422, subject="token", expected="what docs/api.md says", detail=str(error)) from error
+        raise Problem(422, subject="token", expected="a valid token", detail=str(error)) from error
 
     def work(connection: Connection) -> None:
         add_token(connection, made)
@@ -97,9 +97,9 @@ def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJS
 def delete_token(request: Request, token_id: str, identity: Admin) -> Response:
     """Revokes a token at once; connections by it end within seconds."""
     if token_id in (ADMIN_ID, TRAINER_ID):
-        raise Problem(
-            422, subject="token", expected=f"`tocsin-server token revoke {token_id}`", got="the API"
-        )
+        command = f"`tocsin-server token revoke {token_id}`"
+        detail = f"This token can be revoked on the server's machine only: {command}."
+        raise Problem(422, subject="token", expected=command, got="the API", detail=detail)
     services = services_of(request)
     now_ns = time.time_ns()
 

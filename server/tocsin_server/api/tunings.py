@@ -16,7 +16,7 @@ from tocsin_server.api.resource import Body, resource
 from tocsin_server.api.rules import TuningItem, changed, tuning_item
 from tocsin_server.detect.tuning import EVERYWHERE, Tuning, plain, read_tuning
 from tocsin_server.errors import FieldError
-from tocsin_server.responses import ExactJSON, Problem
+from tocsin_server.responses import ExactJSON, Problem, shortened
 from tocsin_server.ruledocument import note, read_project
 from tocsin_server.services import services_of
 from tocsin_server.store import rules
@@ -64,7 +64,9 @@ async def delete_tuning(
     def work(connection: Connection) -> bool:
         note(connection, now_ns, actor, "rule.settings", rule_id, {"project": project, "action": "delete"})
         if not rules.delete_tuning(connection, rule_id, project, now_ns):
-            raise Problem(404, subject="settings", expected="a rule and project that have some", got=rule_id)
+            detail = f"Rule {shortened(rule_id)} has no settings for this project."
+            expected = "a rule and project that have settings"
+            raise Problem(404, subject="settings", expected=expected, got=rule_id, detail=detail)
         return True
 
     await changed(services_of(request), work)
