@@ -1,9 +1,9 @@
-"""Which of several alerts to name first: the one nearest the cause, not the one that fired a step earlier.
+"""Order alerts so that the one nearest the cause comes first, whichever fired first. Pure.
 
-Rules of one causal chain fire within a few steps of each other, and rounding decides in which order: it
-differs between CPUs. So alerts that began at about the same step are ordered by what explains what, as a
-diagnosis is (docs/diagnosis.md): measurement, data, learning rate, scaler, forward pass, gradients,
-optimization, the machine. Pure.
+Rules of one causal chain fire within a few steps of each other, in an order that depends on rounding and
+differs between CPUs. Alerts that began at about the same step are therefore ordered from cause to effect, as
+in a diagnosis (docs/diagnosis.md): measurement, data, learning rate, scaler, forward pass, gradients,
+optimization, machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from tocsin_server.domain import Alert
 
 NEAR_STEPS = 100
-"""Alerts that began at most so many steps apart count as simultaneous."""
+"""Alerts that began at most this many steps apart count as simultaneous."""
 
 ORDER = (
     # measurement
@@ -38,23 +38,23 @@ ORDER = (
     "rank-divergence", "restart-loop", "trainer-lost", "stalled", "straggler", "throughput-regression",
     "data-bound", "gpu-underused",
 )  # fmt: skip
-"""Built-in rules, the nearest to a cause first. Custom rules come after them."""
+"""Built-in rules, nearest to the cause first. Custom rules come after them."""
 _PLACE = {rule: place for place, rule in enumerate(ORDER)}
 
 
 def place(rule: str) -> int:
-    """Return how far from a cause a rule stands, 0 the nearest."""
+    """Return the position of a rule in ORDER; 0 is nearest to the cause."""
     return _PLACE.get(rule, len(ORDER))
 
 
 def in_order(event: tuple[int, str, str]) -> tuple[int, int, str]:
-    """Return the key that sorts a timeline: by step, and events of one step by cause."""
+    """Return the sort key of a timeline: by step, and within a step by cause."""
     step, text, rule = event
     return step, place(rule) if rule else -1, text
 
 
 def by_cause(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts, the most severe first; of one severity and run, simultaneous ones by cause."""
+    """Return the alerts, most severe first; within a severity and run, simultaneous ones by cause."""
     oldest = sorted(alerts, key=lambda alert: (-alert.severity.height, alert.onset_ns, alert.id))
     began: dict[tuple[str, int], Alert] = {}
     keys: dict[int, tuple[int, int, str, int]] = {}

@@ -1,11 +1,11 @@
-"""Which connections may stay: bounds by number, by address, by time and by bytes that wait. One event loop.
+"""Limit connections by number, address, time and unprocessed bytes. For use on one event loop.
 
-A connection *waits* while it is its peer's turn: no complete request yet, an idle connection that is kept
-alive, a body that is on its way, a websocket before its first message. Where there is no room for a new
-connection, the one that has waited longest goes, of the address that has most of them. So silent
-connections never block a training process, a page or a health check, however many there are.
+A connection *waits* while the server waits for its peer: for a complete request, for the next request on a
+kept-alive connection, for a body, or for the first message of a websocket. If there is no room for a new
+connection, the server closes the one that has waited longest, of the address that has the most waiting
+connections. Silent connections therefore never block a training process, a page or a health check.
 
-Each limit is counted and logged, at most one line per :data:`SAY_EVERY_S`.
+The effect of each limit is counted, and logged at most once per :data:`SAY_EVERY_S`.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from dataclasses import dataclass, field
 log = logging.getLogger("tocsin.connections")
 
 HELD = "tocsin.held"
-"""Extension of a websocket's scope: a function, whether the server itself does not read on."""
+"""Extension of a websocket's scope: a function that returns whether the server has paused reading."""
 LIMITS = ("connections", "address", "head", "timeout", "strangers", "stuck")
-"""What closes connections, as it is counted: too many in all or of one address, a head that is too large, a
-request that is not complete in time, too much before a login, a peer that takes nothing."""
+"""Reasons for closing a connection, as they are counted: too many connections, too many from one address,
+request headers that are too large, a request that is not complete in time, too much data before the first
+message of a websocket, a peer that does not read."""
 SAY_EVERY_S = 30.0
 SPARE = 32
-"""Connections beyond the limit that are let in for a short request, as a health check is."""
+"""Connections beyond the limit that are accepted for a short request such as a health check."""
 PAGES_SHARE = 0.5
-"""Share of the limit that live pages may take; the rest is for trainers and requests."""
+"""Share of the limit that live pages may use; the rest is for training processes and requests."""
 STUCK_S = 60.0
 """Seconds after which a peer that does not read is disconnected."""
 CLOSING_S = 15.0
-"""A connection that is being closed has so long to take its last words."""
+"""Seconds that a connection may take to close."""
 ALLOWANCE = 64 << 10
-"""Bytes of a message under way that no budget refuses: those of an ordinary trainer."""
+"""Bytes of an incomplete message that are always accepted: enough for an ordinary training process."""
 STRANGER_ALLOWANCE = 8 << 10
-"""The same before the first message of a websocket is complete."""
+"""The same for the first message of a websocket."""
 
 
 def group_of(host: str | None) -> str:
-    """Return the address that a peer counts under: one IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the address under which a peer is counted: one IPv4 address, or a /64 network of IPv6."""
     try:
         address = ipaddress.ip_address((host or "").partition("%")[0])
     except ValueError:
@@ -52,36 +53,36 @@ def group_of(host: str | None) -> str:
 
 
 def is_local(group: str) -> bool:
-    """Whether peers of this address are on this machine: users of it, or a proxy before the server."""
+    """Return whether peers with this address are on this machine, such as a reverse proxy."""
     return not group or ipaddress.ip_network(group).network_address.is_loopback
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One open connection. ``close`` ends it with a word for the peer, ``abort`` at once."""
+    """One open connection. ``close`` ends it with a response to the peer, ``abort`` without one."""
 
     group: str
     close: Callable[[str], None]
     abort: Callable[[], None]
     waiting: bool = True
     spare: bool = False
-    """Let in beyond the limit: for a short request, not for a websocket."""
+    """Accepted beyond the limit: for a short request, not for a websocket."""
     kind: str = "request"
     """``request``, ``trainer`` or ``page``."""
     deadline: float | None = None
     why: str = ""
-    """What the peer is late with when the deadline passes."""
+    """What the peer must send by the deadline."""
     stuck_since: float | None = None
     closing_since: float | None = None
 
     def expect(self, what: str, deadline: float | None) -> None:
-        """It is the peer's turn: ``what`` must have come by ``deadline`` (None: whenever)."""
+        """Require that the peer sends ``what`` by ``deadline`` (None: no deadline)."""
         self.why, self.deadline = what, deadline
 
 
 @dataclass(slots=True)
 class Said:
-    """Number of events of one kind since the last log line about it."""
+    """When a limit was last logged, and how often it has acted since."""
 
     at: float
     count: int = 0
@@ -89,7 +90,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many connections at the same time, in all and of one address."""
+    """Maximum number of simultaneous connections, in total and from one address."""
 
     total: int = 4096
     of_address: int = 1024
@@ -105,7 +106,7 @@ class Connections:
         """How many connections each limit has closed, by its name."""
         self._all: dict[Connection, None] = {}
         self._waiting: dict[str, dict[Connection, None]] = {}
-        """By address, the one that has waited longest first."""
+        """Waiting connections by address, the one that has waited longest first."""
         self._of_address: Counter[str] = Counter()
         self._said: dict[str, Said] = {}
 
@@ -113,7 +114,7 @@ class Connections:
         return len(self._all)
 
     def add(self, connection: Connection) -> bool:
-        """Count a new connection; return False where there is no room for it."""
+        """Count a new connection; return False if there is no room for it."""
         if not self._room_of_address(connection.group) or not self._room(connection):
             return False
         self._all[connection] = None
@@ -122,7 +123,7 @@ class Connections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """That connection is gone."""
+        """Forget a closed connection."""
         if connection in self._all:
             del self._all[connection]
             self._of_address[connection.group] -= 1
@@ -131,7 +132,7 @@ class Connections:
             self._work(connection)
 
     def waits(self, connection: Connection, waiting: bool) -> None:
-        """From here on it is the peer's turn, or ours."""
+        """Note whether the server waits for the peer from now on."""
         if connection.waiting is not waiting and connection in self._all:
             connection.waiting = waiting
             (self._wait if waiting else self._work)(connection)
@@ -193,7 +194,7 @@ class Connections:
         return len(self._all) < total + SPARE
 
     def _let_go(self, group: str) -> bool:
-        """Close the connection of ``group`` that has waited longest; False where none waits."""
+        """Close the connection of ``group`` that has waited longest; return False if none waits."""
         longest = next(iter(self._waiting.get(group, ())), None)
         if longest is None:
             return False
@@ -212,23 +213,23 @@ class Connections:
 
 
 class Receiver:
-    """A socket whose messages are counted while they come in."""
+    """A socket whose messages are counted while they arrive."""
 
     def hold(self) -> None:
-        """Read no more for the moment."""
+        """Pause reading."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Read on."""
+        """Resume reading."""
         raise NotImplementedError
 
 
 @dataclass(eq=False, slots=True)
 class Inbound:
-    """Bytes that have come in and that the application has not dealt with: at most ``limit_bytes``.
+    """Bound the received bytes that the application has not processed yet to ``limit_bytes``.
 
-    Above it, who sends a large message waits for the others, but for one at a time: where all are
-    half way, somebody must come to an end. A message of :data:`ALLOWANCE` bytes is never held.
+    Above the limit, large messages are received one at a time, because none could be completed if all were
+    paused halfway. Messages of at most :data:`ALLOWANCE` bytes are never paused.
     """
 
     limit_bytes: int
@@ -236,10 +237,10 @@ class Inbound:
     _of: dict[Receiver, int] = field(default_factory=dict)
     _held: dict[Receiver, None] = field(default_factory=dict)
     _first: Receiver | None = None
-    """The one that may go on although the limit is reached."""
+    """The one that may continue although the limit is reached."""
 
     def count(self, receiver: Receiver, held: int) -> None:
-        """``receiver`` holds so many bytes now."""
+        """Set the number of bytes that ``receiver`` holds."""
         self.bytes += held - self._of.get(receiver, 0)
         self._of[receiver] = held
         if held <= ALLOWANCE:
@@ -253,13 +254,13 @@ class Inbound:
         self._go_on()
 
     def forget(self, receiver: Receiver) -> None:
-        """That socket is gone."""
+        """Forget a closed socket."""
         self.bytes -= self._of.pop(receiver, 0)
         self._end(receiver)
         self._go_on()
 
     def _end(self, receiver: Receiver) -> None:
-        """Its large message has come to an end: it neither waits nor is it the one that goes on."""
+        """Note that the large message of ``receiver`` is complete, and let it read again."""
         if receiver in self._held:
             del self._held[receiver]
             receiver.release()

@@ -1,7 +1,7 @@
-"""What a trainer may hand in: messages and limits in, sound data and refusals out. Pure.
+"""Validate the messages of training processes: messages and limits in, valid data and rejections out. Pure.
 
-Every refusal says what was expected and what came (docs/protocol.md). One bad column, step or
-event never takes its neighbours along.
+Every rejection says what was expected and what was sent (docs/protocol.md). One invalid column, step or event
+never affects the others.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from tocsin_server.domain import I64, Column
 from tocsin_server.sizes import size_of
 
 HIGHEST = 1 << 62
-"""Numbers and times stay below it, so that adding a clock offset fits the databases' 64 bits."""
+"""Exclusive limit of numbers and times, so that adding a clock offset fits the databases' 64 bits."""
 MOST_RECORDS = 1 << 20
-"""Records in one message; a frame of the default limit cannot hold more than a quarter of it."""
+"""Maximum records per message; a frame of the default size cannot contain more than a quarter of it."""
 MOST_SENTENCES = 8
-"""Refusals told of one message; the others are counted in the last one."""
+"""Rejections reported per message; the last one counts the others."""
 MOST_TAGS = 64
 MOST_COLUMNS = 4
-"""A message may name so many times as many series as a run may have; most of them would be refused."""
+"""Maximum columns of a message, as a multiple of the series that a run may have."""
 SMALL_FRAME = 64 << 10
-"""A message up to this size is decoded as it is: what it grows to in memory is bounded by its size."""
+"""A message up to this size is decoded directly, because its size bounds the memory that it needs."""
 WIRE_FACTOR = 3
-"""Plain data is at most so many times as long in msgpack as in JSON (9 bytes for the number ``1.0``)."""
+"""Maximum ratio of the length of plain data in msgpack to that in JSON (9 bytes for the number ``1.0``)."""
 MOST_CONTAINERS = 400_000
-"""Lists and maps of one part of a hello: one byte each on the wire, some 70 bytes in memory."""
+"""Maximum lists and maps in one part of a hello: one byte each on the wire, about 70 bytes in memory."""
 MEMORY_FACTOR = 32
-"""What the parts of a hello may take in memory, as a multiple of ``config_bytes``."""
+"""Memory that the parts of a hello may take, as a multiple of ``config_bytes``."""
 SHORT = 64
-"""Up to so many numbers a plain loop beats numpy."""
+"""Up to this many numbers, a plain loop is faster than NumPy."""
 RUN_ID = re.compile(r"[A-Za-z0-9._:-]+")
-"""A run id stands in addresses and file names."""
+"""Run ids appear in URLs and file names."""
 PLAIN_NAME = "a name of 1 to {} bytes without control characters"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes and counts that one trainer may not exceed."""
+    """Bytes and counts that one training process must not exceed."""
 
     frame_bytes: int = 4 << 20
     series: int = 512
@@ -72,7 +72,7 @@ class Limits:
     config_bytes: int = 1 << 20
 
     def told(self) -> dict[str, int]:
-        """The limits as ``welcome`` tells them."""
+        """Return the limits for the ``welcome`` message."""
         return {
             "frame_bytes": self.frame_bytes,
             "series": self.series,
@@ -85,10 +85,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """What is good of a ``records`` message: ``n`` records from number ``seq`` on (``n`` may be 0).
+    """The valid part of a ``records`` message: ``n`` records from number ``seq`` on (``n`` may be 0).
 
-    ``last_seq`` is the highest number the message dealt with, refused records included; None
-    where the message does not even say which numbers it holds.
+    ``last_seq`` is the highest number in the message, rejected records included; None if the message does not
+    have valid numbers.
     """
 
     seq: int
@@ -101,7 +101,7 @@ class Sound:
 
 
 class Outline(msgspec.Struct):
-    """What a message is, without its contents: nothing of them has been decoded."""
+    """The head of a message, whose contents are not decoded."""
 
     type: str = ""
     seq: Int64 = -1
@@ -113,7 +113,7 @@ class Outline(msgspec.Struct):
 
     @property
     def columns(self) -> int:
-        """How many series a ``records`` message names: the length in the head of the map."""
+        """Number of series in a ``records`` message: the length in the header of the map."""
         head = bytes(self.cols)[:5]
         if not head or head[0] not in (0xDE, 0xDF):
             return head[0] & 0x0F if head and 0x80 <= head[0] <= 0x8F else 0
@@ -122,20 +122,20 @@ class Outline(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """A message that was refused by its size, and the numbers that count as dealt with."""
+    """A message that was rejected because of its size, and the numbers that count as handled."""
 
     outline: Outline
     refusal: Refused
 
 
 class SealedFinish(Finish, tag="finish", tag_field="type", omit_defaults=True):
-    """A finish whose error has not been decoded yet."""
+    """A finish message whose error is not decoded yet."""
 
     error: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
 
 
 class SealedHello(Hello, tag="hello", tag_field="type", omit_defaults=True):
-    """A hello whose free-form parts have not been decoded yet."""
+    """A hello whose free-form parts are not decoded yet."""
 
     versions: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
     optimizers: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
@@ -146,7 +146,7 @@ class SealedHello(Hello, tag="hello", tag_field="type", omit_defaults=True):
 
 
 class Part:
-    """How to decode a free-form part of a hello, and what stands where there is none."""
+    """How to decode a free-form part of a hello, and its default."""
 
     def __init__(self, field: msgspec.structs.FieldInfo) -> None:
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(field.type)
@@ -175,7 +175,7 @@ T = TypeVar("T")
 
 
 def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
-    """What ``decoder`` finds in ``frame``. Raises ProtocolError."""
+    """Decode ``frame``. Raises ProtocolError if that fails."""
     try:
         return decoder.decode(frame)
     except _UNREADABLE as error:
@@ -183,26 +183,26 @@ def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
 
 
 def read_outline(frame: bytes) -> Outline:
-    """Return what the message in ``frame`` is. Raises ProtocolError where there is none in it."""
+    """Return the head of the message in ``frame``. Raises ProtocolError if it contains none."""
     return _read(_outlines, frame)
 
 
 def read_sealed(frame: bytes) -> SealedHello:
-    """Return the hello in ``frame``. Raises ProtocolError where there is none in it."""
+    """Return the hello in ``frame``. Raises ProtocolError if it contains none."""
     parts = _read(_parts_of, frame)
     rest = len(frame) - sum(len(bytes(getattr(parts, name))) for name in PARTS)
     if rest > SMALL_FRAME:
         raise ProtocolError(
-            "bad-hello", "hello", f"at most {SMALL_FRAME} bytes beside {', '.join(PARTS)}", f"{rest} bytes"
+            "bad-hello", "hello", f"at most {SMALL_FRAME} bytes without {', '.join(PARTS)}", f"{rest} bytes"
         )
     return _read(_sealed, frame)
 
 
 def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
-    """Return the message in ``frame``. Raises ProtocolError where there is none in it.
+    """Return the message in ``frame``. Raises ProtocolError if it contains none.
 
-    What a message grows to in memory can be seventy times its length. So a large one is looked at
-    first without decoding its contents, and refused where these are beyond the limits.
+    A decoded message can take seventy times its length in memory. Large messages are therefore checked
+    against the limits before their contents are decoded.
     """
     if len(frame) <= min(SMALL_FRAME, limits.frame_bytes):
         return decode_client(frame)
@@ -227,7 +227,7 @@ def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
 
 
 def _columns_refusal(size: int, outline: Outline, limits: Limits) -> Refused | None:
-    """The refusal of a ``records`` message that names far too many series, or holds what is none of them."""
+    """Reject a ``records`` message with far too many series, or with too much other data."""
     most = MOST_COLUMNS * limits.series
     rest = size - sum(len(bytes(part)) for part in (outline.cols, outline.step, outline.t))
     if outline.columns <= most and rest <= SMALL_FRAME:
@@ -237,7 +237,7 @@ def _columns_refusal(size: int, outline: Outline, limits: Limits) -> Refused | N
 
 
 def _finish_without_error(sealed: SealedFinish) -> Finish:
-    """The end of a run counts, whatever the size of its error."""
+    """Return the finish without an error that is too large: the end of the run must still be recorded."""
     size = len(bytes(sealed.error))
     error = {"type": "", "message": f"The error was left out because it has {size} bytes.", "lines": []}
     return Finish(sealed.no, sealed.t, sealed.state, sealed.records, error if size else {})
@@ -248,7 +248,7 @@ def _malformed(error: Exception) -> ProtocolError:
 
 
 def _read_part(name: str, raw: bytes, limit_bytes: int) -> tuple[Any, tuple[str, str] | None]:
-    """One part of a hello, and (expected, got) where it is too large."""
+    """Return one part of a hello, and (expected, got) if it is too large."""
     if len(raw) > WIRE_FACTOR * limit_bytes:
         return None, (f"at most {limit_bytes} bytes", f"{len(raw)} bytes of msgpack")
     if _containers(raw) > MOST_CONTAINERS:
@@ -261,18 +261,18 @@ def _read_part(name: str, raw: bytes, limit_bytes: int) -> tuple[Any, tuple[str,
 
 
 def _containers(raw: bytes) -> int:
-    """At most so many lists and maps begin in ``raw``: bytes of texts may look like one."""
+    """Return an upper bound of the lists and maps in ``raw``: bytes of texts may look like one."""
     codes = np.frombuffer(raw, np.uint8)
     return int(np.count_nonzero((codes >= 0x80) & (codes <= 0x9F)) + np.count_nonzero(codes >= 0xDC))
 
 
 def without_parts(hello: Hello) -> Hello:
-    """Return ``hello`` without its free-form parts: what a connection remembers of it."""
+    """Return ``hello`` without its free-form parts, as a connection keeps it."""
     return msgspec.structs.replace(hello, **{name: part.default for name, part in _parts.items()})
 
 
 def shown(value: str, most: int = 60) -> str:
-    """An outsider's text for a sentence: quoted, escaped, and short."""
+    """Return external text for use in a sentence: quoted, escaped and shortened."""
     if len(value) <= most:
         return repr(value)
     return f"{value[:most]!r}… ({len(value.encode('utf-8', 'replace'))} bytes)"
@@ -288,9 +288,9 @@ def is_name(text: str, limit_bytes: int) -> bool:
 def read_records(
     message: Records, *, after: int, offset_ns: int, known: Collection[str], limits: Limits
 ) -> Sound:
-    """The records of ``message`` numbered above ``after``, times moved by ``offset_ns``.
+    """Return the records of ``message`` with numbers above ``after``, their times moved by ``offset_ns``.
 
-    ``known`` are the series that the run has already; new ones count against ``limits.series``.
+    ``known``: series that the run already has; new ones count towards ``limits.series``.
     """
     wrong = _misshapen(message)
     if wrong is not None:
@@ -308,7 +308,7 @@ def read_records(
 
 
 def _misshapen(message: Records) -> Refused | None:
-    """The refusal of a message whose numbers, steps and times do not fit each other."""
+    """Reject a message whose numbers, steps and times are inconsistent."""
     n, seq = message.n, message.seq
     if not (0 <= seq < HIGHEST and 0 < n <= MOST_RECORDS):
         expected = f"seq from 0 and n from 1 to {MOST_RECORDS}"
@@ -323,7 +323,7 @@ def _misshapen(message: Records) -> Refused | None:
 
 
 def _ends(numbers: I64) -> tuple[int, int]:
-    """Lowest and highest of ``numbers`` [n], n > 0."""
+    """Return the lowest and highest of ``numbers`` [n], n > 0."""
     if numbers.size <= SHORT:
         few = numbers.tolist()
         return min(few), max(few)
@@ -354,19 +354,19 @@ def _read_columns(
             columns[name] = read
     refused = _few(faults, faulty, message.seq)
     if left_out:
-        got = f"{left_out} more, which are left out"
+        got = f"{left_out} more, which were left out"
         refused.append(
-            _refused("series", "too-many-series", f"at most {limits.series} series a run", got, message.seq)
+            _refused("series", "too-many-series", f"at most {limits.series} series per run", got, message.seq)
         )
     return columns, refused
 
 
 def _few(faults: list[Refused], count: int, seq: int) -> list[Refused]:
-    """The first few of ``count`` refusals, and one that counts the rest."""
+    """Return the first few of ``count`` rejections, and one that counts the others."""
     rest = count - len(faults)
     if not rest:
         return faults
-    more = _refused("series", "bad-column", "columns as docs/protocol.md says", f"{rest} more bad ones", seq)
+    more = _refused("series", "bad-column", "columns as in docs/protocol.md", f"{rest} more bad ones", seq)
     return [*faults, more]
 
 
@@ -379,7 +379,7 @@ def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str
 
 
 def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None) -> Column | str:
-    """The column, or what was expected of it. ``name_bytes`` None: the name is known already."""
+    """Return the column, or what was expected. ``name_bytes`` is None for a known name."""
     if name_bytes is not None and not is_name(name, name_bytes):
         return PLAIN_NAME.format(name_bytes)
     if isinstance(body, bytes):
@@ -393,7 +393,7 @@ def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None
 
 
 def _sound_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_] | None, list[Refused]]:
-    """Which rows are new and at a step from 0 to 2^53 [n] (None: all), and the refusals of the others."""
+    """Return which rows [n] are new and have steps from 0 to 2^53 (None: all), and the rejections."""
     lowest, highest = _ends(step)
     if seq > after and lowest >= 0 and highest <= MOST_STEP:
         return None, []
@@ -425,7 +425,7 @@ def _kept(
         return Sound(seq=last + 1, last_seq=last, refused=tuple(refused))
     place = np.cumsum(keep) - 1
     taken = {name: _rows_of(column, keep, place) for name, column in columns.items()}
-    # Records after a refused one move up within this message; their numbers stay inside its range.
+    # Records after a rejected one move up; their numbers stay within the range of this message.
     first = message.seq + int(rows[0])
     return Sound(first, last, int(rows.size), step[rows], time_ns[rows], taken, tuple(refused))
 
@@ -438,15 +438,15 @@ def _rows_of(column: Column, keep: NDArray[np.bool_], place: NDArray[np.intp]) -
 
 
 VITALS = frozenset({"loss", "grad_norm", "scale", "lr"})
-"""One of each a step and writer: the same step again is another attempt under an old number."""
+"""Series with one value per step and writer: a repeated step means another attempt with old numbers."""
 
 
 class StepOrder:
-    """Notices steps of one writer that come again or go back. They are kept as sent; this only tells.
+    """Detect steps of one writer that repeat or decrease. They are kept as sent and reported.
 
-    Several records at one step are ordinary: two optimizers take turns, and what a script logs or checks
-    at each micro-step belongs to the step they are gathered for. So a step that comes again counts only
-    in a vital sign, of which a step has one; one that goes back counts in every series.
+    Several records at one step are normal: two optimizers may alternate, and values that a script logs in
+    each micro-step belong to the same step. A repeated step therefore counts only in a vital sign, which has
+    one value per step; a decreasing step counts in every series.
     """
 
     def __init__(self) -> None:
@@ -454,7 +454,7 @@ class StepOrder:
         self._of_series: dict[str, int] = {}
 
     def notice(self, sound: Sound) -> Refused | None:
-        """The sentence about the first series of ``sound`` whose steps do not ascend, or None."""
+        """Return a notice about the first series of ``sound`` whose steps do not increase, or None."""
         if not sound.n:
             return None
         all_steps = sound.step.tolist()
@@ -474,7 +474,7 @@ class StepOrder:
         return found
 
     def _note(self, sound: Sound, steps: list[int]) -> None:
-        """Steps that ascend, as nearly always."""
+        """Note steps that increase, the usual case."""
         self._highest = steps[-1]
         for name, column in sound.columns.items():
             if column.at is None:
@@ -495,7 +495,7 @@ def _out_of_order(name: str, steps: I64, before: int, seq: int) -> Refused | Non
 
 
 def markup_notice(hello: Hello) -> Refused | None:
-    """A sentence about markup in a name. It is kept as sent and escaped wherever it is shown."""
+    """Return a notice about markup in a name. The name is kept as sent and escaped on output."""
     for label, text in (("project", hello.project), ("name", hello.name)):
         if re.search(r"<[A-Za-z/!]", text):
             got = f"{shown(text)}; kept as sent, escaped where it is shown"
@@ -504,11 +504,11 @@ def markup_notice(hello: Hello) -> Refused | None:
 
 
 def read_hello(sealed: SealedHello, limits: Limits) -> tuple[Hello, list[Refused]]:
-    """Return the hello without what is too large in it, and the refusals.
+    """Return the hello without parts that are too large, and the rejections.
 
-    A refusal of scope ``connection`` says that the hello as a whole is not acceptable. Raises ProtocolError
-    where a free-form part is not of the type that the protocol says. A part is decoded only where
-    neither its length nor its number of lists and maps says that it will be refused.
+    A rejection of scope ``connection`` rejects the whole hello. Raises ProtocolError if a free-form part does
+    not have the type in the protocol. A part is decoded only if its length and its number of lists and maps
+    are within the limits.
     """
     fault = _name_fault(sealed, limits) or _number_fault(sealed)
     if fault is not None:
@@ -545,7 +545,7 @@ def _name_fault(hello: Hello, limits: Limits) -> tuple[str, str] | None:
 def names_fault(
     needed: Mapping[str, str], optional: Mapping[str, str], limits: Limits
 ) -> tuple[str, str] | None:
-    """Return (expected, got) of the first text that is no name, or None. Optional ones may be empty."""
+    """Return (expected, got) for the first text that is not a name, or None. Optional ones may be empty."""
     for label, text in (*needed.items(), *((label, text) for label, text in optional.items() if text)):
         if not is_name(text, limits.name_bytes):
             return f"{label}: {PLAIN_NAME.format(limits.name_bytes)}", shown(text)
@@ -553,15 +553,17 @@ def names_fault(
 
 
 def tags_fault(tags: Sequence[str], limits: Limits) -> tuple[str, str] | None:
-    """Return (expected, got) if these cannot be the tags of a run, or None."""
+    """Return (expected, got) if these are not valid tags of a run, or None."""
     if len(tags) > MOST_TAGS:
         return f"at most {MOST_TAGS} tags", str(len(tags))
     return names_fault({}, {f"tag {no}": tag for no, tag in enumerate(tags)}, limits)
 
 
 def run_id_fault(run_id: str, limits: Limits) -> tuple[str, str] | None:
-    """Return (expected, got) if this cannot be the id of a run, or None. Dots alone lead elsewhere in
-    addresses and paths."""
+    """Return (expected, got) if this is not a valid run id, or None.
+
+    An id of dots only would refer to another place in URLs and paths.
+    """
     if len(run_id) > limits.name_bytes or not RUN_ID.fullmatch(run_id) or not run_id.strip("."):
         return f"a run id of 1 to {limits.name_bytes} letters, digits and . _ : -", shown(run_id)
     return None
@@ -590,7 +592,7 @@ _SMALL = {
 
 
 def range_fault(numbers: Mapping[str, int]) -> tuple[str, str] | None:
-    """Return (expected, got) of the first number of a handshake that is out of its range, or None."""
+    """Return (expected, got) for the first number of a handshake that is out of range, or None."""
     for label, value in numbers.items():
         lowest, beyond = _SMALL.get(label, (0, HIGHEST))
         if not lowest <= value < beyond:
@@ -599,7 +601,7 @@ def range_fault(numbers: Mapping[str, int]) -> tuple[str, str] | None:
 
 
 def _too_large(value: Any, limit_bytes: int) -> tuple[str, str] | None:
-    """(expected, got) where ``value`` is no plain data or too much of it."""
+    """Return (expected, got) if ``value`` is not plain data or is too large, or None."""
     wrong = exactjson.fault(value)
     if wrong is not None:
         return wrong[1], f"other data at {wrong[0][1:] or 'the top'}"
@@ -611,7 +613,7 @@ def _too_large(value: Any, limit_bytes: int) -> tuple[str, str] | None:
 
 
 def _json_bytes(value: Any) -> int:
-    """Bytes of ``value`` as JSON. What is not finite, or named by no text, takes the slower way."""
+    """Return the length of ``value`` as JSON. Non-finite numbers and other keys than texts take longer."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError):
@@ -620,7 +622,7 @@ def _json_bytes(value: Any) -> int:
 
 
 def event_fault(event: Event, limits: Limits) -> Refused | None:
-    """The refusal of an event that cannot be kept, or None."""
+    """Return the rejection of an event that cannot be stored, or None."""
     if not is_name(event.kind, limits.name_bytes):
         return _refused(
             "event", "bad-event", PLAIN_NAME.format(limits.name_bytes), shown(event.kind), event.no
@@ -634,7 +636,7 @@ def event_fault(event: Event, limits: Limits) -> Refused | None:
 
 
 def finish_fault(finish: Finish) -> Refused | None:
-    """The refusal of a finish that says nothing usable, or None."""
+    """Return the rejection of an invalid finish message, or None."""
     if finish.state not in ("finished", "failed"):
         return _refused("event", "bad-event", "state finished or failed", shown(finish.state), finish.no)
     if not 0 <= finish.t < HIGHEST or not 0 <= finish.records < HIGHEST:
@@ -644,7 +646,7 @@ def finish_fault(finish: Finish) -> Refused | None:
 
 
 def error_of(finish: Finish, limits: Limits) -> dict[str, Any]:
-    """Why a run failed; an error too large to keep is shortened, for the end itself must count."""
+    """Return why a run failed. An error that is too large is shortened; the end must still be recorded."""
     if _too_large(finish.error, limits.event_bytes) is None:
         return dict(finish.error)
     short = {key: str(finish.error.get(key, ""))[:2000] for key in ("type", "message")}
@@ -652,5 +654,5 @@ def error_of(finish: Finish, limits: Limits) -> dict[str, Any]:
 
 
 def frame_refusal(size: int, limits: Limits, seq: int | None = None) -> Refused:
-    """The sentence about a frame above the limit; ``seq``: the first record in it, where it could be read."""
+    """Return the rejection of a frame above the limit; ``seq``: its first record, if that could be read."""
     return _refused("records", "frame-size", f"at most {limits.frame_bytes} bytes", f"{size} bytes", seq)

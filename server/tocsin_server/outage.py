@@ -1,4 +1,4 @@
-"""Tells a database that is away for now from data that it cannot take, and quotes its own words."""
+"""Distinguish a database that is unavailable from data that it rejects, and quote its error message."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, Timeout
 
 AWAY_ON_SQLITE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_PROTOCOL",
                   "SQLITE_READONLY", "SQLITE_NOMEM", "SQLITE_INTERRUPT")  # fmt: skip
-"""Beginnings of the names of SQLite's errors that may be over in a moment. A damaged page (SQLITE_CORRUPT,
-SQLITE_IOERR) is not among them: it concerns the rows on it."""
+"""Prefixes of the names of SQLite errors that may be temporary. A damaged page (SQLITE_CORRUPT, SQLITE_IOERR)
+is not one of them: it affects only the rows on that page."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether `error` says that the database cannot be used now, whatever was asked of it."""
-    if isinstance(error, TimeoutError):  # no connection in the pool became free
+    """Return whether `error` means that the database is unavailable for any statement."""
+    if isinstance(error, TimeoutError):  # no connection of the pool became free in time
         return True
     if not isinstance(error, DBAPIError):
         return False
@@ -26,10 +26,10 @@ def is_outage(error: BaseException) -> bool:
 
 
 def words(error: BaseException) -> str:
-    """Return the database's own words, without SQLAlchemy's statement and parameters."""
+    """Return the database's error message without SQLAlchemy's statement and parameters."""
     return str(error.orig if isinstance(error, DBAPIError) and error.orig else error).strip()
 
 
 def line(error: BaseException) -> str:
-    """Return the first line of :func:`words`, or the kind of error where it says nothing."""
+    """Return the first line of :func:`words`, or the error's class if the message is empty."""
     return (words(error).splitlines() or [type(error).__name__])[0]

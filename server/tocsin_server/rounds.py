@@ -1,9 +1,9 @@
-"""Periodic work beside the record path: one subject that fails costs no other subject its turn.
+"""Periodic jobs outside the record path, in which a failing subject does not affect the others.
 
-Every such job of the server is a :class:`Round`. What fails for one run (or channel, or group) is logged,
-reported by ``/health`` and tried again after a growing pause; the round continues with the others. A
-database that is away (:func:`outage.is_outage`) is nobody's fault: it ends this round, and the next one
-begins after the usual interval.
+Every such job of the server is a :class:`Round`. A failure of one run (or channel, or group) is logged,
+reported by ``/health`` and retried with exponential backoff; the round continues with the other subjects. A
+database outage (:func:`outage.is_outage`) ends the present round; the next one starts after the usual
+interval.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tocsin_server.outage import is_outage, line
 log = logging.getLogger("tocsin.rounds")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 600.0
-"""A subject that fails rests so long: doubled from the first to the longest."""
+"""Pause before a failing subject is retried: it doubles from the first to the longest."""
 KEPT_S = 2 * LONGEST_PAUSE_S
-"""A failure that did not come again for so long is forgotten: its run may have been deleted."""
+"""A failure that has not recurred for this long is forgotten: its run may have been deleted."""
 MOST = 1000
-"""Failing subjects that one round remembers; above it the one that failed longest ago is forgotten."""
+"""Failing subjects that one round remembers; beyond it the one that failed longest ago is forgotten."""
 SLOW_S = 120.0
-"""A round that takes longer says so in ``/health``."""
+"""A round that takes longer is listed in ``/health``."""
 DATABASE = "database"
-"""The round that asks the database whether it answers (``app.py``)."""
+"""The round that checks whether the database responds (``app.py``)."""
 WHOLE = ""
 """The subject of a failure of the round as a whole."""
 REASON_CHARACTERS = 300
@@ -38,7 +38,7 @@ REASON_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What fails in a round: times in seconds on the monotonic clock, but ``since_ns`` (Unix ns)."""
+    """One failing subject. Times are seconds on the monotonic clock, except ``since_ns`` (Unix ns)."""
 
     subject: str
     reason: str
@@ -60,7 +60,7 @@ class Round:
 
     @contextmanager
     def isolated(self, subject: str) -> Iterator[None]:
-        """Keep an error of the block to `subject`, for example ``run r_1``. An outage is raised."""
+        """Record an error of the block under `subject`, for example ``run r_1``. Raise outages."""
         try:
             yield
         except Exception as error:
@@ -71,13 +71,13 @@ class Round:
             self.passed(subject)
 
     def rests(self, subject: str) -> bool:
-        """Return whether `subject` failed lately and its next turn has not come."""
+        """Return whether `subject` failed and its next retry is not due yet."""
         with self._lock:
             failure = self._failures.get(subject)
             return failure is not None and self._clock() < failure.due_s
 
     def resting(self, kind: str = "") -> set[str]:
-        """Return the names of the subjects of a kind (``run``) that rest."""
+        """Return the names of the subjects of a kind (``run``) whose next retry is not due yet."""
         with self._lock:
             now_s, beginning = self._clock(), f"{kind} " if kind else ""
             return {
@@ -87,7 +87,7 @@ class Round:
             }
 
     def failed(self, subject: str, error: BaseException) -> None:
-        """Remember a failure; log it with its traceback when it is new."""
+        """Record a failure; log it with its traceback if it is new."""
         reason = _reason(error)
         with self._lock:
             before = self._failures.pop(subject, None)
@@ -99,9 +99,9 @@ class Round:
                 del self._failures[next(iter(self._failures))]
         where = f"{self.name}, {subject}" if subject else self.name
         if before is None or before.reason != reason:
-            log.error("%s: failed and will be tried again: %s", where, reason, exc_info=_traced(error))
+            log.error("%s failed and will be retried: %s", where, reason, exc_info=_traced(error))
         else:
-            log.debug("%s: failed again: %s", where, reason)
+            log.debug("%s failed again: %s", where, reason)
 
     def passed(self, subject: str) -> None:
         """Forget a failure that is over."""
@@ -111,14 +111,14 @@ class Round:
             before = self._failures.pop(subject, None)
         if before is not None:
             where = f"{self.name}, {subject}" if subject else self.name
-            log.info("%s: works again after %d failures", where, before.count)
+            log.info("%s works again after %d failures", where, before.count)
 
     async def once(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do `work` and keep its error, whatever it is, from the caller."""
+        """Do `work`; record any error instead of raising it."""
         self._begun_s = self._clock()
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - the next round must come
+        except Exception as error:  # noqa: BLE001 - the next round must start
             self.failed(WHOLE, error)
         else:
             self.passed(WHOLE)
@@ -132,7 +132,7 @@ class Round:
             await self.once(work)
 
     def failing(self) -> list[dict[str, Any]]:
-        """Return what fails now, as ``/health`` shows it."""
+        """Return the present failures, as ``/health`` shows them."""
         with self._lock:
             now_s, begun_s = self._clock(), self._begun_s
             for subject in [s for s, failure in self._failures.items() if now_s - failure.last_s > KEPT_S]:
@@ -162,15 +162,15 @@ class Rounds:
 
     @property
     def outage(self) -> str | None:
-        """The database's own words while it does not answer, else None. Asks nobody."""
+        """The database's error message while it is unavailable, else None. Makes no query."""
         return next((item["reason"] for item in self.round(DATABASE).failing()), None)
 
     def round(self, name: str) -> Round:
-        """Return the round of this name; the same one at every call."""
+        """Return the round of this name, the same one in every call."""
         return self._rounds.setdefault(name, Round(name))
 
     def failing(self) -> list[dict[str, Any]]:
-        """Return what fails now in any round, by the name of the round."""
+        """Return the present failures of all rounds, sorted by the name of the round."""
         return [item for _, one in sorted(self._rounds.items()) for item in one.failing()]
 
 
@@ -180,5 +180,5 @@ def _reason(error: BaseException) -> str:
 
 
 def _traced(error: BaseException) -> BaseException | None:
-    """The traceback is in the log, but not for an outage: that is no fault of ours."""
+    """Return the error whose traceback to log: none for an outage, which is not a bug."""
     return None if is_outage(error) else error

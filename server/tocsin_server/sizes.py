@@ -1,8 +1,8 @@
-"""How many bytes of memory data holds: what every bounded queue of the server counts. Pure.
+"""Estimates of the memory that data occupies, which every bounded queue of the server counts. Pure.
 
-Estimates for CPython on 64 bits, within a factor of two of what ``tracemalloc`` measures
-(``tests/server/test_sizes.py``). Data from outside may be built so that its memory is many times
-its length on the wire: an empty list is one byte of msgpack and 64 bytes here.
+The estimates are for 64-bit CPython, within a factor of two of what ``tracemalloc`` measures
+(``tests/server/test_sizes.py``). External data can occupy many times its length on the wire: an empty list
+is one byte of msgpack and 64 bytes of memory.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from tocsin_server.domain import Intake, RecordBatch, RunEvent, Writer
 
 FIXED = 600
-"""A batch, an event or an intake itself: the object, its numbers, its place in a queue."""
+"""Bytes of a batch, an event or an intake without its contents: the object, its numbers, its queue entry."""
 COLUMN, INDEX = 200, 150
-"""One column of a batch beside its name and values; its index where not every record has it."""
+"""Bytes of a column without its name and values, and of its index if not every record has a value."""
 ATOMS = frozenset({str, bytes, int, float})
 SHARED = (bool, type(None), Enum, type, Writer)
-"""Types whose values exist once, however many hold them."""
+"""Types whose values are shared, so they count nothing."""
 
 
 def size_of(value: object) -> int:
-    """Return the bytes of memory that ``value`` holds, with all that it refers to."""
+    """Return the bytes of memory of ``value`` and everything that it refers to."""
     waiting: list[Any] = [value]
     total, measured = 0, sys.getsizeof
     while waiting:
@@ -49,7 +49,7 @@ def size_of(value: object) -> int:
 
 
 def _held(value: object) -> Iterable[object]:
-    """What an object of a less usual type refers to."""
+    """Return what an object of a less common type refers to."""
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -60,7 +60,7 @@ def _held(value: object) -> Iterable[object]:
 
 
 def size_of_batch(batch: RecordBatch) -> int:
-    """Return the bytes of memory that a batch of records holds."""
+    """Return the bytes of memory of a batch of records."""
     total = FIXED + batch.step.nbytes + batch.time_ns.nbytes
     for name, column in batch.columns.items():
         total += COLUMN + len(name) + column.v.nbytes
@@ -70,12 +70,12 @@ def size_of_batch(batch: RecordBatch) -> int:
 
 
 def size_of_event(event: RunEvent) -> int:
-    """Return the bytes of memory that an event holds."""
+    """Return the bytes of memory of an event."""
     return FIXED + (event.size or size_of(event.data))
 
 
 def size_of_intake(intake: Intake) -> int:
-    """Return the bytes of memory that an intake holds while it waits to be written."""
+    """Return the bytes of memory of an intake that waits to be written."""
     total = FIXED
     if intake.batch is not None:
         total += size_of_batch(intake.batch)

@@ -128,7 +128,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     sound = taken(message, known={"known", "other"})
     assert codes(sound) == ["too-many-series"]
     assert "at most 4" in sound.refused[0].expected
-    assert sound.refused[0].got == "3 more, which are left out"
+    assert sound.refused[0].got == "3 more, which were left out"
     assert set(sound.columns) == {"known", "new0", "new1"}
 
 
@@ -325,7 +325,7 @@ def test_a_part_of_a_hello_that_would_swell_is_not_decoded(
 def test_a_hello_may_not_hide_much_beside_its_parts(make_hello: Callable[..., Hello]) -> None:
     """Tags and names are short; a hello with a megabyte of them is refused before it is decoded."""
     frame = protocol.encode(make_hello("r1", tags=["tag"] * 250_000))
-    with pytest.raises(protocol.ProtocolError, match="65536 bytes beside"):
+    with pytest.raises(protocol.ProtocolError, match="65536 bytes without"):
         read_sealed(frame)
 
 

@@ -1,9 +1,8 @@
-"""Stored texts that cannot be read: what takes their place, and where they are named.
+"""Read stored texts that are damaged without affecting other rows.
 
-One damaged value costs no other row. A JSON column that cannot be decoded, or holds another kind of data
-than it should, is read as an empty value of its kind that remembers why (:class:`Damaged`); whoever turns a
-row into an object passes it through :func:`values_of`, which logs the place once. ``tocsin-server check``
-finds every one of them, and repairs them.
+A JSON column that cannot be decoded, or contains data of another kind than expected, is read as an empty
+value that remembers the reason (:class:`Damaged`). Code that turns a row into an object uses
+:func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and repairs damaged values.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ log = logging.getLogger("tocsin.store")
 
 REASON_CHARACTERS = 200
 FACTS_LISTS = ("scalers", "optimizers", "schedulers")
-"""Members of the facts of a run that are lists of maps."""
+"""Members of a run's facts that are lists of maps."""
 
 
 class Damaged:
-    """A value that stands for one that cannot be read; ``reason`` says why."""
+    """A stand-in for a value that cannot be read; ``reason`` says why."""
 
     reason = ""
 
 
 class DamagedMap(dict[str, Any], Damaged):
-    """An empty map in the place of a damaged one."""
+    """An empty map instead of a damaged one."""
 
 
 class DamagedList(list[Any], Damaged):
-    """An empty list in the place of a damaged one."""
+    """An empty list instead of a damaged one."""
 
 
 _STANDS_FOR: dict[type, type[Damaged]] = {dict: DamagedMap, list: DamagedList}
@@ -45,7 +44,7 @@ _NAMES = {dict: "a map", list: "a list", str: "a text", bool: "true or false", t
 
 
 def decoded(text: Any, kind: type) -> Any:
-    """Return the data in a JSON text. Raises ValueError where it holds none of ``kind``."""
+    """Return the data in a JSON text. Raises ValueError if it is not of type ``kind``."""
     try:
         found = exactjson.loads(text)
     except RecursionError:
@@ -62,7 +61,7 @@ def decoded(text: Any, kind: type) -> Any:
 
 
 def named(value: Any) -> str:
-    """Return what kind of JSON data ``value`` is, in words."""
+    """Return the kind of JSON data ``value`` is, in words."""
     return _NAMES.get(type(value), "a number")
 
 
@@ -77,7 +76,7 @@ def read_json(text: Any, kind: type) -> Any:
 
 
 def sound_facts(facts: Any) -> dict[str, Any]:
-    """Return the facts of a run (a JSON column) without known members of another kind than they should be."""
+    """Return the facts of a run (a JSON column) without known members that have the wrong type."""
     if not isinstance(facts, Mapping):
         return {}
     return {name: value for name, value in facts.items() if _is_sound(name, value)}
@@ -101,7 +100,7 @@ def _is_sound(name: str, value: Any) -> bool:
 
 
 def values_of(table: Table, row: Any) -> dict[str, Any]:
-    """Return the columns of ``table`` in ``row`` by name; a damaged one is logged, once a process."""
+    """Return the columns of ``table`` in ``row`` by name; log a damaged one, once per process."""
     values = {name: getattr(row, name) for name in _names(table)}
     for value in values.values():
         if isinstance(value, Damaged):
@@ -111,14 +110,14 @@ def values_of(table: Table, row: Any) -> dict[str, Any]:
 
 
 def checked(value: Any, table: Table, row: Any, column: str) -> Any:
-    """Return one value of a row; a damaged one is logged, once a process."""
+    """Return one value of a row; log it once per process if it is damaged."""
     if isinstance(value, Damaged):
         warn(table.name, place_of(table, row), column, value.reason)
     return value
 
 
 def choice(stand_in: Choice, text: Any, table: Table, row: Any, column: str) -> Choice:
-    """Return the member of ``stand_in``'s enumeration that is stored in a column, or ``stand_in``."""
+    """Return the enumeration member that is stored in a column, or ``stand_in`` if it is none."""
     kind = type(stand_in)
     try:
         return kind(text)
@@ -128,16 +127,16 @@ def choice(stand_in: Choice, text: Any, table: Table, row: Any, column: str) -> 
 
 
 def place_of(table: Table, row: Any) -> str:
-    """Return the primary key of a row, for people."""
+    """Return the primary key of a row as text."""
     return ".".join(str(getattr(row, column.name, "?")) for column in table.primary_key)
 
 
 @lru_cache(maxsize=1_000)
 def warn(table: str, place: str, column: str, reason: str) -> None:
-    """Log a damaged value; the same one once a process, for every page would log it again."""
+    """Log a damaged value once per process, because every request would log it again."""
     log.error(
-        "%s %s: the column %s is damaged (%s); an empty or default value is used instead. "
-        "`tocsin-server check` lists damaged rows, `tocsin-server check --repair` repairs them.",
+        "%s %s: column %s is damaged (%s), so an empty or default value is used. "
+        "List damaged rows with `tocsin-server check`; repair them with `tocsin-server check --repair`.",
         table, place, column, reason,
     )  # fmt: skip
 
