@@ -101,5 +101,6 @@ def test_an_open_page_hears_of_it_and_goes_on(
     page.hear("beat", lambda frame: frame["failing"])
     postgres.start_again()
     trainer.acked(1)
-    page.hear("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
+    newer = page.hear("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
+    assert [row["id"] for row in newer["items"]] == ["r1"]
     page.hear("beat", lambda frame: not frame["failing"])

@@ -92,4 +92,5 @@ def test_only_an_admin_reads_the_log(run_server: Start) -> None:
     server = run_server()
     ask = Admin(server.base, server.token)
     writer = ask("POST", "/tokens", 201, name="w", scope="write", project=None)["token"]
-    Admin(server.base, writer)("GET", "/audit", 403)
+    answer = Admin(server.base, writer)("GET", "/audit", 403)
+    assert "admin" in answer["detail"]

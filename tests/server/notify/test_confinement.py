@@ -90,8 +90,11 @@ def test_native_code_reads_none_of_it_either(tried: dict[str, Any]) -> None:
 
 def test_a_descriptor_that_is_open_may_be_used(tmp_path: Path) -> None:
     """Files that were opened before, and modes, are no paths."""
-    files_guard([], tmp_path)("open", (3, "r", 0))
-    files_guard([], tmp_path)("os.mkdir", (str(tmp_path / "new"), 0o700, -1))
+    guard = files_guard([], tmp_path)
+    guard("open", (3, "r", 0))
+    guard("os.mkdir", (str(tmp_path / "new"), 0o700, -1))
+    with pytest.raises(PermissionError):
+        guard("open", (str(tmp_path.parent / "other"), "r", 0))
 
 
 def test_it_gets_nothing_of_the_servers_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

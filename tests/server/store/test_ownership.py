@@ -64,7 +64,7 @@ def test_a_file_has_one_lock_by_all_its_names(tmp_path: Path, there: bool) -> No
 def test_files_that_differ_in_their_ending_are_two(tmp_path: Path) -> None:
     """Each has a lock of its own."""
     with sole_on_file(tmp_path / "a.db"), sole_on_file(tmp_path / "a.sqlite"):
-        pass
+        assert {each.name for each in tmp_path.glob("*.lock")} == {"a.db.lock", "a.sqlite.lock"}
 
 
 @pytest.mark.parametrize("use", [sole_on_file, lambda file: open_database(f"sqlite:///{file}")])
