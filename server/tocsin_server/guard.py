@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.access import Gate, Identity
 from tocsin_server.origins import host_is_ours
-from tocsin_server.responses import Problem, problem_response
+from tocsin_server.responses import Problem, problem_response, shortened
 from tocsin_server.settings import Settings
 
 API = "/api/v1/"
@@ -128,13 +128,27 @@ class Guard:
 
 
 def _wrong_host(connection: HTTPConnection) -> Problem:
-    expected = "localhost or 127.0.0.1 (or the host of the setting public_url, behind a proxy)"
-    return Problem(421, subject="Host", expected=expected, got=connection.headers.get("host", ""))
+    host = connection.headers.get("host", "")
+    return Problem(
+        421,
+        subject="Host",
+        expected="localhost, 127.0.0.1 or the host of public_url",
+        got=host,
+        detail=f"This server does not answer requests for the host {shortened(host) or '(none)'}. "
+        "Use localhost or 127.0.0.1, or set public_url to the address that users enter.",
+    )
 
 
 def _wrong_origin(connection: HTTPConnection) -> Problem:
-    expected = f"a page of this server ({connection.headers.get('host', '')})"
-    return Problem(403, subject="Origin", expected=expected, got=connection.headers.get("origin", ""))
+    host, origin = connection.headers.get("host", ""), connection.headers.get("origin", "")
+    return Problem(
+        403,
+        subject="Origin",
+        expected=f"a page of this server ({host})",
+        got=origin,
+        detail=f"The request comes from a page of another site ({shortened(origin) or 'unknown'}), so it was "
+        "rejected. Repeat it from a page of this server, or send a bearer token.",
+    )
 
 
 def _too_big(connection: HTTPConnection, settings: Settings) -> Problem | None:
@@ -145,7 +159,7 @@ def _too_big(connection: HTTPConnection, settings: Settings) -> Problem | None:
 
 
 def _too_many_bytes(limit: int, got: str) -> Problem:
-    detail = f"The request body is too large: {got}. At most {limit} bytes are accepted."
+    detail = f"The request body is too large: {shortened(got)}. At most {limit} bytes are accepted."
     return Problem(413, subject="body", expected=f"at most {limit} bytes", got=got, detail=detail)
 
 

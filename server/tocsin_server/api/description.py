@@ -20,6 +20,7 @@ FAILURES = {
     404: "Not found.",
     409: "The resource was changed meanwhile.",
     413: "The body is too large.",
+    421: "The server does not answer for this host.",
     422: "A parameter or the body is invalid.",
     426: "The export needs HTTP/1.1.",
     429: "Too many requests. Try again later.",
@@ -94,6 +95,7 @@ def _tell_failures(path: str, operation: dict[str, Any]) -> None:
 
 def _usual(path: str, operation: dict[str, Any]) -> Iterator[int]:
     """Yield the failures that follow from what an operation takes."""
+    yield 421
     if path in OPEN:
         return
     yield from (401, 403, 503)

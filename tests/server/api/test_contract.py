@@ -242,6 +242,15 @@ def test_the_description_is_true(own_server: ServerProcess, known: dict[str, str
     assert not found, "\n\n".join(found)
 
 
+def test_a_foreign_host_is_described(
+    own_server: ServerProcess, known: dict[str, str], api: httpx.Client
+) -> None:
+    """Any operation answers 421 to it."""
+    for verb, path, address, operation in operations(own_server, known):
+        assert "421" in operation["responses"], (verb, path)
+        assert api.request(verb, address, headers={"host": "evil.example"}).status_code == 421
+
+
 @pytest.mark.parametrize(
     ("body", "status", "subject"),
     [
