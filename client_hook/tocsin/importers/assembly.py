@@ -13,12 +13,14 @@ from .values import NAN
 
 HEADER = "header"
 """Kind of the fact by which a table tells its columns; it goes no further."""
+MOST_RANKS = 4096
+"""Ranks whose lines are read, the first ones of a file: each costs memory here and is a writer of the run."""
 EXPECTED_AFTER = 3
 """A null counts as NaN where the same name had a number in so many rows in a row from its first on."""
 
 
 class Assembly:
-    """Turns what a parser yields into items; one a file. Bounded by the number of names."""
+    """Turns what a parser yields into items; one a file. Bounded by the number of names and ranks."""
 
     def __init__(self) -> None:
         self.names = Naming()
@@ -47,15 +49,18 @@ class Assembly:
         self.copies.forget()
         self._dense.clear()
 
-    def _count(self, row: Row) -> StepCount:
-        """The count of the row's rank; rows that name no rank are those of the first rank that did."""
+    def _count(self, row: Row) -> StepCount | None:
+        """The count of the row's rank, None for one rank too many; rows that name no rank are those of the
+        first rank that did."""
         if row.rank is None:
             row.rank = self._primary or 0
         elif self._primary is None:
             self._primary = row.rank
         if row.rank == (self._primary or 0):
             return self.steps
-        return self.by_rank.setdefault(row.rank, StepCount())
+        if row.rank not in self.by_rank and len(self.by_rank) < MOST_RANKS - 1:
+            self.by_rank[row.rank] = StepCount()
+        return self.by_rank.get(row.rank)
 
     def _row(self, row: Row) -> Iterator[Item]:
         values = self._named(row)
@@ -65,6 +70,9 @@ class Assembly:
             yield Unread(row.line, f"a step of at most {MOST_STEP} was expected")
             return
         count = self._count(row)
+        if count is None:
+            yield Unread(row.line, f"at most {MOST_RANKS} ranks are read")
+            return
         if count.is_summary(row):
             values = {name: value for name, value in values.items() if name.startswith("val/")}
             if not values:

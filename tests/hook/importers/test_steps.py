@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hook.importers.conftest import Written, records
-from tocsin.importers.items import Row
+from tocsin.importers.assembly import MOST_RANKS, Assembly
+from tocsin.importers.items import LogRecord, Row, Unread
 from tocsin.importers.steps import StepCount
 
 
@@ -37,6 +38,15 @@ def test_a_header_that_comes_again_is_a_new_run(written: Written) -> None:
     found = records(list(written("a.csv", text).items()))
     assert [(record.attempt, record.step) for record in found] == [(0, 1), (0, 2), (1, 3)]
     assert found[2].values == {"loss": 0.3, "lr": 0.1}
+
+
+def test_ranks_are_bounded() -> None:
+    """A file in which every line is another rank's costs no memory without end; the first ranks are read."""
+    assembly = Assembly()
+    rows = [Row(line, {"loss": 1.0}, step=1, rank=line) for line in range(2 * MOST_RANKS)]
+    found = list(assembly.take([*rows, Row(0, {"loss": 2.0}, step=2, rank=5)]))
+    assert [item.rank for item in found if isinstance(item, LogRecord)] == [*range(MOST_RANKS), 5]
+    assert sum(isinstance(item, Unread) for item in found) == MOST_RANKS
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 9))
