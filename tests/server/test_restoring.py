@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,19 @@ def test_a_database_that_was_away_leaves_no_run_behind(
     server = run_server(tmp_path, restored=False)
     eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
     assert sorted(server.pipeline.roster.active) == ["quick", "slow"]
+
+
+def test_a_run_with_a_damaged_batch_goes_on(
+    run_server: Start, dial: Dial, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be read is named in the log and left out; new records of its trainer are stored."""
+    leave(run_server, dial)
+    with closing(sqlite3.connect(tmp_path / "tocsin.db")) as database:
+        database.execute("UPDATE tail SET body = x'00ff' WHERE run_id = 'slow'")
+        database.commit()
+    server = run_server(tmp_path)
+    trainer = dial(server.base, "slow", server.token)
+    trainer.acked(trainer.train([2, 3], loss=[1.0, 2.0]))
+    facts = server.services.reader.run("slow")
+    assert [(who.records, who.last_step) for who in facts.writers] == [(2, 3)]
+    assert "Run slow, writer 0, records 0 to 1 of the tail: the records are damaged" in caplog.text

@@ -46,6 +46,29 @@ def decode(body: bytes) -> Body:
     return _decoder.decode(body)
 
 
+def checked(body: bytes, n: int) -> Body:
+    """Return the body of a row of ``n`` records. Raises ValueError where it is damaged."""
+    try:
+        found = decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    _expect("bytes of steps and times", (8 * n, 8 * n), (len(found.step), len(found.t)))
+    for column in found.cols.values():
+        if isinstance(column, bytes):
+            _expect("bytes of values", 8 * n, len(column))
+            continue
+        rows = len(column.at) // 4
+        _expect("bytes of rows and values", (4 * rows, 8 * rows), (len(column.at), len(column.v)))
+        at = np.frombuffer(column.at, dtype="<u4")
+        _expect("rows below the batch's", True, not rows or int(at.max()) < n)
+    return found
+
+
+def _expect(what: str, expected: object, got: object) -> None:
+    if expected != got:
+        raise ValueError(f"expected {what} {expected}, got {got}")
+
+
 def trimmed(batch: RecordBatch, skip: int) -> RecordBatch:
     """``batch`` without its first ``skip`` records."""
     columns = {name: _skip(column, skip) for name, column in batch.columns.items()}

@@ -141,6 +141,16 @@ def warn(table: str, place: str, column: str, reason: str) -> None:
     )  # fmt: skip
 
 
+@lru_cache(maxsize=1_000)
+def warn_of_records(run_id: str, place: str, reason: str) -> None:
+    """Log records that cannot be read and were left out; the same ones once a process."""
+    log.error(
+        "Run %s, %s: the records are damaged (%s) and are left out. Records cannot be repaired: restore a "
+        "backup, or delete the run.",
+        run_id, place, reason,
+    )  # fmt: skip
+
+
 def _log(table: Table, row: Any) -> None:
     for name in _names(table):
         value = getattr(row, name)

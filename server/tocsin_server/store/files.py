@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from tocsin_server.domain import I64
 from tocsin_server.store import bodies, chunks
+from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.points import Points, TailRow, from_tail, joined
 from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, chunk, chunk_dir, tail
 
@@ -25,9 +27,11 @@ def tail_rows(
     to_seq: int | None = None,
     above_seq: int | None = None,
     limit: int | None = None,
+    skip_damaged: bool = False,
 ) -> list[TailRow]:
     """Tail rows of a writer in order of their record numbers, those that begin at most at ``to_seq``
-    and hold a record above ``above_seq``."""
+    and hold a record above ``above_seq``. With ``skip_damaged`` those that cannot be read are logged and left
+    out; else the first of them raises what decoding it raises."""
     query = select(tail.c.seq, tail.c.n, tail.c.arrival, tail.c.body).where(
         tail.c.run_id == run_id, tail.c.writer_no == writer_no
     )
@@ -38,14 +42,31 @@ def tail_rows(
     if above_seq is not None:
         query = query.where(tail.c.seq + tail.c.n > above_seq + 1)
     found = connection.execute(query.order_by(tail.c.seq).limit(limit))
+    if skip_damaged:
+        return [kept for row in found if (kept := _readable(run_id, writer_no, row)) is not None]
     return [TailRow(row.seq, row.n, row.arrival, bodies.decode(row.body)) for row in found]
 
 
+def _readable(run_id: str, writer_no: int, row: Row[Any]) -> TailRow | None:
+    try:
+        return TailRow(row.seq, row.n, row.arrival, bodies.checked(row.body, row.n))
+    except (ValueError, TypeError) as error:
+        place = f"writer {writer_no}, records {row.seq} to {row.seq + row.n - 1} of the tail"
+        warn_of_records(run_id, place, str(error))
+        return None
+
+
 def tail_points(
-    connection: Connection, run_id: str, writer_no: int, sealed_seq: int, wanted: Iterable[int] | None = None
+    connection: Connection,
+    run_id: str,
+    writer_no: int,
+    sealed_seq: int,
+    wanted: Iterable[int] | None = None,
+    *,
+    skip_damaged: bool = False,
 ) -> Points:
     """What of the writer is not sealed yet; the batch across the seal is cut there."""
-    points = from_tail(tail_rows(connection, run_id, writer_no), wanted)
+    points = from_tail(tail_rows(connection, run_id, writer_no, skip_damaged=skip_damaged), wanted)
     return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
 
 

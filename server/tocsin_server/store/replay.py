@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import zstandard
 from sqlalchemy import Connection, Engine, Row, select
 
 from tocsin_server.domain import RecordBatch, RunEvent, Writer
+from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.files import chunk_points, tail_rows
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.pages import events_after
@@ -78,29 +81,40 @@ def _parted(points: Points) -> tuple[Points, Points]:
 def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     """The next records of a writer above ``seq``: those of one chunk, else of some tail rows; none: the end.
 
-    Chunks and tail rows that arrived up to ``after`` are passed over unread.
+    Chunks and tail rows that arrived up to ``after`` are passed over unread; damaged ones are logged and left
+    out, for a run must be able to go on.
     """
-    no = connection.execute(
-        select(chunk_dir.c.no)
-        .where(
-            chunk_dir.c.run_id == who.run_id,
-            chunk_dir.c.writer_no == who.writer_no,
-            chunk_dir.c.seq1 > seq,
-            chunk_dir.c.arrival1 > after,
-        )
-        .order_by(chunk_dir.c.no)
-        .limit(1)
-    ).scalar()
-    if no is not None:
-        points = chunk_points(connection, who.run_id, who.writer_no, [no], numbered=True)
-        return points.where(points.seq > seq)
+    while (row := _next_chunk(connection, who, seq, after)) is not None:
+        try:
+            points = chunk_points(connection, who.run_id, who.writer_no, [row.no], numbered=True)
+        except (zstandard.ZstdError, ValueError, TypeError, KeyError) as error:
+            warn_of_records(who.run_id, f"writer {who.writer_no}, chunk {row.no}", repr(error))
+            seq = row.seq1
+        else:
+            return points.where(points.seq > seq)
     sealed = connection.execute(
         select(writer.c.sealed_seq).where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
     ).scalar()
     # A row across the seal lies whole in the tail: what of it was sealed came with its chunk.
     low = max(seq, -1 if sealed is None else sealed)
     rows = tail_rows(
-        connection, who.run_id, who.writer_no, after_arrival=after, above_seq=low, limit=TAIL_ROWS
+        connection,
+        who.run_id,
+        who.writer_no,
+        after_arrival=after,
+        above_seq=low,
+        limit=TAIL_ROWS,
+        skip_damaged=True,
     )
     points = from_tail(rows)
     return points.where(points.seq > low)
+
+
+def _next_chunk(connection: Connection, who: Writer, seq: int, after: int) -> Row[Any] | None:
+    query = select(chunk_dir.c.no, chunk_dir.c.seq1).where(
+        chunk_dir.c.run_id == who.run_id,
+        chunk_dir.c.writer_no == who.writer_no,
+        chunk_dir.c.seq1 > seq,
+        chunk_dir.c.arrival1 > after,
+    )
+    return connection.execute(query.order_by(chunk_dir.c.no).limit(1)).first()

@@ -50,7 +50,10 @@ def read_run(connection: Connection, run_id: str) -> RunFacts | None:
     if row is None:
         return None
     found = writer_rows(connection, run_id)
-    tails = {w.writer_no: tail_points(connection, run_id, w.writer_no, w.sealed_seq) for w in found}
+    tails = {
+        w.writer_no: tail_points(connection, run_id, w.writer_no, w.sealed_seq, skip_damaged=True)
+        for w in found
+    }
     events = _event_counts(connection, run_id)
     writers = tuple(_writer(w, tails[w.writer_no], events.get(w.writer_no, 0)) for w in found)
     attempts = connection.execute(

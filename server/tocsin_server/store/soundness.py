@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import zstandard
 from sqlalchemy import Connection, Row, select
 
@@ -120,12 +119,4 @@ def _roll(row: Row[Any]) -> None:
 
 
 def _tail(row: Row[Any]) -> None:
-    body = bodies.decode(row.body)
-    _expect("bytes of steps and times", (8 * row.n, 8 * row.n), (len(body.step), len(body.t)))
-    for column in body.cols.values():
-        if isinstance(column, bytes):
-            _expect("bytes of values", 8 * row.n, len(column))
-            continue
-        at = np.frombuffer(column.at, dtype="<u4")
-        _expect("bytes of values", 8 * len(at), len(column.v))
-        _expect("rows below the batch's", True, not at.size or int(at.max()) < row.n)
+    bodies.checked(row.body, row.n)
