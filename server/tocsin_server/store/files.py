@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from tocsin_server.domain import I64
 from tocsin_server.store import bodies, chunks
@@ -47,7 +47,7 @@ def tail_rows(
     return [TailRow(row.seq, row.n, row.arrival, bodies.decode(row.body)) for row in found]
 
 
-def _readable(run_id: str, writer_no: int, row: Row[Any]) -> TailRow | None:
+def _readable(run_id: str, writer_no: int, row: Any) -> TailRow | None:
     try:
         return TailRow(row.seq, row.n, row.arrival, bodies.checked(row.body, row.n))
     except (ValueError, TypeError) as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import zstandard
@@ -110,7 +109,7 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     return points.where(points.seq > low)
 
 
-def _next_chunk(connection: Connection, who: Writer, seq: int, after: int) -> Row[Any] | None:
+def _next_chunk(connection: Connection, who: Writer, seq: int, after: int) -> Row[int, int] | None:
     query = select(chunk_dir.c.no, chunk_dir.c.seq1).where(
         chunk_dir.c.run_id == who.run_id,
         chunk_dir.c.writer_no == who.writer_no,
