@@ -9,6 +9,7 @@ is all a script needs. ``TOCSIN_DISABLE=1`` makes every call do nothing and impo
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,18 @@ def _say_unwatched() -> None:
         )
 
 
+def _arm_child() -> None:
+    """In a process that ``multiprocessing`` started: what it trains belongs to its parent's run."""
+    if "multiprocessing.process" in sys.modules and not is_disabled():
+        from .children import arm, is_child
+
+        if is_child():
+            arm()
+
+
 def is_disabled() -> bool:
     """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
     return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")
+
+
+_arm_child()

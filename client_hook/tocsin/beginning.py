@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import _live as live
-from . import terminating
+from . import children, terminating
 from .configuration import settings_of
 from .console import Problems, is_quiet, write
 from .deferred import when_imported
@@ -85,6 +85,7 @@ def _begin(
     redact: bool | str | Collection[str] | None = None,
     quiet: bool | None = None,
     is_named: bool = True,
+    identity: Identity | None = None,
     outbox: Out | None = None,
     sender: Way | None = None,
     **capture: Any,
@@ -95,7 +96,8 @@ def _begin(
 
     capture["start_step"] = count_of(capture["start_step"], "start_step")
     clean = redactor(redact)
-    identity = identify(project, name, ordinal, resume=resume)
+    is_parent = capture["patch"] and identity is None and sender is None
+    identity = identity or identify(project, name, ordinal, resume=resume)
     facts = Facts(
         project=project,
         name=name if is_named else unique_name(name, _seed(identity)),
@@ -138,8 +140,25 @@ def _begin(
     except Exception:
         watch.detach()  # what was patched before it failed
         raise
-    if capture["patch"] and "torch" not in sys.modules:
-        watch.on_off.append(when_imported("torch", lambda: attach_late(run, watch, facts, **capture)))
+    given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
+    given |= {
+        "host": host,
+        "redact": redact if redact is None or isinstance(redact, (bool, str)) else list(redact),
+        "grad_norm": capture["grad_norm"],
+    }
+
+    def hand_down() -> None:
+        if is_parent:
+            watch.on_off.append(children.hand_down(facts, given))
+
+    def torch_came() -> None:
+        attach_late(run, watch, facts, **capture)
+        hand_down()
+
+    if "torch" in sys.modules:
+        hand_down()
+    elif capture["patch"]:
+        watch.on_off.append(when_imported("torch", torch_came))
     if capture["patch"]:
         terminating.begin()
     if problems is not None:
@@ -147,6 +166,23 @@ def _begin(
         facts.wants += [] if "alerts" in facts.wants else ["alerts"]
         write(f'watching "{run.name}" (project {project}) at {run.url}')
     return run
+
+
+def begin_child(handed: Mapping[str, Any]) -> Run:
+    """Begin this process's part of the run of the process that started it; see ``children``."""
+    options = dict(handed)
+    project, name = options.pop("project"), options.pop("name")
+    identity = children.identity_in(options.pop("identity"), project, name)
+    unsaid: dict[str, Any] = {
+        "resume": None,
+        "optimizers": None,
+        "scalers": None,
+        "model": None,
+        "primary": None,
+    }
+    return _begin(
+        project, name, identity.ordinal, identity=identity, patch=True, quiet=True, **unsaid, **options
+    )
 
 
 def _seed(who: Identity) -> str:

@@ -572,6 +572,8 @@ class Run:
             self._watch.detach()
             facts = None if error is None else ending.error_facts(error, self._watch.redact)
             failed = error is not None or state == "failed"
+            if not failed and self._ledger is not None:
+                self._ledger.finished()
             state = "failed" if failed else "finished"
             self._watch.close(state, facts)
             if self.problems is not None and self._watch.has_started:

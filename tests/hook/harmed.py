@@ -175,6 +175,24 @@ def loaded(run: Any) -> nn.Module:
     return net
 
 
+def measured(run: Any) -> nn.Module:
+    """Gradients scaled by hand to one norm, which torch's clip only measures: the rules are blind."""
+    net = nn.Linear(2, 1)
+    nn.init.constant_(net.weight, 0.5)
+    nn.init.constant_(net.bias, 0.5)
+    optimizer = _sgd(net)
+    for _ in range(52):
+        optimizer.zero_grad()
+        net(torch.ones(2)).pow(2).sum().backward()
+        norm = math.hypot(*(float(param.grad.norm()) for param in net.parameters() if param.grad is not None))
+        for param in net.parameters():
+            if param.grad is not None:
+                param.grad.mul_(1e-3 / norm)
+        clip_grad_norm_(net.parameters(), math.inf)
+        optimizer.step()
+    return net
+
+
 def by_hand(run: Any) -> nn.Module:
     """No optimizer: new leaf tensors, then weights updated in place, micro-steps and unused gradients."""
     alone, net = torch.ones(2, requires_grad=True), model(8)
@@ -202,7 +220,8 @@ def _restored() -> dict[str, Any]:
 
 
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
-    loop.__name__: loop for loop in (plain, scaled, long, strange, framework, graphed, loaded, by_hand)
+    loop.__name__: loop
+    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand)
 }
 
 

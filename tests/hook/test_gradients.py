@@ -199,3 +199,73 @@ def test_the_norm_of_an_optimizer_that_clips_inside_is_the_one_it_keeps(
             norms.append(norm_of(net.parameters()))
             around.step()
     assert [value for _, value in outbox.series("grad_norm")] == pytest.approx(norms)
+
+
+def _scale_by_hand(net: Any) -> None:
+    """A clip that the script writes itself: torch's functions are not called."""
+    norm = norm_of(net.parameters())
+    for param in net.parameters():
+        param.grad.mul_(min(1.0, 1e-3 / norm))
+
+
+@pytest.mark.parametrize(
+    ("clip", "taken"),
+    [
+        (None, "before clipping"),
+        (lambda net: clip_grad_norm_(net.parameters(), 1e-3), "before clipping"),
+        (lambda net: torch.nn.utils.clip_grad_value_(net.parameters(), 1e-3), "before clipping"),
+        (_scale_by_hand, "unknown"),
+    ],
+)
+def test_the_source_says_whether_the_norm_is_that_before_clipping(
+    net: Any, optimizer: Any, clip: Any, taken: str
+) -> None:
+    """A change of the gradients between backward and step is seen by their version counters."""
+    with watched(grad_norm=1) as (_, outbox):
+        for _ in range(4):
+            _step(net, optimizer, clip)
+    assert {one["taken"] for one in outbox.events("grad-norm-source")} == {taken}
+
+
+def test_an_unscaling_is_no_change_of_the_gradients(net: Any, optimizer: Any) -> None:
+    """GradScaler divides them in place, before the step or inside it."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    with watched(grad_norm=1) as (_, outbox):
+        for k in range(4):
+            optimizer.zero_grad(set_to_none=bool(k % 2))
+            scaler.scale(net(torch.ones(3)).pow(2).sum()).backward()
+            if k > 1:
+                scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+    assert {one["taken"] for one in outbox.events("grad-norm-source")} == {"before clipping"}
+
+
+def test_a_norm_that_is_always_the_threshold_is_said_to_be_taken_after_clipping(
+    net: Any, optimizer: Any
+) -> None:
+    """From the finding on; the config check says that rules on gradients are blind."""
+    with watched(grad_norm=1) as (_, outbox):
+        for _ in range(20):
+            _step(net, optimizer, _scale_by_hand)
+    assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["unknown", "after clipping"]
+    (report,) = [one for one in outbox.events("audit") if one["stage"] == "norm"]
+    assert report["findings"][0]["check"] == "constant-norm"
+    assert report["not_auditable"][0].startswith("gradient rules")
+
+
+def test_a_clip_that_only_measures_what_another_left_is_found_after_fifty_steps(
+    net: Any, optimizer: Any
+) -> None:
+    """The script scales by hand and calls torch's clip with an infinite threshold to log the norm."""
+
+    def clip(net: Any) -> None:
+        _scale_by_hand(net)
+        clip_grad_norm_(net.parameters(), math.inf)
+
+    with watched() as (_, outbox):
+        for _ in range(52):
+            _step(net, optimizer, clip)
+    assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["unknown", "after clipping"]
+    (report,) = [one for one in outbox.events("audit") if one["stage"] == "clip"]
+    assert [one["check"] for one in report["findings"]] == ["constant-norm"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.hook.captured import watched
+from tests.hook.captured import KeptOutbox, watch, watched
 
 
 def _backward(net: nn.Module) -> None:
@@ -52,4 +52,23 @@ def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
         for _ in range(128):
             net(torch.ones(2)).sum().backward()
         optimizer.step()
+    assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+
+
+@pytest.mark.parametrize(("end", "told"), [("finished", 1), ("failed", 0)])
+def test_a_run_that_ends_without_any_record_says_why(
+    end: str, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Training that calls neither backward nor step; a run that failed has another reason."""
+    with caplog.at_level(logging.WARNING, logger="tocsin"):
+        run = watch(outbox := KeptOutbox(), optimizers={"none": None})
+        run.finish(state=end)
+    found = [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    assert len(found) == len([one for one in caplog.messages if "run.step(loss=...)" in one]) == told
+
+
+def test_a_run_that_only_logs_is_not_told_of_steps() -> None:
+    """An evaluation."""
+    with watched(optimizers={"none": None}) as (run, outbox):
+        run.log(accuracy=0.5)
     assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]

@@ -9,6 +9,7 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
   assert.equal(told("attached", { optimizers: [{ class: "AdamW", name: "opt1", parameters: 3, defaults: { lr: 0.001 } }], scalers: [], torch: "2.13.0", signals: { clip: "ok", loss: "missing: x" } }), "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x");
   assert.equal(told("audit", { checks: ["a", "b"], findings: [{ severity: "critical", check: "eps", subject: "opt1" }], took_ms: 1.5 }), "1 finding of 2 checks in 1.50 ms · critical eps: opt1");
   assert.equal(told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }), "the script's clip at 1");
+  assert.equal(told("grad-norm-source", { source: "own", clip: null, series: "", taken: "after clipping" }), "sampled by the hook · after clipping, so gradient rules cannot fire");
   assert.equal(told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }), "loss is the sum of 4 losses per step · each is divided by their number");
   assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
   assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: runs freely again");

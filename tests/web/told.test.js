@@ -20,4 +20,5 @@ test("the source of the norm is what was told last of the primary optimizer", ()
   assert.equal(normSource([clip, own, source({ source: "clip", clip: 1, series: "opt2" }), source({}, "phase")]), "sampled by the hook");
   assert.equal(normSource([source({ source: "local" })]), "sampled by the hook, this rank's part");
   assert.equal(normSource([source({ source: 3 })]), "");
+  assert.equal(normSource([source({ source: "clip", clip: 0.5, taken: "before clipping" })]), "of the script's own clip at 0.5, before clipping");
 });

@@ -19,6 +19,9 @@ const rest = (data, told) => flatten(Object.fromEntries(Object.entries(data).fil
 
 const SOURCES = new Map([["clip", "the script's clip"], ["own", "sampled by the hook"], ["local", "sampled by the hook, this rank's part"]]);
 
+/** When a gradient norm is taken, as its event says it. */
+export const TAKEN = new Map([["before clipping", "before clipping"], ["after clipping", "after clipping, so gradient rules cannot fire"], ["unknown", "the script changed the gradients first, so clipping may be included"]]);
+
 const PARTS = new Map([["divided", "each is divided by their number"], ["items", "each is divided by the total number of items"], ["same-divisor", "all are divided by the same number"], ["terms", "they are terms of one objective"], ["one-batch", "they come from one batch"]]);
 
 /** @type {Record<string, Telling>} */
@@ -30,7 +33,7 @@ const TELLINGS = {
   audit: ({ checks, findings, took_ms }) => line(`${counted(objects(findings).length, "finding")} of ${counted(Array.isArray(checks) ? checks.length : 0, "check")}${typeof took_ms === "number" ? ` in ${num(took_ms, 3)} ms` : ""}`,
     objects(findings).map((one) => `${text(one.severity)} ${text(one.check)}: ${text(one.subject)}`).join("; ")),
   scaler: ({ change, from, to, scaler }) => line(`${text(change)} ${number(from)} → ${number(to)}`, text(scaler)),
-  "grad-norm-source": ({ source, clip, series, scaled }) => line(`${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`, text(series), scaled === true ? "the clip got scaled gradients" : ""),
+  "grad-norm-source": ({ source, clip, series, scaled, taken }) => line(`${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`, TAKEN.get(text(taken)) ?? "", text(series), scaled === true ? "the clip got scaled gradients" : ""),
   accumulation: ({ count, loss, why, series }) => !text(loss) ? "" : line(`loss is the ${text(loss)} of ${number(count)} losses per step`, PARTS.get(text(why)) ?? text(why), text(series)),
   "start-step": ({ step, approximate }) => `goes on at step ${number(step)}${approximate === true ? ", as the optimizer's state says" : ""}`,
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),

@@ -1,5 +1,7 @@
 /** What a run's trainer told of itself, as sentences for its page. */
 
+import { TAKEN } from "./eventtext.js";
+
 /** @typedef {{ head: string, message: string, lines: string }} Ending */
 
 const SOURCES = new Map([["clip", "of the script's own clip"], ["own", "sampled by the hook"], ["local", "sampled by the hook, this rank's part"]]);
@@ -19,6 +21,7 @@ export function endingOf(error) {
 export function normSource(events) {
   const told = events.filter((event) => event.kind === "grad-norm-source" && !event.data.series).at(-1);
   if (!told) return "";
-  const { source, clip } = told.data, words = SOURCES.get(text(source)) ?? "";
-  return words && typeof clip === "number" ? `${words} at ${clip}` : words;
+  const { source, clip, taken } = told.data, words = SOURCES.get(text(source)) ?? "";
+  const whole = words && typeof clip === "number" ? `${words} at ${clip}` : words;
+  return [whole, TAKEN.get(text(taken)) ?? ""].filter(Boolean).join(", ");
 }

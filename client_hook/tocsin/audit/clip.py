@@ -67,10 +67,20 @@ def check_constant(norms: list[float]) -> Report | None:
     return report
 
 
+def _is_threshold(norm: float, clip: float | None) -> bool:
+    """Whether a constant norm is what a clip leaves: this one, or one before it if it only measures."""
+    return clip is None or math.isinf(clip) or abs(norm - clip) <= SAME * clip
+
+
 def check_clip(norms: list[float], clips: set[float | None], report: Report) -> None:
     """``norms`` before clipping, ``clips`` all thresholds that were used."""
     finite = [norm for norm in norms if math.isfinite(norm)]
     clip = next(iter(clips), None)
+    constant = check_constant(norms)
+    if constant is not None and _is_threshold(norms[0], clip):
+        report.checks += constant.checks
+        report.findings += constant.findings
+        return
     if len(clips) != 1 or clip is None or len(finite) < STEPS // 2:
         report.unseen("clip threshold: it changes, is a tensor, or too few norms are finite")
         return

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from ..children import has_children
 from . import graph_checks, optimizers, parameters, scalers
 from .clip import ClipWatch, NormWatch
 from .findings import Report
@@ -19,6 +20,9 @@ from .graph import Census, take_census
 RECHECK = 10
 LOSSES = 4
 """Different losses whose graphs are looked at: a GAN has two, and their backwards lie around a step."""
+AFTER = "after clipping"
+"""As ``capture.stepper`` calls it; this package does not import torch."""
+BLIND = "gradient rules: the norm is constant because it is measured after clipping, so they cannot fire"
 
 
 class Preflight:
@@ -42,6 +46,7 @@ class Preflight:
         ledger.inspected_by(self.see_backward)
         ledger.hushed = self.hushed
         ledger.unstepped = self.no_steps
+        ledger.finished = self.finished
         ledger.appointments.make(1, self.first_step)
 
     def see_backward(self, tensors: Any, scaled: bool) -> None:
@@ -81,6 +86,13 @@ class Preflight:
         self._tell(report, 0.0)
         self._watch.say(f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step.")
         self._watch.start()
+
+    def finished(self) -> None:
+        """Report a run that ends without any record: functional training calls neither backward nor step."""
+        ledger = self._ledger
+        if self._done or ledger.quiet or self._watch.has_started or has_children():
+            return
+        self.no_steps(ledger.backwards)
 
     def first_step(self) -> None:
         """Everything that can be said at once."""
@@ -155,17 +167,27 @@ class Preflight:
 
         def threshold() -> float | None:
             told = primary.told
-            return told[2] if told is not None and told[0] == "clip" else None
+            return told[-1] if told is not None and told[0] == "clip" else None
 
         self._clip = ClipWatch(threshold, self._clip_done)
         self._watch.look_at(self._clip)
 
     def _norms_done(self, report: Report | None) -> None:
         if report is not None:
+            self._say_blind(report)
             self._tell(report, 0.0)
         self._watch.look_away(self._norms)
 
+    def _say_blind(self, report: Report) -> None:
+        """Rules on gradients see only the threshold: say so here and where the norm comes from."""
+        report.unseen(BLIND)
+        primary = self._ledger.primary
+        if primary is not None:
+            primary.taken = AFTER
+
     def _clip_done(self, report: Report) -> None:
+        if any(one.check == "constant-norm" for one in report.findings):
+            self._say_blind(report)
         self._tell(report, 0.0)
         self._watch.look_away(self._clip)
 

@@ -17,7 +17,7 @@ from . import patching, sharded
 from .compiling import is_compiling as _is_compiling
 from .compiling import switch, traced
 from .staging import read, readable
-from .stepper import Stepper
+from .stepper import BEFORE, UNKNOWN, Stepper
 
 
 class _Caught:
@@ -280,6 +280,8 @@ def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
     norm = read(torch.linalg.vector_norm(made.norms))
     if norm is None:
         return
+    if stepper.taken == BEFORE and stepper.is_altered():
+        stepper.taken = UNKNOWN
     stepper.norm = norm if scale is None else norm / scale
     stepper.norm_from, stepper.norm_scaled, stepper.clip = made.source, False, None
     if ledger.layers is not None:

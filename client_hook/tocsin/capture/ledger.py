@@ -30,6 +30,7 @@ from .restored import steps_of
 from .shares import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .staging import CUDA, capturing, read
 from .stepper import (
+    BEFORE,
     HAS_DATA,
     HAS_FOUND_INF,
     HAS_LOSS,
@@ -37,6 +38,7 @@ from .stepper import (
     HAS_SCALE,
     HAS_SUM,
     HAS_TIME,
+    UNKNOWN,
     Loss,
     Marks,
     Stepper,
@@ -50,6 +52,8 @@ LOSSES = 4096
 """More losses waiting for one step are folded into one sum."""
 BACKWARDS, MICRO_STEPS = 40, 200
 """Backward passes without a step before this is reported: without a known optimizer, and with one."""
+LOOKED_AT = 8
+"""Steps of an optimizer at whose clips it is looked whether the script had changed the gradients before."""
 DOUBTS = 3
 """So many steps in a row whose losses come from one batch, before whole ones are called parts."""
 LABELLED = 8
@@ -139,6 +143,8 @@ class Ledger:
         """Backward passes before the first step of any optimizer."""
         self.unstepped: Callable[[int], None] = lambda backwards: None
         """Called when there were many of them."""
+        self.finished: Callable[[], None] = lambda: None
+        """Called when the run ends without an error."""
         self.inspectors: tuple[Inspector, ...] = ()
         """Called before each backward with its losses and whether a scaler scaled them."""
         self.manual: Manual | None = None
@@ -438,6 +444,8 @@ class Ledger:
         if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
             return False
         stepper.open = stepper.depth == 0
+        if stepper.number < LOOKED_AT and stepper.taken == BEFORE and stepper.is_altered():
+            stepper.taken = UNKNOWN
         scaled = bool(stepper.losses) and stepper.losses[-1].scaler is not None and not stepper.unscaled
         stepper.norm = norm / stepper.losses[-1].scale if scaled else norm
         stepper.norm_from, stepper.norm_scaled, stepper.clip = "clip", scaled, clip
@@ -508,7 +516,7 @@ class Ledger:
         if stepper.norm is not None:
             flags |= HAS_NORM
             values.append(stepper.norm)
-            if (stepper.norm_from, stepper.norm_scaled, stepper.clip) != stepper.told:
+            if (stepper.norm_from, stepper.norm_scaled, stepper.taken, stepper.clip) != stepper.told:
                 self._tell_source(stepper)
         if stepper.scale is not None:
             flags |= HAS_SCALE
@@ -631,15 +639,16 @@ class Ledger:
     def _tell_source(self, stepper: Stepper) -> None:
         """An event where the norm comes from elsewhere than before, or is clipped elsewhere."""
         clip = stepper.clip
-        source = (stepper.norm_from, stepper.norm_scaled, clip)
+        source = (stepper.norm_from, stepper.norm_scaled, stepper.taken, clip)
         told = stepper.told
-        if told is not None and source[:2] == told[:2]:
+        if told is not None and source[:3] == told[:3]:
             stepper.clips_told += 1
             if stepper.clips_told > CLIP_CHANGES:
                 return
         stepper.told = source
         series = stepper.suffix.removeprefix("/")
         data = {"optimizer": stepper.name, "series": series, "source": stepper.norm_from, "clip": clip}
+        data["taken"] = stepper.taken
         if stepper.norm_scaled:
             data["scaled"] = True
         self.reporter.put_event("grad-norm-source", data, max(self.step, 0))

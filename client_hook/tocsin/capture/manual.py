@@ -26,6 +26,7 @@ from .ledger import ORPHANS, Ledger
 from .staging import CUDA, DRAIN_S, capturing
 from .stepper import Loss, Stepper
 
+PLAIN = (Tensor, torch.nn.Parameter)
 CONFIRM = 3
 PROBES = 4
 SAMPLE = 256
@@ -118,7 +119,7 @@ class Manual:
 
     def _search(self, tensors: Any) -> None:
         self._searches += 1
-        if self._searches > SEARCHES:
+        if self._searches > SEARCHES or self._is_sharded():
             self.stop()
             return
         losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
@@ -128,6 +129,11 @@ class Manual:
             self._searches -= 1  # a torch optimizer has them: cheap, and over with its first step
         elif leaves:
             self._begin(leaves)
+
+    def _is_sharded(self) -> bool:
+        """Whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's leaves."""
+        probes = [probe for one in self._ledger.steppers.values() for probe in one.probes]
+        return any(type(probe) not in PLAIN for probe in probes)
 
     def _begin(self, leaves: list[Any]) -> None:
         count = min(len(leaves), PROBES)
@@ -139,9 +145,9 @@ class Manual:
         self._ledger.recount()
 
     def _probes(self) -> list[Any] | None:
-        """The probes; None if one is gone."""
+        """The probes; None if one is gone, or its memory is."""
         probes = [ref() for ref in self._refs]
-        return None if any(probe is None for probe in probes) else probes
+        return probes if all(probe is not None and _is_comparable(probe) for probe in probes) else None
 
     def _is_replaced(self) -> bool:
         """Whether a torch optimizer makes the steps after all."""
@@ -273,7 +279,7 @@ class Manual:
 def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
     """Return the weights that a loss reaches: its parameters, or all leaf tensors if none is one.
 
-    None as soon as one of them is in ``known``, the ids of the known optimizers' weights.
+    None as soon as one of them is in ``known``, the ids of the known optimizers' weights, or is FSDP1's.
     """
     waiting = [root for root in roots if root is not None]
     seen, found = set(waiting), list[Any]()
@@ -281,9 +287,9 @@ def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
         node = waiting.pop()
         if node.name().endswith("AccumulateGrad"):
             leaf = node.variable
-            if id(leaf) in known:
+            if id(leaf) in known or hasattr(leaf, "_is_flat_param"):
                 return None
-            if type(leaf) in (Tensor, torch.nn.Parameter) and (leaf.is_cpu or leaf.is_cuda):
+            if _is_comparable(leaf):
                 found.append(leaf)
             continue
         for after, _ in node.next_functions:
@@ -292,6 +298,11 @@ def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
                 waiting.append(after)
     parameters = [leaf for leaf in found if isinstance(leaf, torch.nn.Parameter)]
     return parameters or found
+
+
+def _is_comparable(leaf: Any) -> bool:
+    """Whether its values are there, on a device that the hook may give work to."""
+    return type(leaf) in PLAIN and (leaf.is_cpu or leaf.is_cuda) and leaf.untyped_storage().size() > 0
 
 
 def _mark(probe: Any) -> tuple[int, Tensor]:

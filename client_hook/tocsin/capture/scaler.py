@@ -180,6 +180,7 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
     if stepper is None:
         return
     stepper.unscaled = True
+    stepper.grade()
     if stepper.in_scaler:
         if ledger.norm_due(stepper):
             own_norm(ledger, stepper, optimizer, None)

@@ -15,6 +15,9 @@ _FIRST = (0,)
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2, 4, 8, 16, 32, 64
 
 
+BEFORE, AFTER, UNKNOWN = "before clipping", "after clipping", "unknown"
+"""When a gradient norm was taken. Unknown: the script changed the gradients after the backward."""
+
 Marks = tuple[list[Any], list[int]]
 """Gradients of the probes, and their versions."""
 
@@ -68,6 +71,7 @@ class Stepper:
         "fetched",
         "fired",
         "found_inf",
+        "graded",
         "in_scaler",
         "layers",
         "left",
@@ -96,6 +100,7 @@ class Stepper:
         "scale",
         "scaler",
         "suffix",
+        "taken",
         "thread",
         "told",
         "turn",
@@ -119,7 +124,11 @@ class Stepper:
         self.reached = False
         """Whether a backward was ever seen to change its probes."""
         self.user_clips = False
-        self.told: tuple[str, bool, Any] | None = None
+        self.told: tuple[str, bool, str, Any] | None = None
+        self.taken = BEFORE
+        """When its own norms are taken; once it is not BEFORE, it stays so."""
+        self.graded = -1
+        """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
         self.layers: Any = None
         """What ``Layers`` remembers of it."""
         self.restored = 0
@@ -222,14 +231,29 @@ class Stepper:
     def changed(self, marks: Marks | None) -> bool:
         """Whether any probe has another gradient since ``marks`` (None: there was none) or one written to."""
         if marks is None:
-            first, last = self.probes[0], self.probes[-1]
-            return first.grad is not None or last.grad is not None
+            grad = self.probes[0].grad
+            if grad is not None:
+                self.graded = grad._version
+                return True
+            self.graded = -1
+            return self.probes[-1].grad is not None
+        self.grade()
         grads, versions = marks
         for place, probe in enumerate(self.probes):
             grad = probe.grad
             if grad is not grads[place] or (grad is not None and grad._version != versions[place]):
                 return True
         return False
+
+    def grade(self) -> None:
+        """The gradients are complete, or were unscaled: later changes are the script's own."""
+        grad = self.probes[0].grad if self.probes else None
+        self.graded = -1 if grad is None else grad._version
+
+    def is_altered(self) -> bool:
+        """Whether the script changed the gradients since then."""
+        grad = self.probes[0].grad if self.probes and self.graded >= 0 else None
+        return grad is not None and grad._version != self.graded
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
         """``lr`` of each parameter group as the coming step uses it; a group without one is left out."""

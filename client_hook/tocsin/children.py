@@ -1,0 +1,155 @@
+"""Training in child processes of a process that watches: it belongs to the parent's run.
+
+``torch.multiprocessing.spawn``, Lightning's ``ddp_spawn`` and Hogwild start their trainings with
+``multiprocessing``, and only the parent calls ``watch``. The parent leaves what a child needs where
+``multiprocessing`` carries it to its children by itself, through memory or a pipe: the environment would
+show a token to every other program. A child begins a run of its own writer with its first optimizer or its
+first backward. A worker of a DataLoader does neither and stays silent.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import _live as live
+from .deferred import when_imported
+from .greeting import Facts
+from .identity import Identity, is_multiprocessing_child, writer_id
+from .watching import LOG
+
+KEY = "tocsin"
+_SAID = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
+_is_armed = False
+
+
+def hand_down(facts: Facts, options: Mapping[str, Any]) -> Callable[[], None]:
+    """Let processes that this one starts from now on report to this run; return what takes that back.
+
+    Args:
+        facts: of the run. One rank of several hands nothing down: its siblings are ranks already.
+        options: of ``watch``; what is no plain value stays here.
+    """
+    carried, identity = _carried(), facts.identity
+    if carried is None or identity.world_size > 1:
+        return _nothing
+    who = {name: getattr(identity, name) for name in ("run", "launch", "restarts", "ordinal", "host")}
+    mine = {name: value if _is_plain(value) else str(value) for name, value in options.items()}
+    mine |= {name: getattr(facts, name) for name in _SAID}
+    mine["identity"] = {**who, "attempt": identity.writer.attempt}
+    carried[KEY] = mine
+
+    def take_back() -> None:
+        if carried.get(KEY) is mine:
+            del carried[KEY]
+
+    return take_back
+
+
+def arm() -> None:
+    """In a child: begin to report with its first optimizer or backward."""
+    if "torch" in sys.modules:
+        _await_training()
+    else:
+        when_imported("torch", _await_training)
+
+
+def is_child() -> bool:
+    """Return whether ``multiprocessing`` started this process, or is about to have started it."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None:
+        return False
+    return is_multiprocessing_child() or bool(getattr(process.current_process(), "_inheriting", False))
+
+
+def has_children() -> bool:
+    """Return whether this process has started others by ``multiprocessing``: they may have trained."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and next(copy.copy(process._process_counter)) > 1
+
+
+def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:
+    """Return who this child is: a writer of the parent's attempt.
+
+    Its rank is its place among the parent's children until torch's process group says otherwise.
+    """
+    who = dict(handed)
+    place = sys.modules["multiprocessing.process"].current_process()._identity
+    writer = writer_id(who.pop("attempt"), max(place[-1] - 1, 0) if place else 0)
+    return Identity(writer=writer, world_size=1, rendezvous="", project=project, name=name, **who)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be sent to any child as it is."""
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(one) for one in value)
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _carried() -> dict[str, Any] | None:
+    """Return what multiprocessing copies into each child, with the key of its connections."""
+    process = sys.modules.get("multiprocessing.process")
+    found = getattr(process.current_process(), "_config", None) if process is not None else None
+    return found if isinstance(found, dict) else None
+
+
+def _await_training() -> None:
+    global _is_armed
+    try:
+        import torch
+
+        from .capture import patching
+
+        _is_armed = True
+        patching.replace(torch.autograd, "backward", functools.partial(_first_of, torch.autograd, "backward"))
+        base = torch.optim.Optimizer
+        patching.replace(base, "__init__", functools.partial(_first_of, base, "__init__"))
+    except Exception as error:
+        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
+
+
+def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Begin the run at the first call, then call what watches from then on."""
+
+    @functools.wraps(original)
+    def first(*args: Any, **kwargs: Any) -> Any:
+        if not _is_armed:
+            return original(*args, **kwargs)
+        _report()
+        now = getattr(owner, name)
+        return (original if now is first else now)(*args, **kwargs)
+
+    return first
+
+
+def _report() -> None:
+    """Begin this child's part of the parent's run; nothing where it watches itself or there is none."""
+    global _is_armed
+    _is_armed = False
+    try:
+        handed = (_carried() or {}).get(KEY)
+        if live or handed is None or not is_multiprocessing_child():
+            return
+        from .beginning import begin_child
+
+        begin_child(handed)
+    except Exception as error:
+        LOG.warning("tocsin: this process does not report to its parent's run: %s", error)
+
+
+def _after_fork() -> None:
+    """A forked child has the parent's patches, which tell nobody, and may train."""
+    if KEY in (_carried() or {}):
+        arm()
+
+
+def _nothing() -> None:
+    return None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
