@@ -102,7 +102,7 @@ class Preflight:
         if len(self._ledger.steppers) < 2:
             self._look_away()
         report, named = Report("first-step"), self._optimizers()
-        found = _Found(self._ledger, self._model, named)
+        found = _Found(self._ledger, self._model, named, self._scaled)
         names = parameters.named_parameters(found.models)
         known = {key: name for key, (name, _) in names.items()}  # names only: nothing is kept alive
         if self._ledger.layers is not None:
@@ -115,8 +115,9 @@ class Preflight:
         _try(report, "loss graph", lambda: graph_checks.check_graph(self._census, report))
         _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
         _try(report, "need of a scaler", lambda: scalers.check_need(self._census, self._scaled, half, report))
-        _try(report, "learning rates", lambda: optimizers.check_rates(named, report))
-        _try(report, "eps", lambda: optimizers.check_eps(named, report))
+        current = self._current(named)
+        _try(report, "learning rates", lambda: optimizers.check_rates(current, report))
+        _try(report, "eps", lambda: optimizers.check_eps(current, report))
         _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._census, report))
         _try(
             report, "parameters", lambda: parameters.check_trained(found.models, named, self._census, report)
@@ -153,7 +154,10 @@ class Preflight:
             param for param in parameters.without_gradient(stepped, self._census) if id(param) in self._idle
         ]
         self._census = None
-        _try(report, "learning rates", lambda: optimizers.check_rates_still(self._optimizers(), report))
+        training = {
+            name: one for name, one in self._optimizers().items() if any(one is each for each in stepped)
+        }
+        _try(report, "learning rates", lambda: optimizers.check_rates_still(training, report))
         _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, names, report))
         self._tell(report, perf_counter() - began)
 
@@ -200,6 +204,11 @@ class Preflight:
         living = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
         return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
 
+    def _current(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Without those that only an earlier training of this process used and that are still in memory."""
+        stepped = {id(one) for one in self._stepped()}
+        return {name: one for name, one in named.items() if id(one) in stepped or not one.state}
+
     def _each_once(self, named: dict[str, Any]) -> dict[str, Any]:
         """Return those that are not the wrapper or the inner part of another one that has stepped."""
         inside = {
@@ -219,7 +228,7 @@ class Preflight:
 class _Found:
     """Models and enabled scalers of the process: the given model, else those that own what is trained."""
 
-    def __init__(self, ledger: Any, model: Any, named: dict[str, Any]) -> None:
+    def __init__(self, ledger: Any, model: Any, named: dict[str, Any], scaled: bool) -> None:
         import torch
 
         from ..capture.census import living
@@ -232,9 +241,18 @@ class _Found:
             found = [one for ref in ledger.alive if (one := ref()) is not None]
             ledger.alive = None
         enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
-        self.scalers = {ledger.scaler_name(one): one for one in enabled}
+        named_scalers = {ledger.scaler_name(one): one for one in enabled}
+        self.scalers = _of_this_run(named_scalers, ledger, scaled)
         modules = [one for one in found if isinstance(one, torch.nn.Module)]
         self.models = [model] if model is not None else parameters.models_of(modules, named.values())
+
+
+def _of_this_run(scalers: dict[str, Any], ledger: Any, scaled: bool) -> dict[str, Any]:
+    """Without scalers of earlier trainings of this process: no step of this run used their scale."""
+    used = {stepper.scaler for stepper in ledger.steppers.values()} - {None}
+    if scaled and not used:
+        return scalers  # losses are scaled, but no step went through a scaler: it may be any of them
+    return {k: one for k, one in scalers.items() if k in used or getattr(one, "_scale", None) is None}
 
 
 def _try(report: Report, what: str, check: Callable[[], None]) -> None:

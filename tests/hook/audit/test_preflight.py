@@ -150,3 +150,17 @@ def test_without_capture_nothing_is_auditable() -> None:
     (event,) = outbox.events("audit")
     assert (event["findings"], event["checks"], event["step"]) == ([], [], 0)
     assert event["not_auditable"][0].startswith("everything")
+
+
+def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
+    """Its rate has reached 0 and its scaler hunts; the optimizer and the scaler of this run are fine."""
+    earlier = torch.optim.AdamW(net().parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=1)
+    for group in earlier.param_groups:
+        for param in group["params"]:
+            param.grad = torch.zeros_like(param)
+    scaler.scale(torch.ones(1))
+    earlier.step()
+    earlier.param_groups[0].update(lr=0.0, initial_lr=1e-3)
+    outbox = audited(net(), steps=12)
+    assert [event["findings"] for event in outbox.events("audit")] == [[], []]
