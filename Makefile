@@ -24,6 +24,7 @@ BENCHES ?= $(wildcard tests/benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
+TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
 
 setup: $(STAMPS)/python $(STAMPS)/node browser
@@ -37,12 +38,12 @@ check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/mypy server client_hook tests
 	node_modules/.bin/tsc -p tsconfig.json
 
-test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked browser
+test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	cd tests/web && node --test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
 
 # Kernels round differently on another CPU. These variables make torch take those of an older one.
-test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked browser
+test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(STAMPS)/real-trainers/requirements-all browser
 	cd tests/web && node --test
 	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 --numprocesses=$(JOBS) --dist=loadfile
 	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
@@ -118,6 +119,14 @@ $(STAMPS)/unpacked:
 	  [ ! -f "$$binary" ] || LC_ALL=C sed -i "s,/$$templates,$$templates/,g" "$$binary"; \
 	fi
 	@touch $@
+
+# The trainers that the hook is tested in, each set in a folder of its own: without dependencies, so that no
+# torch and no package of the tests' environment is installed a second time. If pip fails, so do their tests.
+$(STAMPS)/real-trainers/%: tests/real_trainers/%.txt | $(STAMPS)/python
+	@mkdir -p $(@D); rm -rf build/real-trainers/$*; \
+	if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  --target build/real-trainers/$* -r $<; \
+	then touch $@; else echo "pip could not install $<: the tests of these trainers fail" >&2; fi
 
 # Playwright brings a Node.js of its own, which needs a library that a bare Debian lacks.
 browser: $(STAMPS)/python

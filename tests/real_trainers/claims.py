@@ -1,0 +1,91 @@
+"""What holds for every trainer. A test file derives from RealTrainer and says what its framework is like."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+import pytest
+
+from tests.hook.ingest_server import closed_port
+from tests.real_trainers.comparison import Comparison, differences
+from tests.real_trainers.trainings.length import STEPS
+
+LONG = pytest.mark.skipif(os.environ.get("TOCSIN_TEST_ALL") != "1", reason="long: make test-all")
+SAMPLED = 16
+"""Without a clip, the hook computes the gradient norm itself, every so many steps."""
+
+
+class RealTrainer:
+    """The claims; each test is about runs that a script of ``trainings/`` made once."""
+
+    training: ClassVar[str]
+    """The script, without ``.py``."""
+    requirements: ClassVar[str] = "requirements"
+    """The requirements file that lists its packages, without ``.txt``."""
+    steps: ClassVar[int] = STEPS
+    norm_every: ClassVar[int] = 1
+    """SAMPLED where the framework does not clip."""
+    caught: ClassVar[tuple[str, int]]
+    """The rule that catches the broken case, and the step at which it says that the fault began."""
+
+    def test_every_step_is_recorded_once(self, compared: Comparison) -> None:
+        """As many steps as the framework counts, in order."""
+        assert len(compared.own("healthy")["loss"]) == self.steps
+        assert compared.recorded("healthy").steps() == list(range(self.steps))
+
+    def test_values_equal_the_log_of_the_framework(self, compared: Comparison) -> None:
+        """Loss and learning rate at every step, the norm wherever it is recorded."""
+        for case in compared.logs["plain"]:
+            for name in set(compared.own(case)) - {"grad_norm"}:
+                assert compared.differences(case, name) == [], (case, name)
+
+    def test_norms_equal_those_before_clipping(self, compared: Comparison) -> None:
+        """At every step where the framework clips, else at every sixteenth."""
+        recorded = compared.recorded("healthy").series("grad_norm")
+        own = compared.own("healthy")["grad_norm"]
+        assert list(recorded) == list(range(0, self.steps, self.norm_every))
+        assert differences({step: own[step] for step in recorded}, recorded) == []
+
+    def test_weights_are_bit_identical(self, compared: Comparison) -> None:
+        """With and without the hook, in every case."""
+        plain = compared.logs["plain"]
+        assert [case for case in plain if not compared.weights_are_equal(case)] == []
+
+    def test_a_healthy_run_has_no_warning_and_no_alert(self, compared: Comparison) -> None:
+        """Neither the config check nor a rule has anything to say."""
+        for case in compared.logs["plain"]:
+            assert (compared.recorded(case).warnings, compared.recorded(case).fired) == ([], [])
+
+    def test_a_fault_is_caught_where_it_began(self, compared: Comparison) -> None:
+        """By the rule that is meant for it, with the step of its onset."""
+        assert self.caught in compared.recorded("broken").fired
+
+
+class ScaledTrainer(RealTrainer):
+    """One that also trains in float16 with a GradScaler."""
+
+    def test_the_scale_and_its_skipped_steps_are_recorded(self, compared: Comparison) -> None:
+        """The scale is that of the framework at every step; where it fell, the step before was skipped."""
+        scale = compared.own("scaled")["scale"]
+        fell = [step for step in range(self.steps - 1) if scale[step + 1] < scale[step]]
+        skipped = compared.recorded("scaled").series("skipped")
+        assert fell
+        assert [step for step in range(self.steps - 1) if skipped[step]] == fell
+        assert compared.differences("scaled", "scale") == []
+
+
+class LaunchedTrainer(RealTrainer):
+    """One that also trains on two ranks, started by its own launcher."""
+
+    launcher: ClassVar[str]
+    """Arguments of Python before the script; ``{port}`` is a free one."""
+
+    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
+        """One attempt; each rank reports every step once, with its own loss."""
+        run, logs = compared.ranks(self.launcher.format(port=closed_port()).split())
+        assert run.ranks == {(1, 0), (1, 1)}
+        assert [run.steps(0), run.steps(1)] == [list(range(self.steps))] * 2
+        own = [log["loss"] for log in logs]
+        assert own[0] != own[1]
+        assert [differences(own[rank], run.series("loss", rank)) for rank in range(2)] == [[], []]

@@ -1,0 +1,198 @@
+"""Runs a training of ``trainings/`` against a real server; compares what its framework logged with the run.
+
+The Makefile installs the frameworks into FOLDER, so that none changes the environment of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conftest import Tower, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "real-trainers"
+TRAININGS = Path(__file__).parent / "trainings"
+RELATIVE = 1e-6
+"""Relative difference of two values that count as equal: frameworks log float32, the hook sends float64."""
+LONGEST_S = 400
+
+Values = dict[int, float]
+"""Step -> value."""
+
+
+class Difference(NamedTuple):
+    """A step at which the framework's value and the recorded one differ. None: there is none."""
+
+    step: int
+    own: float | None
+    recorded: float | None
+
+
+class NotInstalledError(AssertionError):
+    """A framework that a test needs is missing; the text says how to install it."""
+
+
+def environment(tower: Tower, requirements: str) -> dict[str, str]:
+    """Return the variables of a process that trains with the packages of that requirements file.
+
+    Raises:
+        NotInstalledError: a package is missing, or is there in another version.
+    """
+    folder = FOLDER / requirements
+    missing = missing_of(requirements, folder)
+    if missing:
+        where = folder.relative_to(ROOT)
+        raise NotInstalledError(
+            f"Cannot train: {', '.join(missing)} missing in {where}. "
+            f"Run `make build/stamps/real-trainers/{requirements}`."
+        )
+    path = os.pathsep.join([str(ROOT), str(folder)])
+    own = {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "PYTHONPATH": path}
+    own |= {"TOCSIN_SPOOL_DIR": str(tower.directory / "spool"), "OMP_NUM_THREADS": "1"}
+    return os.environ | own | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def missing_of(requirements: str, folder: Path) -> list[str]:
+    """Return the lines of ``NAME.txt`` that the folder does not hold in that version."""
+    lines = Path(__file__).with_name(f"{requirements}.txt").read_text("utf-8").splitlines()
+    wanted = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    found = {f"{one.name}=={one.version}".replace("_", "-") for one in distributions(path=[str(folder)])}
+    return [line for line in wanted if line not in found]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run as the server holds it."""
+
+    row: dict[str, Any]
+    records: list[dict[str, Any]]
+    alerts: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings of the config check."""
+        found = [
+            one for event in self.events if event["kind"] == "audit" for one in event["data"]["findings"]
+        ]
+        return [
+            f"{one['check']}: {one['subject']}: {one['got']}" for one in found if one["severity"] == "warning"
+        ]
+
+    @property
+    def fired(self) -> list[tuple[str, int]]:
+        """(rule, onset step) of every alert."""
+        return [(one["rule"], one["onset_step"]) for one in self.alerts]
+
+    @property
+    def ranks(self) -> set[tuple[int, int]]:
+        """(attempt, rank) of its writers."""
+        return {(record["attempt"], record["rank"]) for record in self.records}
+
+    def steps(self, rank: int = 0) -> list[int]:
+        """Return the step of each record of a rank, in order."""
+        return [record["step"] for record in self.records if record["rank"] == rank]
+
+    def series(self, name: str, rank: int = 0) -> Values:
+        """Return the recorded values of a series of a rank."""
+        mine = [record for record in self.records if record["rank"] == rank and name in record["values"]]
+        return {record["step"]: float(record["values"][name]) for record in mine}
+
+
+class Comparison:
+    """One training script, run once, and its runs on the server."""
+
+    def __init__(self, tower: Tower, training: str, folder: Path, requirements: str) -> None:
+        self.tower, self.training, self.folder, self.requirements = tower, training, folder, requirements
+
+    @cached_property
+    def logs(self) -> dict[str, Any]:
+        """What the script wrote: its framework's own logs with and without the hook."""
+        out = self.folder / f"{self.training}.json"
+        self.run([self.script, str(out), self.training])
+        found: dict[str, Any] = json.loads(out.read_text("utf-8"))
+        return found
+
+    @property
+    def script(self) -> str:
+        """Path of the training."""
+        return str(TRAININGS / f"{self.training}.py")
+
+    def run(self, arguments: list[str], **more: str) -> None:
+        """Run Python to its end; fail with its stderr if it failed, or the hook reported an error."""
+        variables = environment(self.tower, self.requirements) | more
+        line = [sys.executable, *arguments]
+        done = subprocess.run(
+            line, env=variables, capture_output=True, text=True, timeout=LONGEST_S, check=False
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert "internal error" not in done.stderr, done.stderr[-4000:]
+
+    def recorded(self, case: str) -> Recorded:
+        """Return the run of a case, once it has ended."""
+        assert self.logs
+        return recorded(self.tower, f"{self.training}-{case}")
+
+    def own(self, case: str) -> dict[str, Values]:
+        """Return what the framework logged under the hook."""
+        return series_of(self.logs["watched"][case])
+
+    def differences(self, case: str, name: str) -> list[Difference]:
+        """Return the steps at which the framework's log and the run disagree, or only one has a value."""
+        return differences(self.own(case)[name], self.recorded(case).series(name))
+
+    def weights_are_equal(self, case: str) -> bool:
+        """Whether the weights at the end are bit-identical with and without the hook."""
+        found: bool = self.logs["plain"][case]["weights"] == self.logs["watched"][case]["weights"]
+        return found
+
+    def ranks(self, launcher: list[str]) -> tuple[Recorded, list[dict[str, Values]]]:
+        """Train on two ranks; return the run, and the log of each rank."""
+        out = self.folder / f"{self.training}-ranks.json"
+        self.run([*launcher, self.script, str(out), self.training, "ranks"])
+        logs = [json.loads(Path(f"{out}.{rank}").read_text("utf-8")) for rank in range(2)]
+        return recorded(self.tower, f"{self.training}-ranks"), [series_of(log) for log in logs]
+
+
+def recorded(tower: Tower, name: str) -> Recorded:
+    """Return the one run of that name, once it has ended."""
+    rows = wait_for(lambda: ended(tower, name), f"the end of {name}")
+    assert len(rows) == 1, f"{len(rows)} runs are called {name}"
+    run = rows[0]["id"]
+    events = tower.get(f"/runs/{run}/events", limit=1000)["items"]
+    return Recorded(rows[0], tower.records(run), tower.alerts(run), events)
+
+
+def ended(tower: Tower, name: str) -> list[dict[str, Any]]:
+    """Return the runs of that name if all have ended."""
+    rows = [row for row in tower.get("/runs", limit=500)["items"] if row["name"] == name]
+    return [] if any(row["state"] in ("running", "stalled") for row in rows) else rows
+
+
+def series_of(log: dict[str, Any]) -> dict[str, Values]:
+    """Return the series of a log; JSON has its steps as texts."""
+    return {
+        name: {int(step): value for step, value in values.items()} for name, values in log["series"].items()
+    }
+
+
+def differences(own: Values, recorded: Values) -> list[Difference]:
+    """Return the steps at which they are not equal."""
+    pairs = [Difference(step, own.get(step), recorded.get(step)) for step in sorted(own | recorded)]
+    return [pair for pair in pairs if not is_equal(pair.own, pair.recorded)]
+
+
+def is_equal(one: float | None, other: float | None) -> bool:
+    """Whether two values are the same number, NaN and infinities included, up to float32's rounding."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=RELATIVE) or (math.isnan(one) and math.isnan(other))

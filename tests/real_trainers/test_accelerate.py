@@ -1,0 +1,14 @@
+"""Accelerate."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+class TestAccelerate(ScaledTrainer, LaunchedTrainer):
+    """Its loop, alone and with ``accelerate launch``."""
+
+    training = "accelerate_loop"
+    caught = ("nonfinite-loss", BROKEN_AT)
+    launcher = "-m accelerate.commands.launch --multi_gpu --num_processes=2 --main_process_port={port}"

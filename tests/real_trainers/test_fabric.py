@@ -1,0 +1,21 @@
+"""Lightning Fabric."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import LONG, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.comparison import Comparison
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+class TestFabric(ScaledTrainer, LaunchedTrainer):
+    """Its loop, alone and with ``torchrun``. A rate that is too high shows one step later."""
+
+    training = "fabric_loop"
+    requirements = "requirements-lightning"
+    caught = ("loss-spike", BROKEN_AT + 1)
+    launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
+
+    @LONG
+    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
+        """As in the others; here only in ``make test-all``."""
+        super().test_two_ranks_are_one_run(compared)

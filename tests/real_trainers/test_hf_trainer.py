@@ -1,0 +1,13 @@
+"""Hugging Face ``Trainer``."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+class TestHuggingFaceTrainer(RealTrainer):
+    """Fused AdamW, clip, accumulation and schedule, as its defaults have them."""
+
+    training = "hf_trainer"
+    caught = ("nonfinite-loss", BROKEN_AT)

@@ -1,0 +1,15 @@
+"""Ignite."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import SAMPLED, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+class TestIgnite(ScaledTrainer, LaunchedTrainer):
+    """Its supervised trainer, which does not clip, and an engine with a scaler; with ``torchrun``."""
+
+    training = "ignite_engine"
+    norm_every = SAMPLED
+    caught = ("nonfinite-weights", BROKEN_AT)
+    launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"

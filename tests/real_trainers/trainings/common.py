@@ -1,0 +1,117 @@
+"""What the trainings of this folder share: each case runs without the hook, then with it, in one process.
+
+``python TRAINING OUT NAME`` writes what the framework itself logged and a digest of the weights to OUT.
+``LAUNCHER TRAINING OUT NAME ranks`` trains the case ``ranks`` under the hook; each rank writes to OUT.RANK.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class OwnLog:
+    """What a framework itself reports of one training: series -> step -> value."""
+
+    series: dict[str, dict[int, float]] = field(default_factory=dict)
+    weights: str = ""
+
+    def note(self, step: int, **values: Any) -> None:
+        """Keep the values of a step, counted from 0. None is left out."""
+        for name, value in values.items():
+            if value is not None:
+                number = value.item() if isinstance(value, Tensor) else float(value)
+                self.series.setdefault(name, {})[step] = number
+
+
+Train = Callable[[str, OwnLog], nn.Module]
+"""Trains one case, notes what the framework reports, returns the module that was trained."""
+
+
+def main(train: Train, distribution: str, *cases: str) -> None:
+    """Train every case but ``broken`` without the hook, then all with it; write the logs as JSON.
+
+    Args:
+        train: the training.
+        distribution: the package on PyPI whose version is reported.
+        cases: ``healthy`` first; ``scaled`` uses a GradScaler; ``broken`` fails at BROKEN_AT.
+    """
+    out, name = sys.argv[1:3]
+    if sys.argv[3:] == ["ranks"]:
+        log = trained(train, "ranks", f"{name}-ranks")
+        Path(f"{out}.{rank()}").write_text(json.dumps(asdict(log)), "utf-8")
+        return
+    plain = {case: asdict(trained(train, case)) for case in cases if case != "broken"}
+    watched = {case: asdict(trained(train, case, f"{name}-{case}")) for case in cases}
+    logs = {"version": version(distribution), "plain": plain, "watched": watched}
+    Path(out).write_text(json.dumps(logs), "utf-8")
+
+
+def trained(train: Train, case: str, watched_as: str = "") -> OwnLog:
+    """Train one case; under the hook where it has a name to be watched as."""
+    seed()
+    log = OwnLog()
+    if not watched_as:
+        log.weights = digest(train(case, log))
+        return log
+    import tocsin  # not before the trainings without the hook
+
+    with tocsin.watch("real-trainers", name=watched_as):
+        log.weights = digest(train(case, log))
+    return log
+
+
+def seed() -> None:
+    """Seed every generator that a framework draws from."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+def digest(module: nn.Module) -> str:
+    """Return the SHA-256 of all weights and buffers with their names."""
+    found = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def rank() -> int:
+    """Return the rank of this process; Lightning names that of a second one only in LOCAL_RANK."""
+    return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0)
+
+
+def net(width: int = 32) -> nn.Sequential:
+    """Return a small network with a normalization, for 8 features."""
+    inner = (nn.Linear(8, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.GELU())
+    return nn.Sequential(*inner, nn.Linear(width, 1))
+
+
+def batches(count: int, *, nan_at: int | None = None) -> list[tuple[Tensor, Tensor]]:
+    """Return batches of a noisy regression; the one at ``nan_at`` has a NaN among its features."""
+    draw = torch.Generator().manual_seed(7)
+    features = torch.randn(count, 16, 8, generator=draw)
+    noise = 0.3 * torch.randn(count, 16, 1, generator=draw)
+    targets = features[..., :4].sum(-1, keepdim=True).sin() + noise
+    if nan_at is not None:
+        features[nan_at, 3, 2] = float("nan")
+    return list(zip(features, targets, strict=True))
+
+
+def grad_scaler() -> torch.amp.GradScaler:
+    """Return a scaler that starts too high for float16, so that it backs off, and grows again soon."""
+    return torch.amp.GradScaler("cpu", init_scale=2.0**22, growth_interval=25)

@@ -1,0 +1,68 @@
+"""Ignite: its supervised trainer with a scheduler, an engine in float16 with a GradScaler; two ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ignite.distributed as idist
+import torch
+from ignite.engine import Engine, Events, create_supervised_trainer
+from ignite.handlers import LRScheduler
+from torch import nn
+
+from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net
+from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
+
+
+def scaled_update(
+    model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
+) -> Callable[[Engine, Any], float]:
+    """Return a training step in float16; ignite's own (``amp_mode="amp"``) computes in it on CUDA only."""
+
+    def update(engine: Engine, batch: Any) -> float:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            output = model(batch[0])
+        loss = nn.functional.mse_loss(output.float(), batch[1])
+        scaler.scale(loss).backward()
+        engine.state.scale = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.item()
+
+    return update
+
+
+def train(case: str, log: OwnLog) -> nn.Module:
+    """Run a trainer; handlers note what its state says."""
+    model = net()
+    if case == "ranks":
+        idist.initialize("gloo")
+        model = idist.auto_model(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    if case == "scaled":
+        trainer = Engine(scaled_update(model, optimizer, grad_scaler()))
+    else:
+        trainer = create_supervised_trainer(model, optimizer, nn.functional.mse_loss, "cpu")
+
+    def started(engine: Engine) -> None:
+        log.note(engine.state.iteration - 1, lr=optimizer.param_groups[0]["lr"])
+
+    def completed(engine: Engine) -> None:
+        norm = nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+        scale = getattr(engine.state, "scale", None)
+        log.note(engine.state.iteration - 1, loss=engine.state.output, grad_norm=norm, scale=scale)
+
+    trainer.add_event_handler(Events.ITERATION_STARTED, started)
+    trainer.add_event_handler(Events.ITERATION_COMPLETED, completed)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    trainer.add_event_handler(Events.ITERATION_COMPLETED, LRScheduler(schedule))
+    data = batches(STEPS * idist.get_world_size(), nan_at=BROKEN_AT if case == "broken" else None)
+    trainer.run(data[idist.get_rank() :: idist.get_world_size()])
+    idist.finalize()
+    return model
+
+
+if __name__ == "__main__":
+    main(train, "pytorch-ignite", "healthy", "scaled", "broken")
