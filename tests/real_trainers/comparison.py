@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distributions
@@ -41,31 +42,32 @@ class NotInstalledError(AssertionError):
     """A framework that a test needs is missing; the text says how to install it."""
 
 
-def environment(tower: Tower, requirements: str) -> dict[str, str]:
-    """Return the variables of a process that trains with the packages of that requirements file.
+def environment(tower: Tower, packages: Sequence[str]) -> dict[str, str]:
+    """Return the variables of a process that trains with the packages of these requirements files.
 
     Raises:
         NotInstalledError: a package is missing, or is there in another version.
     """
-    folder = FOLDER / requirements
-    missing = missing_of(requirements, folder)
-    if missing:
-        where = folder.relative_to(ROOT)
-        raise NotInstalledError(
-            f"Cannot train: {', '.join(missing)} missing in {where}. "
-            f"Run `make build/stamps/real-trainers/{requirements}`."
-        )
-    path = os.pathsep.join([str(ROOT), str(folder)])
+    for name in packages:
+        if missing := missing_of(name, FOLDER / name):
+            raise NotInstalledError(
+                f"Cannot train: {', '.join(missing)} missing in {(FOLDER / name).relative_to(ROOT)}. "
+                f"Run `make build/stamps/real-trainers/{name}`."
+            )
+    path = os.pathsep.join(map(str, [ROOT, *(FOLDER / name for name in packages)]))
     own = {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "PYTHONPATH": path}
     own |= {"TOCSIN_SPOOL_DIR": str(tower.directory / "spool"), "OMP_NUM_THREADS": "1"}
-    return os.environ | own | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    own |= {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "YOLO_CONFIG_DIR": str(FOLDER / "ultralytics")}
+    return os.environ | own | {"TORCH_EXTENSIONS_DIR": str(FOLDER / "extensions")}
 
 
 def missing_of(requirements: str, folder: Path) -> list[str]:
     """Return the lines of ``NAME.txt`` that the folder does not hold in that version."""
     lines = Path(__file__).with_name(f"{requirements}.txt").read_text("utf-8").splitlines()
     wanted = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    found = {f"{one.name}=={one.version}".replace("_", "-") for one in distributions(path=[str(folder)])}
+    found = {
+        f"{one.name}=={one.version}".replace("_", "-").lower() for one in distributions(path=[str(folder)])
+    }
     return [line for line in wanted if line not in found]
 
 
@@ -111,8 +113,8 @@ class Recorded:
 class Comparison:
     """One training script, run once, and its runs on the server."""
 
-    def __init__(self, tower: Tower, training: str, folder: Path, requirements: str) -> None:
-        self.tower, self.training, self.folder, self.requirements = tower, training, folder, requirements
+    def __init__(self, tower: Tower, training: str, folder: Path, packages: Sequence[str]) -> None:
+        self.tower, self.training, self.folder, self.packages = tower, training, folder, packages
 
     @cached_property
     def logs(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ class Comparison:
 
     def run(self, arguments: list[str], **more: str) -> None:
         """Run Python to its end; fail with its stderr if it failed, or the hook reported an error."""
-        variables = environment(self.tower, self.requirements) | more
+        variables = environment(self.tower, self.packages) | more
         line = [sys.executable, *arguments]
         done = subprocess.run(
             line, env=variables, capture_output=True, text=True, timeout=LONGEST_S, check=False

@@ -15,4 +15,4 @@ def compared(
     """The training, which runs when a test first asks for its logs."""
     trainer = request.cls
     folder = tmp_path_factory.mktemp(trainer.training)
-    return Comparison(shared_tower, trainer.training, folder, trainer.requirements)
+    return Comparison(shared_tower, trainer.training, folder, trainer.packages)

@@ -11,7 +11,7 @@ class TestFabric(ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``torchrun``. A rate that is too high shows one step later."""
 
     training = "fabric_loop"
-    requirements = "requirements-lightning"
+    packages = ("requirements-lightning",)
     caught = ("loss-spike", BROKEN_AT + 1)
     launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
 

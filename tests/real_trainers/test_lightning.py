@@ -10,6 +10,6 @@ class TestLightning(ScaledTrainer, LaunchedTrainer):
     """``Trainer.fit``, alone and with ``strategy="ddp"``, which starts the second process itself."""
 
     training = "lightning_fit"
-    requirements = "requirements-lightning"
+    packages = ("requirements-lightning",)
     caught = ("nonfinite-weights", BROKEN_AT)
     launcher = ""

@@ -31,7 +31,7 @@ def check_rates(optimizers: Named, report: Report) -> None:
     """Rates of 0 and rates far from what the optimizer's family trains at."""
     report.checks += ["lr-zero", "lr-range"]
     for subject, optimizer, group in _groups(optimizers):
-        rate, meant = group.get("lr"), group.get("initial_lr", group.get("lr"))
+        rate, meant = group.get("lr"), _meant(optimizer, group)
         if not isinstance(rate, (int, float)) or not isinstance(meant, (int, float)):
             why = "there is none" if rate is None else "it is a tensor, and is not read"
             report.unseen(f"learning rate of {subject}: {why}")
@@ -44,12 +44,20 @@ def check_rates(optimizers: Named, report: Report) -> None:
 def check_rates_still(optimizers: Named, report: Report) -> None:
     """A warm-up has left 0 after a few steps; where it has not, something else holds the rate there."""
     check_rates(optimizers, report)
-    for subject, _, group in _groups(optimizers):
+    for subject, optimizer, group in _groups(optimizers):
         rate = group.get("lr")
-        if isinstance(rate, (int, float)) and rate == 0 and group.get("initial_lr"):
+        if isinstance(rate, (int, float)) and rate == 0 and _meant(optimizer, group):
             report.add(
                 "lr-zero", "warning", subject, expected="above 0 by now", got="still 0 after a warm-up began"
             )
+
+
+def _meant(optimizer: Any, group: dict[str, Any]) -> Any:
+    """The rate as the script gave it: schedulers start a warm-up at 0, and not all of them note what it was."""
+    rate = group.get("lr")
+    if "initial_lr" in group or not isinstance(rate, (int, float)) or rate != 0:
+        return group.get("initial_lr", rate)
+    return optimizer.defaults.get("lr", rate)
 
 
 def _check_range(subject: str, optimizer: Any, rate: float, report: Report) -> None:

@@ -57,3 +57,13 @@ def test_a_warm_up_from_zero_is_no_zero_rate() -> None:
                 schedule.step()
         assert found(outbox, "lr-zero") == []
         assert len(found(outbox, "lr-zero", "step-10")) == count
+
+
+def test_a_scheduler_that_notes_no_initial_rate_is_no_zero_rate() -> None:
+    """DeepSpeed's warm-up sets the group's rate to 0, and nothing else; the optimizer was made with 0.1."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.param_groups[0]["lr"] = 0.0
+    with watched(model=model) as (_, outbox):
+        train(model, mean_of(model), optimizer)
+    assert found(outbox, "lr-zero") == []

@@ -86,8 +86,13 @@ def digest(module: nn.Module) -> str:
     found = hashlib.sha256()
     for name, value in module.state_dict().items():
         found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        found.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
+
+
+def norm_of(module: nn.Module) -> Tensor:
+    """Return the norm of all gradients as they are, for frameworks that clip but tell no norm."""
+    return nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
 
 
 def rank() -> int:

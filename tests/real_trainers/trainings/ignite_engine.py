@@ -11,7 +11,7 @@ from ignite.engine import Engine, Events, create_supervised_trainer
 from ignite.handlers import LRScheduler
 from torch import nn
 
-from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net
+from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 
@@ -50,7 +50,7 @@ def train(case: str, log: OwnLog) -> nn.Module:
         log.note(engine.state.iteration - 1, lr=optimizer.param_groups[0]["lr"])
 
     def completed(engine: Engine) -> None:
-        norm = nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+        norm = norm_of(model)
         scale = getattr(engine.state, "scale", None)
         log.note(engine.state.iteration - 1, loss=engine.state.output, grad_norm=norm, scale=scale)
 

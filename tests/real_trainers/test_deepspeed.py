@@ -1,0 +1,15 @@
+"""DeepSpeed."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestDeepSpeed(RealTrainer):
+    """Its engine on the CPU."""
+
+    training = "deepspeed_engine"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)

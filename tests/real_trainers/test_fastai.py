@@ -1,0 +1,17 @@
+"""fastai."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestFastai(RealTrainer):
+    """``Learner.fit_one_cycle``."""
+
+    training = "fastai_learner"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)
+    unrecorded = ("lr",)
+    first_norm = 3

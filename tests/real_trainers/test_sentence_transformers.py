@@ -1,0 +1,14 @@
+"""Sentence Transformers."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+
+
+@LONG
+class TestSentenceTransformers(RealTrainer):
+    """Its trainer, which shuffles: the broken sample comes at step 70."""
+
+    training = "sentence_transformers_fit"
+    packages = ALL
+    caught = ("nonfinite-weights", 70)

@@ -1,0 +1,15 @@
+"""skorch."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestSkorch(RealTrainer):
+    """``NeuralNetRegressor.fit``."""
+
+    training = "skorch_fit"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)

@@ -1,0 +1,15 @@
+"""Stable-Baselines3."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestStableBaselines3(RealTrainer):
+    """A DQN, whose logger tells no gradient norm."""
+
+    training = "sb3_dqn"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)

@@ -1,0 +1,15 @@
+"""timm."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, ScaledTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestTimm(ScaledTrainer):
+    """The parts of its ``train.py``, without and with ``NativeScaler``."""
+
+    training = "timm_loop"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)

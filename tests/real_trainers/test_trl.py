@@ -1,0 +1,15 @@
+"""TRL."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestTRL(RealTrainer):
+    """``SFTTrainer``. Its learning rate is 1000 times too high for one step."""
+
+    training = "trl_sft"
+    packages = ALL
+    caught = ("lr-jump", BROKEN_AT)

@@ -1,0 +1,16 @@
+"""Ultralytics."""
+
+from __future__ import annotations
+
+from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.trainings.length import BROKEN_AT
+
+
+@LONG
+class TestUltralytics(RealTrainer):
+    """A YOLO detector, whose warm-up changes the number of micro-steps."""
+
+    training = "ultralytics_yolo"
+    packages = ALL
+    caught = ("nonfinite-weights", BROKEN_AT)
+    steps = 88

@@ -1,0 +1,88 @@
+"""Stable-Baselines3: a DQN, whose target network no optimizer trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+from torch import nn
+
+from tests.real_trainers.trainings.common import OwnLog, main
+from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
+
+FIRST = 32
+"""Steps in the environment before the first of the optimizer."""
+
+
+class Walk(gymnasium.Env):
+    """A walk on a line: the reward is the nearness to 0. The broken one gives a reward that is NaN."""
+
+    observation_space = gymnasium.spaces.Box(-10, 10, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, case: str) -> None:
+        self.case, self.taken = case, 0
+        self.place = 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = float(self.np_random.uniform(-5, 5))
+        return self.seen(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray[Any, Any], float, bool, bool, dict[str, Any]]:
+        self.taken += 1
+        self.place = float(np.clip(self.place + (1 if action else -1), -10, 10))
+        breaks = self.case == "broken" and self.taken == FIRST + BROKEN_AT
+        reward = float("nan") if breaks else -abs(self.place) / 10
+        return self.seen(), reward, False, self.taken % 20 == 0, {}
+
+    def seen(self) -> np.ndarray[Any, Any]:
+        """Return the observation."""
+        return np.array([self.place], np.float32)
+
+
+class Copied(BaseCallback):
+    """Copies what the logger holds of the update before."""
+
+    def __init__(self, log: OwnLog) -> None:
+        super().__init__()
+        self.log = log
+
+    def _on_rollout_start(self) -> None:
+        values = self.logger.name_to_value
+        if "train/loss" in values:
+            step = values["train/n_updates"] - 1
+            self.log.note(int(step), loss=values["train/loss"], lr=values["train/learning_rate"])
+
+    _on_training_end = _on_rollout_start
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def train(case: str, log: OwnLog) -> nn.Module:
+    """Learn the walk."""
+    model = DQN(
+        "MlpPolicy",
+        Walk(case),
+        learning_starts=FIRST,
+        train_freq=1,
+        batch_size=32,
+        target_update_interval=20,
+        learning_rate=lambda left: 1e-3 * left,
+        policy_kwargs={"net_arch": [32]},
+        seed=0,
+        device="cpu",
+    )
+    model.learn(FIRST + STEPS, callback=Copied(log), log_interval=10**6)
+    trained: nn.Module = model.policy
+    return trained
+
+
+if __name__ == "__main__":
+    main(train, "stable-baselines3", "healthy", "broken")

@@ -1,0 +1,61 @@
+"""A loop of timm's parts, as in its ``train.py``: optimizer, schedule, EMA, clip, ``NativeScaler``."""
+
+from __future__ import annotations
+
+import tests.real_trainers.trainings.torchvision_operators  # noqa: F401  (before what imports torchvision)
+
+# isort: split
+
+import timm
+import torch
+from timm.optim import create_optimizer_v2
+from timm.scheduler import CosineLRScheduler
+from timm.utils import ModelEmaV3, NativeScaler
+from torch import Tensor, nn
+
+from tests.real_trainers.trainings.common import OwnLog, grad_scaler, main, norm_of
+from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
+
+
+def images(case: str) -> list[tuple[Tensor, Tensor]]:
+    """Return batches of noisy images of two classes; one of the broken case has a NaN pixel."""
+    draw = torch.Generator().manual_seed(7)
+    labels = torch.randint(0, 2, (STEPS, 8), generator=draw)
+    pixels = torch.randn(STEPS, 8, 3, 32, 32, generator=draw) + labels[..., None, None, None]
+    if case == "broken":
+        pixels[BROKEN_AT, 0, 0, 0, 0] = float("nan")
+    return list(zip(pixels, labels, strict=True))
+
+
+def train(case: str, log: OwnLog) -> nn.Module:
+    """Train a small vision transformer."""
+    model: nn.Module = timm.create_model("test_vit", num_classes=2, img_size=32)
+    average = ModelEmaV3(model, decay=0.9)
+    optimizer = create_optimizer_v2(model, "adamw", lr=3e-4, weight_decay=0.05)
+    schedule = CosineLRScheduler(optimizer, t_initial=STEPS, t_in_epochs=False)
+    scaler = NativeScaler("cpu") if case == "scaled" else None
+    if scaler is not None:
+        scaler._scaler = grad_scaler()
+    for step, (pixels, labels) in enumerate(images(case)):
+        with torch.autocast("cpu", torch.float16, enabled=scaler is not None):
+            loss = nn.functional.cross_entropy(model(pixels), labels)
+        scale, lr = scaler and scaler._scaler.get_scale(), optimizer.param_groups[0]["lr"]
+        optimizer.zero_grad()
+        if scaler is not None:
+            scaler(loss, optimizer, clip_grad=1.0, parameters=model.parameters())
+        else:
+            loss.backward()
+            log.note(
+                step,
+                grad_norm=norm_of(model),
+            )
+            timm.utils.dispatch_clip_grad(model.parameters(), 1.0)
+            optimizer.step()
+        average.update(model, step=step)
+        schedule.step_update(step + 1)
+        log.note(step, loss=loss, lr=lr, scale=scale)
+    return model
+
+
+if __name__ == "__main__":
+    main(train, "timm", "healthy", "scaled", "broken")
