@@ -53,7 +53,7 @@ def check_rates_still(optimizers: Named, report: Report) -> None:
 
 
 def _meant(optimizer: Any, group: dict[str, Any]) -> Any:
-    """The rate as the script gave it: schedulers start a warm-up at 0, and not all of them note what it was."""
+    """The rate as the script gave it: a warm-up starts at 0, and not every scheduler notes the target."""
     rate = group.get("lr")
     if "initial_lr" in group or not isinstance(rate, (int, float)) or rate != 0:
         return group.get("initial_lr", rate)
