@@ -1,9 +1,9 @@
-"""Who is talking: launch id, run id, attempt key, writer. Reads the environment given and /proc.
+"""Identify this process: launch id, run id, attempt key, writer. Reads the given environment and /proc.
 
-A launch is one start of the whole job on all its ranks. Every rank computes the same launch id on its own,
-without a message between them: from the launcher's variables where they name the job, else from the one
-process that started all ranks of a machine. Only ranks on several machines without a job id are joined by
-the server, which matches their rendezvous address.
+A launch is one start of the whole job on all its ranks. Every rank computes the same launch id without
+communicating: from the launcher's variables if they identify the job, else from the process that started all
+ranks of a machine. The server joins only ranks on several machines without a job id, by their rendezvous
+address.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _IMPORTED_NS = time.time_ns()
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _SIZES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-"""Ranks on this machine, as torchrun and Ray, DeepSpeed, Open MPI and MPICH name them."""
+"""Variables for the number of ranks on this machine: torchrun and Ray, DeepSpeed, Open MPI, MPICH."""
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 _EXEC_MARKER = "TOCSIN_PROCESS"
-"""``pid:start:execs`` of the newest process of this environment that watched: survives ``exec``."""
+"""``pid:start:execs`` of the newest process in this environment that called ``watch``; survives ``exec``."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What the handshake says of run, attempt and writer."""
+    """Run, attempt and writer, as the handshake sends them."""
 
     run: str
-    """Empty where the server must join ranks by ``rendezvous``."""
+    """Empty if the server must join ranks by ``rendezvous``."""
     writer: WriterId
     world_size: int
     host: str
     launch: str
-    """Empty where the server must join ranks."""
+    """Empty if the server must join ranks."""
     restarts: int
     rendezvous: str
     project: str = ""
@@ -67,7 +67,7 @@ def identify(
         ordinal: 0 for the first watch of this process.
         resume: id of an earlier run that this one continues.
         environ: the launcher's variables.
-        launch: used where nothing names this launch; default: this process.
+        launch: used if nothing else identifies this launch; default: this process.
     """
     rank, size = world(environ)
     chosen = launch_id(environ)
@@ -95,9 +95,9 @@ def identify(
 
 
 def launch_id(environ: Mapping[str, str]) -> str:
-    """Return the launcher's name for this launch: torchrun's id, the Slurm job step or Open MPI's namespace.
+    """Return the launcher's id of this launch: torchrun's id, the Slurm job step or Open MPI's namespace.
 
-    Empty where the launch has no name.
+    Empty if there is none.
     """
     elastic = environ.get("TORCHELASTIC_RUN_ID", "")
     if elastic and elastic != "none":
@@ -109,15 +109,15 @@ def launch_id(environ: Mapping[str, str]) -> str:
 
 
 def _local_launch(environ: Mapping[str, str]) -> str:
-    """Return an id of a launch whose ranks all run on this machine; empty where they may not.
+    """Return the id of a launch whose ranks all run on this machine; empty if others may run elsewhere.
 
     torchrun, DeepSpeed, MPI and Ray start the ranks of a machine as children of one process. Lightning's
-    rank 0 starts the others, which have a local rank but no rank.
+    rank 0 starts the other ranks, which have a local rank but no global rank.
     """
     if "RANK" not in environ and "LOCAL_RANK" in environ and not _number(environ, "NODE_RANK"):
         return process_id(os.getppid() if _number(environ, "LOCAL_RANK") else os.getpid())
     parent = process_id(os.getppid())
-    # Ray's workers of all jobs have one parent: the rendezvous tells them apart.
+    # Ray's workers of all jobs have the same parent; the rendezvous distinguishes the jobs.
     return f"{parent}@{_rendezvous(environ, 0)}" if parent and _is_one_machine(environ) else ""
 
 
@@ -126,16 +126,16 @@ def _is_one_machine(environ: Mapping[str, str]) -> bool:
 
 
 def run_id(project: str, name: str, launch: str, ordinal: int) -> str:
-    """Equal on all ranks and restarts of a launch: a hash of project, name, launch and ordinal."""
+    """Return a hash of project, name, launch and ordinal, equal on all ranks and restarts of a launch."""
     text = "\0".join((project, name, launch, str(ordinal)))
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
 def attempt_key(launch: str, restarts: Sequence[int], ordinal: int) -> str:
-    """Return launch id and restart counts; a later watch of the same process is an attempt of its own.
+    """Return launch id and restart counts; a later watch of the same process is a separate attempt.
 
-    Without the ordinal two watches that share a run (``resume=``, ``TOCSIN_RUN_ID``) would be one
-    writer to the server, which would take the second one's records for a resend.
+    Without the ordinal, two watches that share a run (``resume=``, ``TOCSIN_RUN_ID``) would be one writer to
+    the server, which would mistake the second one's records for a resend.
     """
     key = ":".join([launch, *map(str, restarts)])
     return key if ordinal == 0 else f"{key}:{ordinal}"
@@ -144,8 +144,8 @@ def attempt_key(launch: str, restarts: Sequence[int], ordinal: int) -> str:
 def settled(who: Identity) -> Identity:
     """Return ``who`` with rank and world size of torch's process group, once it is initialized.
 
-    Processes that ``torch.multiprocessing`` started learn only here that they are ranks: they are one
-    launch, that of their parent, unless the script or the launcher has named the run.
+    For processes that ``torch.multiprocessing`` started, only the process group shows that they are ranks.
+    They belong to the launch of their parent, unless the script or the launcher has set the run.
     """
     group = _process_group()
     if group is None:
@@ -162,7 +162,7 @@ def settled(who: Identity) -> Identity:
 
 
 def _process_group() -> tuple[int, int] | None:
-    """Return (rank, world size) of torch's default process group where it has more than one rank."""
+    """Return (rank, world size) of torch's default process group if it has more than one rank."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -180,14 +180,14 @@ def is_multiprocessing_child() -> bool:
 
 
 def writer_id(attempt: str, rank: int) -> WriterId:
-    """This process: (attempt key, rank, boot id, pid, process start)."""
+    """Return the id of this process: (attempt key, rank, boot id, pid, process start)."""
     return WriterId(attempt, rank, boot_id(), os.getpid(), _process_start_ns())
 
 
 def world(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return (rank, world size) as the launcher's environment says; (0, 1) without one.
+    """Return (rank, world size) from the launcher's environment; (0, 1) without one.
 
-    Lightning's launcher gives its children a local rank only.
+    Lightning's launcher sets only a local rank for its children.
     """
     local = "LOCAL_RANK" if "WORLD_SIZE" in environ and not _number(environ, "NODE_RANK") else ""
     rank = next((_number(environ, key) for key in (*_RANKS, local) if key in environ), 0)
@@ -208,7 +208,7 @@ def _number(environ: Mapping[str, str], key: str) -> int:
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot of the machine (Linux), else the machine's."""
+    """Return the kernel's id of this boot (Linux), else an id of the machine."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -217,9 +217,9 @@ def boot_id() -> str:
 
 
 def process_id(pid: int) -> str:
-    """Return a name of this process or its parent that no other process ever has; the same after ``exec``.
+    """Return a unique id of this process or its parent, which stays the same after ``exec``.
 
-    Empty where the system does not say when the parent started (not Linux).
+    Empty if the system does not report when the parent started (not Linux).
     """
     ticks = _start_ticks(pid)
     if not ticks:
@@ -228,7 +228,7 @@ def process_id(pid: int) -> str:
 
 
 def _pid_namespace() -> str:
-    """Return a name of this container's process numbers: containers of one machine share its boot id."""
+    """Return an id of this container's PID namespace, because containers share the machine's boot id."""
     try:
         return f"{os.stat('/proc/self/ns/pid').st_ino:x}."
     except OSError:
@@ -236,7 +236,7 @@ def _pid_namespace() -> str:
 
 
 def execs(environ: Mapping[str, str]) -> int:
-    """Return how often this launch replaced itself by ``exec`` since it first watched."""
+    """Return how often this launch replaced itself by ``exec`` since its first ``watch``."""
     pid, _, rest = environ.get(_EXEC_MARKER, "").partition(":")
     start, _, count = rest.partition(":")
     try:
@@ -248,12 +248,12 @@ def execs(environ: Mapping[str, str]) -> int:
 
 
 def mark_process(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Leave a mark in the environment, so that a script that replaces itself by ``exec`` is a restart."""
+    """Mark the environment, so that a script that replaces itself by ``exec`` counts as a restart."""
     environ[_EXEC_MARKER] = f"{os.getpid()}:{_IMPORTED_NS}:{execs(environ)}"
 
 
 def _start_ticks(pid: int) -> int:
-    """Return the start of a process in clock ticks since boot; 0 where the system does not say."""
+    """Return the start of a process in clock ticks since boot; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return int(file.read().rpartition(")")[2].split()[19])
@@ -262,11 +262,11 @@ def _start_ticks(pid: int) -> int:
 
 
 def _process_start_ns() -> int:
-    """Start of this process since boot in ns (Linux), else the time of our import.
+    """Return the start of this process since boot in ns (Linux), else the time of our import.
 
-    With the boot id and the pid it names one process: pids are used again. What the kernel
-    leaves open, the part of its tick, is that of our import: a script that replaces itself (``exec``)
-    keeps pid and start, and numbers its records from 0 again.
+    Together with the boot id and the pid it identifies one process, because pids are reused. The kernel
+    reports whole ticks; the remainder is that of the import time, because a script that replaces itself
+    (``exec``) keeps pid and start but numbers its records from 0 again.
     """
     ticks = _start_ticks(os.getpid())
     try:

@@ -1,14 +1,14 @@
-"""What the training thread has said and the sender has not taken yet. Pure: no thread, no I/O.
+"""Queue of records and events from the training thread to the sender thread. Pure: no thread, no I/O.
 
-The training thread appends flat tuples to a deque, and packs them into a ring that outlives
-the process (ring.py): no lock, no system call, no wake-up. The sender thread comes by five
-times a second and drains the deque into columns; the ring is read by the next process only.
+The training thread appends flat tuples to a deque, and packs them into a ring buffer that outlives the
+process (ring.py): no lock, no system call, no wake-up. The sender thread drains the deque into columns five
+times a second; only the next process reads the ring.
 
-Policy: when half of ``limit`` records wait, or the ring is full, a call of the script
-(``patient``) waits for the sender, for a bounded time; automatic capture never waits. What
-comes then is taken up to ``limit`` records, ``OUTSIDE_BYTES`` beyond the ring and
-``EVENT_LIMIT`` events. Above that the newest are dropped, counted in ``dropped``, named in a
-``dropped`` event, and leave a gap in the sequence numbers.
+When half of ``limit`` records wait, or the ring is full, a call of the script (``patient``) waits for the
+sender, for a bounded time; automatic capture never waits. The queue then still accepts up to ``limit``
+records, ``OUTSIDE_BYTES`` of values that do not fit in the ring, and ``EVENT_LIMIT`` events. Beyond that, new
+ones are dropped, counted in ``dropped`` and reported in a ``dropped`` event, and their sequence numbers stay
+missing.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .protocol import Event, Finish, Records, encode, little_endian
 from .ring import EVENT_MARK, RECORD, NoRing, Ring, one_record
 
 LIMIT = 131_072
-"""Records that may wait."""
+"""Maximum number of records that wait."""
 OUTSIDE_BYTES = 12 << 20
-"""Bytes of values that may wait beyond what the ring holds, where records are wide."""
+"""Maximum bytes of waiting values that do not fit in the ring, if records are wide."""
 BATCH_RECORDS = 512
 BATCH_BYTES = 256 << 10
 """A batch is closed at this many records or about this many bytes of values."""
 EVENT_LIMIT = 4096
 EVENT_BYTES = 64 << 10
-"""Above this the server would refuse an event's data (``limits.event_bytes``), so they stay here."""
+"""The server would reject larger event data (``limits.event_bytes``), so they are not sent."""
 
 _HAS_GIL = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
@@ -45,7 +45,7 @@ Item = tuple[Any, ...]
 
 
 class Mark(NamedTuple):
-    """How far the queue and the ring were filled at one moment: numbers of the next record and event."""
+    """Fill level of the queue and the ring at one time: numbers of the next record and event."""
 
     ring: Ring
     tail: int
@@ -57,14 +57,14 @@ class Relief(Protocol):
     """What the queue needs from the sender when it is full."""
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        """Returns when ``ready()`` is true, or after a bounded time."""
+        """Return when ``ready()`` is true, or after a bounded time."""
 
     def dropping(self) -> str:
         """Report in the terminal that records are being dropped; return why, for the run's page."""
 
 
 class _Outside(tuple[Any, ...]):
-    """A record that the ring does not hold: its bytes are counted apart."""
+    """A record that is not in the ring; its bytes are counted separately."""
 
     __slots__ = ()
 
@@ -75,13 +75,13 @@ class Outbox:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._busy = (limit + 1) // 2
-        """From here on the script's calls wait."""
+        """Number of waiting records from which calls of the script wait."""
         self._event_limit = EVENT_LIMIT
         self._items: deque[Item | int] = deque()
         self._events: deque[tuple[str, int, int | None, bytes]] = deque()
         self._gap = 0
         self._outside_in = self._outside_out = 0
-        """Bytes put beyond the ring (training thread), and taken of them (sender)."""
+        """Bytes queued outside the ring (training thread), and drained of them (sender)."""
         self._next_seq = 0
         self._next_event = 0
         self._ring: Ring = NoRing()
@@ -90,21 +90,21 @@ class Outbox:
         self._marks: deque[Mark] = deque()
         self._released = (0, 0)
         self._untold: dict[str, Any] = {}
-        """What was dropped since the last event about it."""
+        """What was dropped since the last ``dropped`` event."""
         self._over = False
         self.relief: Relief | None = None
         self.dropped = 0
-        """Records and events not taken because the queue was full."""
+        """Records and events that were dropped because the queue was full."""
         self.last_step: int | None = None
         """Step of the newest drained record."""
         self.steps = 0
-        """Steps in the drained records; several records in a row of the same step count once."""
+        """Steps in the drained records; consecutive records of the same step count once."""
         if not _HAS_GIL:  # pragma: no cover - free-threaded builds
             self._take_turns()
 
     @property
     def exposed(self) -> int:
-        """Records and events that a SIGKILL would lose: they found no room in the ring."""
+        """Records and events that a SIGKILL would lose, because they did not fit in the ring."""
         return self._ring.exposed
 
     @property
@@ -114,11 +114,11 @@ class Outbox:
 
     @property
     def is_ring_offered(self) -> bool:
-        """A ring was made and not taken yet: what is drained now would be in neither ring nor spool."""
+        """Whether a new ring is not in use yet: drained records would be in neither ring nor spool."""
         return self._offered is not None
 
     def put(self, item: Item, patient: bool = False) -> None:
-        """Take one record; ``patient``: where there is no room, wait for the sender first."""
+        """Queue one record. ``patient``: wait for the sender if there is no room."""
         items = self._items
         if (self._gap or len(items) >= self._busy) and not self._has_room(item, patient):
             return
@@ -134,7 +134,7 @@ class Outbox:
             self._put_otherwise(item, patient)
             return
         commit = ring.commit
-        # From here to the end of the append nothing comes between: see ring.py.
+        # No other thread and no signal handler can run from here to the end of the append: see ring.py.
         ring.head = end
         ring.commit = commit + 1
         items.append(item)
@@ -147,7 +147,7 @@ class Outbox:
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
     ) -> None:
-        """Take one event; ``data`` is encoded at once, so the caller may change it afterwards."""
+        """Queue one event. ``data`` is encoded immediately, so the caller may change it afterwards."""
         if len(self._events) >= self._event_limit:
             if patient:
                 self._wait(lambda: len(self._events) < self._event_limit)
@@ -163,12 +163,12 @@ class Outbox:
         self._keep_event(self._ring, number, event)
 
     def offer_ring(self, ring: Ring) -> None:
-        """The sender's thread has made a ring; the training thread takes it at its next record."""
+        """Offer a ring that the sender thread has created, for use from the next record on."""
         self._offered = ring
-        self._ring.free = -1  # the next record takes the longer way, and the ring
+        self._ring.free = -1  # makes the next record take the slow path, which starts using the ring
 
     def take_ring(self) -> None:
-        """From now on records go into the offered ring too, after those that wait already."""
+        """Start using the offered ring, and first copy the waiting records and events into it."""
         ring, self._offered = self._offered, None
         if ring is None:
             return
@@ -186,19 +186,19 @@ class Outbox:
         self._ring = ring
 
     def mark(self) -> Mark:
-        """Where ring and numbers stand; what is drained afterwards covers all that is before it."""
+        """Return the present fill level; draining after this call covers everything before it."""
         ring = self._ring
         tail, commit, events = ring.head, ring.commit, self._put_events
         return Mark(ring, tail, commit - RECORD, events)
 
     def note_mark(self) -> None:
-        """Remember how far the ring is filled now, for ``release``."""
+        """Save the present fill level for ``release``."""
         mark, marks = self.mark(), self._marks
         if not marks or marks[-1] != mark:
             marks.append(mark)
 
     def release(self, seq: float, events: float) -> None:
-        """What was drained of the records and events below these numbers gives its room in the ring back."""
+        """Free the space in the ring of drained records and events below these numbers."""
         marks, newest = self._marks, None
         seq, events = min(seq, self._next_seq), min(events, self._next_event)
         while marks and marks[0].seq <= seq and marks[0].events <= events:
@@ -207,9 +207,9 @@ class Outbox:
             self.kept(newest)
 
     def kept(self, mark: Mark) -> None:
-        """All before ``mark`` is on the spool, or acknowledged: the ring may use its room again."""
+        """Free the ring up to ``mark``: everything before it is in the spool or acknowledged."""
         seq, events = self._released
-        # The two threads that make marks may add them in another order than they made them.
+        # Two threads create marks, and may append them in another order than they created them.
         if mark.ring is self._ring and mark.seq >= seq and mark.events >= events:
             if (mark.seq, mark.events) == self._released:
                 return
@@ -217,18 +217,18 @@ class Outbox:
             self._ring.release(mark.tail, mark.seq, mark.events)
 
     def tell_dropped(self, *, at_end: bool = False) -> None:
-        """Put the event that says what was dropped since the last one, once there is room again."""
+        """Queue an event with what was dropped since the last one, once there is room again."""
         settled = at_end or len(self._items) < self._busy
         if self._untold and settled and len(self._events) < self._event_limit:
             told, self._untold = self._untold, {}
             self.put_event("dropped", told.pop("t_ns"), told["last_step"], told)
 
     def __len__(self) -> int:
-        """Records and events that wait."""
+        """Return the number of waiting records and events."""
         return len(self._items) + len(self._events)
 
     def silence(self) -> None:
-        """Forgets everything and takes nothing more: the run is over, or this is a fork."""
+        """Discard everything and accept nothing more: the run has ended, or this is a forked child."""
         self._over = True
         self._limit = self._busy = self._event_limit = 0
         self._ring, self._offered = NoRing(), None
@@ -237,7 +237,7 @@ class Outbox:
         self._events.clear()
 
     def drain(self) -> Records | None:
-        """The oldest waiting records as one numbered message, or None when nothing waits."""
+        """Return the oldest waiting records as one numbered message, or None if there are none."""
         items = self._take()
         if not items:
             return None
@@ -248,19 +248,19 @@ class Outbox:
         return Records(seq, len(items), little_endian("q", steps), little_endian("q", times), columns)
 
     def drain_event(self) -> Event | None:
-        """The oldest waiting event with its number, or None."""
+        """Return the oldest waiting event with its number, or None."""
         if not self._events:
             return None
         kind, t_ns, step, data = self._events.popleft()
-        # A Raw is written as it is: the data were encoded when the event was put.
+        # A Raw is written as it is: the data was encoded when the event was queued.
         return Event(self._number(), kind, t_ns, step, cast(dict[str, Any], msgspec.Raw(data)))
 
     def finish(self, t_ns: int, state: str, records: int, error: dict[str, Any]) -> Finish:
-        """The finish message, numbered like an event."""
+        """Return the finish message, numbered like an event."""
         return Finish(self._number(), t_ns, state, records, error)
 
     def _has_room(self, item: Item, patient: bool) -> bool:
-        """Whether a queue that is half full, or dropped something, takes this record."""
+        """Return whether a queue that is half full, or has dropped a record, accepts this record."""
         items = self._items
         if patient and len(items) >= self._busy:
             self._wait(lambda: len(items) < self._busy)
@@ -275,13 +275,13 @@ class Outbox:
         return True
 
     def _fits(self, item: Item) -> bool:
-        """Whether the ring has room for it, or there is room beyond the ring."""
+        """Return whether there is room for it in the ring or outside of it."""
         ring, names = self._ring, item[2]
         beyond = self._outside_in - self._outside_out + 8 * len(item)
         return beyond <= OUTSIDE_BYTES or ring.make_room(ring.admit(names) or _size_of_message(names))
 
     def _put_otherwise(self, item: Item, patient: bool) -> None:
-        """New names, the end of a segment of the ring, a full one, or none."""
+        """Queue a record on the slow path: new names, end of a ring segment, a full ring, or none."""
         if self._offered is not None:
             self.take_ring()
         ring = self._ring
@@ -310,12 +310,12 @@ class Outbox:
             ring.exposed += 1
 
     def _leave_out(self, item: Item) -> None:
-        """One record is dropped: its number stays missing."""
+        """Drop one record; its number stays missing."""
         self._gap += 1
         self._drop("records", item[1], item[0])
 
     def _drop(self, what: str, t_ns: int, step: int | None) -> None:
-        """Count what is dropped; the first is said in the terminal at once."""
+        """Count what is dropped, and report the first one in the terminal."""
         if self._over:
             return
         self.dropped += 1
@@ -331,7 +331,7 @@ class Outbox:
             self.relief.wait(ready)
 
     def _keep(self, ring: Ring, item: Item, commit: int) -> None:
-        """A record that does not pack (no floats, or names beyond the table) is kept as a message."""
+        """Store a record that cannot be packed (other values than floats, or too many names) as a message."""
         try:
             if ring.memory:
                 ring.keep(commit, one_record(item, commit - RECORD))
@@ -345,7 +345,7 @@ class Outbox:
             ring.keep(EVENT_MARK + number, encode(Event(number, kind, t_ns, step, raw)))
 
     def _take_turns(self) -> None:  # pragma: no cover - free-threaded builds
-        """Without a GIL a lock does what it did."""
+        """Use a lock instead of the GIL."""
         lock, put, put_event = threading.RLock(), self.put, self.put_event
 
         def put_in_turn(item: Item, patient: bool = False) -> None:
@@ -366,7 +366,7 @@ class Outbox:
         return number
 
     def _take(self) -> list[Item]:
-        """Pops one batch: it ends at the limits and before a gap."""
+        """Remove and return one batch, which ends at the limits and before a gap."""
         items: list[Item] = []
         waiting, size = self._items, 0
         while waiting and len(items) < BATCH_RECORDS and size < BATCH_BYTES:
@@ -385,5 +385,5 @@ class Outbox:
 
 
 def _size_of_message(names: tuple[str, ...]) -> int:
-    """About the bytes of a record that is kept as an encoded message."""
+    """Return the approximate size of a record that is stored as an encoded message."""
     return 64 + sum(len(name) + 24 for name in names)

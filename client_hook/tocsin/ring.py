@@ -1,25 +1,24 @@
-"""A copy of what waits in the queue that outlives the process. Pure: works on any buffer.
+"""Ring buffer with a copy of the queue that outlives the process. Pure: works on any buffer.
 
-The training thread packs every record into memory that belongs to a file (ringfile.py): no
-system call, and what is packed survives SIGKILL, because the pages are the kernel's. The
-deque beside it stays the way out; the ring is read by the next process only.
+The training thread packs every record into the mapped memory of a file (ringfile.py): no system call, and
+packed records survive SIGKILL, because the pages belong to the kernel. Records are sent from the deque of the
+outbox; only the next process reads the ring.
 
     0      magic with format, boot id, path of the spool it belongs to
     1024   two slots in turn: generation, tail, next record, next event, generation
     4096   names: one entry for each set of names, in the order of their numbers from 1
-    NAMES_END ..   entries one behind the other, then again from the front
+    NAMES_END ..   entries one after the other, then again from the front
 
-An entry is u32 shape, then step, time and the values (or u32 length and an encoded message),
-and last its commit word: magic and number. It is written last, so an entry without it is torn.
-Numbers only grow, so what is left of an earlier lap is told by its number.
+An entry is u32 shape, then step, time and the values (or u32 length and an encoded message), and last its
+commit word: magic and number. The commit word is written last, so an entry without it is torn. Numbers only
+grow, so entries of an earlier lap are recognized by their numbers.
 
-Policy: what is packed stays until it is on the spool (``release``). Where there is no room the
-script's own calls wait for the sender (outbox.py); a record that still finds none goes by the
-queue alone and is counted in ``exposed``.
+Packed entries stay until they are in the spool (``release``). If there is no room, the script's own calls
+wait for the sender (outbox.py); a record that still does not fit is only queued and counted in ``exposed``.
 
-Threads: CPython looks for other threads and for signals after a call and at a jump back, so
-nothing comes between reading ``head`` and ``commit``, moving them, and the append to the
-queue that follows. Where there is no GIL the outbox takes a lock.
+Threads: CPython switches threads and runs signal handlers only after a call and at a backward jump, so
+nothing can run between reading ``head`` and ``commit``, advancing them, and the append to the queue that
+follows. Without a GIL the outbox takes a lock.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ SLOTS_AT = (1024, 2048)
 NAMES_AT, NAMES_END = 4096, 256 << 10
 RING_BYTES = 4 << 20
 SIZE = NAMES_END + RING_BYTES
-"""Bytes of the whole: 65,536 records of four values fit into the ring."""
+"""Bytes of the file: 65,536 records of four values fit into the ring."""
 SEGMENTS = 16
-"""The training thread comes by ``make_room`` so many times a lap, and notes how far it got."""
+"""Number of times per lap that the training thread calls ``make_room`` and saves its position."""
 WIDTH = 2048
-"""A record of more values is kept as a message."""
+"""A record with more values is stored as a message."""
 NAMES_LIMIT = 4096
-"""Different sets of names that are remembered where there is no table of them."""
+"""Maximum number of name sets that are remembered without a table."""
 RECORD = 0x7EC0 << 48
 EVENT_MARK = 0x7EE1 << 48
 """Commit words: this plus the number."""
@@ -90,18 +89,18 @@ class Ring:
         self._end = len(memory) or SIZE
         self._segment = (self._end - NAMES_END) // SEGMENTS
         self.free = NAMES_END + self._segment
-        """``put`` packs up to here without asking."""
+        """``put`` packs up to this position without calling ``make_room``."""
         self.commit = RECORD
         """Commit word of the next record."""
         self.shapes: dict[tuple[str, ...], Shape] = {}
-        """Names -> their number, bytes of an entry, and what packs one."""
+        """Names -> their number, bytes of an entry, and the function that packs one."""
         self._count, self._named = 0, NAMES_AT
         self._generation = 1
         self.exposed = 0
-        """Records and events that found no room, and would not survive a SIGKILL."""
+        """Records and events that did not fit, and would not survive a SIGKILL."""
 
     def admit(self, names: tuple[str, ...]) -> int:
-        """Bytes that a record of these names needs; 0 where the table has no room for them."""
+        """Return the bytes that a record with these names needs; 0 if the table has no room for them."""
         known = self.shapes.get(names)
         if known is not None:
             return known[1]
@@ -119,7 +118,7 @@ class Ring:
         return entry.size
 
     def make_room(self, size: int) -> bool:
-        """True when ``size`` bytes from ``head`` on are free; goes to the front when they are there."""
+        """Return whether ``size`` bytes are free at ``head``; move it to the front if they are free there."""
         head, tail = self.head, self.tail
         if head < tail:
             end = tail - _U64.size
@@ -139,7 +138,7 @@ class Ring:
         return self.head + size <= self.free
 
     def keep(self, commit: int, body: bytes) -> None:
-        """An encoded message instead of packed values: an event, or a record of odd values."""
+        """Store an encoded message instead of packed values: an event, or a record with unusual values."""
         padding = -len(body) % 8
         size = 16 + len(body) + padding
         while (end := self.head + size) > self.free or size > RING_BYTES // 8:
@@ -152,14 +151,14 @@ class Ring:
         struct.pack_into(entry, self.memory, at, MESSAGE, len(body), body, commit)
 
     def release(self, tail: int, seq: int, events: int) -> None:
-        """Everything before ``tail`` is kept elsewhere; ``seq`` and ``events`` are the next numbers."""
+        """Free everything before ``tail``; ``seq`` and ``events`` are the next numbers."""
         self._generation += 1
         self.tail = tail
         write_slot(self.memory, self._generation, tail, seq, events)
 
 
 class NoRing(Ring):
-    """Where nothing outlives the process: bytes are counted as in a ring, and none is written."""
+    """Stand-in without memory that outlives the process: counts bytes like a ring and writes none."""
 
     __slots__ = ()
 
@@ -167,7 +166,7 @@ class NoRing(Ring):
         super().__init__(bytearray(0))
 
     def admit(self, names: tuple[str, ...]) -> int:
-        """Bytes that a record of these names would need; names are remembered up to a bound."""
+        """Return the bytes that a record with these names would need; names are remembered up to a limit."""
         known = self.shapes.get(names)
         if known is not None:
             return known[1]
@@ -178,7 +177,7 @@ class NoRing(Ring):
         return size
 
     def release(self, tail: int, seq: int, events: int) -> None:
-        """The bytes before ``tail`` are free again."""
+        """Free the bytes before ``tail``."""
         self.tail = tail
 
 
@@ -187,7 +186,7 @@ def _pack_nothing(*values: Any) -> None:
 
 
 def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:
-    """Makes fresh (zeroed) memory a ring of this boot; ``owner``: path of the spool it belongs to."""
+    """Turn zeroed memory into a ring of this boot; ``owner``: path of the spool that it belongs to."""
     memory[: len(MAGIC)] = MAGIC
     memory[OWNER_AT : OWNER_AT + 2 + len(owner)] = len(owner).to_bytes(2, "little") + owner
     memory[BOOT_AT : BOOT_AT + 36] = boot.encode("ascii", "replace")[:36].ljust(36)
@@ -195,12 +194,12 @@ def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:
 
 
 def write_slot(memory: Any, generation: int, tail: int, seq: int, events: int) -> None:
-    """Two slots in turn: one of them is whole whenever the process dies."""
+    """Write one of two slots in turn, so that one is complete whenever the process dies."""
     _SLOT.pack_into(memory, SLOTS_AT[generation % 2], generation, tail, seq, events, generation)
 
 
 def is_of_boot(memory: Any, boot: str) -> bool:
-    """Whether it is a ring, and its pages never went through a crash of the machine."""
+    """Return whether it is a ring of this boot, so that no crash of the machine lost pages of it."""
     return (
         len(memory) > NAMES_END
         and bytes(memory[: len(MAGIC)]) == MAGIC
@@ -209,7 +208,7 @@ def is_of_boot(memory: Any, boot: str) -> bool:
 
 
 def one_record(item: Item, seq: int) -> bytes:
-    """A record of its own as a message: for values that do not pack."""
+    """Return one record as a message, for values that cannot be packed."""
     steps, times, columns = columns_of([item])
     return frame_of(Records(seq, 1, little_endian("q", steps), little_endian("q", times), columns)).body
 
@@ -218,7 +217,7 @@ def one_record(item: Item, seq: int) -> bytes:
 
 
 class Scan:
-    """The reading side: what is whole, in order, from the tail on."""
+    """The reader: complete entries in order, starting at the tail."""
 
     def __init__(self, memory: Any) -> None:
         self._memory = memory
@@ -229,7 +228,7 @@ class Scan:
         self._wrapped = False
 
     def frames(self) -> Iterator[Frame]:
-        """Messages with the numbers that the dead process gave or would have given them."""
+        """Yield messages with the numbers that the dead process gave or would have given them."""
         rows: list[tuple[int, Item]] = []
         for kind, number, content in self._entries():
             row = content if isinstance(content, tuple) else None
@@ -256,7 +255,7 @@ class Scan:
             at = self._behind(at + size)
 
     def _behind(self, at: int) -> int | None:
-        """Where the next entry is: here, or at the front."""
+        """Return the position of the next entry: here, or at the front."""
         if at < self._end and _U32.unpack_from(self._memory, at)[0] != WRAP:
             return at
         if self._wrapped:
@@ -265,7 +264,7 @@ class Scan:
         return NAMES_END
 
     def _entry(self, at: int) -> tuple[int, int, int, Any] | None:
-        """Kind, number, size and content of the whole entry at ``at``, newer than the last; else None."""
+        """Return kind, number, size and content of a complete, newer entry at ``at``, or None."""
         if at + _OVERHEAD > self._end:
             return None
         shape = _U32.unpack_from(self._memory, at)[0]
@@ -294,7 +293,7 @@ class Scan:
         return (kind, number) if kind and number > self._last[kind] else (0, 0)
 
     def _after_hole(self, at: int) -> int | None:
-        """The next whole entry: a thread may have died while it packed, behind it others had returned."""
+        """Find the next complete entry: a thread may have died while packing, and others packed after it."""
         for near in range(at + 8, min(at + RESYNC_BYTES, self._end - _OVERHEAD), 8):
             if self._entry(near) is not None:
                 return near

@@ -1,13 +1,13 @@
-"""What one run knows of its optimizers, and the records made of it.
+"""Track the optimizers of one run and create its records.
 
-The capture files call this with values already read (floats, or device scalars). It decides
-what belongs to which optimizer, what is a step, and what its record says. It never waits for
-a device.
+The capture modules call the ledger with values that are already read (floats or device scalars). The ledger
+decides which values belong to which optimizer, what counts as a step, and what its record contains. It never
+waits for a device.
 
-Which optimizer a loss belongs to is seen at backward: it is the one whose gradients changed.
-A few parameters of each optimizer (its probes) are looked at before and after. A loss that
-changed no known optimizer's is an orphan: the next optimizer without a loss ever seen takes
-it, else it is reported as ``loss/<i>``.
+A loss belongs to the optimizers whose gradients its backward changed. To detect that, a few parameters of
+each optimizer (its probes) are compared before and after the backward. A loss that changed no known
+optimizer's gradients is an orphan: it is assigned to the next optimizer that never had a loss, or else
+reported as ``loss/<i>``.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from .wrapping import inner_of, is_whole
 
 ORPHANS = 64
 LOSSES = 4096
-"""More losses waiting for one step are folded into one sum."""
+"""If more losses wait for one step, they are folded into one sum."""
 BACKWARDS, MICRO_STEPS = 40, 200
 """Backward passes without a step before this is reported: without a known optimizer, and with one."""
 LOOKED_AT = 8
-"""Steps of an optimizer at whose clips it is looked whether the script had changed the gradients before."""
+"""First steps of an optimizer in which a clip checks whether the script changed the gradients before it."""
 DOUBTS = 3
-"""So many steps in a row whose losses come from one batch, before whole ones are called parts."""
+"""Steps in a row whose losses must come from one batch before whole losses are reclassified as parts."""
 LABELLED = 8
-"""So many optimizers are named after what they train: each time all living objects are looked through."""
+"""Maximum number of optimizers that are named after what they train, because naming searches all objects."""
 IN_TURN = 8
-"""At most so many steps of an optimizer between two of the one that leads are taken in turn with it (a critic
-that is trained five times as often); more are a stretch of its own, with steps of its own."""
+"""Maximum steps of an optimizer between two steps of the lead for which it counts as alternating with it
+(such as a critic that is trained five times as often). With more, it trains alone and has its own steps."""
 CLIP_CHANGES = 8
-"""A clip threshold that changes more often is adaptive: its changes are no events any more."""
+"""A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
 
 if TYPE_CHECKING:
     from .layers import Layers
@@ -73,7 +73,7 @@ Inspector = Callable[[Any, bool], None]
 
 
 class Reporter(Protocol):
-    """Where records and events go: the run's Watch."""
+    """Destination of records and events: the run's Watch."""
 
     offset_ns: int
     paused_ns: int
@@ -98,7 +98,7 @@ class Reporter(Protocol):
 
 
 class Ledger:
-    """Optimizers of one run, its step count, and the making of records."""
+    """The optimizers of one run, its step count, and its records."""
 
     def __init__(
         self,
@@ -113,42 +113,42 @@ class Ledger:
         self.reporter = reporter
         self.steppers: dict[int, Stepper] = {}
         self.members: dict[int, Stepper] = {}
-        """Optimizers whose steps, made inside a backward, are part of another one's."""
+        """Optimizers that step inside a backward and whose steps are part of another optimizer's step."""
         self.gathered: Gathered = {}
         self.wrappers: dict[int, tuple[Any, Any]] = {}
-        """id of a wrapper -> weak references to it and to the optimizer behind it."""
+        """id of a wrapper -> weak references to it and to the optimizer inside it."""
         self.only: Stepper | None = None
         self.orphans: list[Loss] = []
         self.primary: Stepper | None = None
         self.lead: Stepper | None = None
-        """Whose steps are counted: the primary's, or those of another one while it trains alone."""
+        """The optimizer whose steps are counted: the primary, or another one while it trains alone."""
         self.step = (start_step or 0) - 1
         """Step of the primary's newest record; ``start_step - 1`` before the first."""
         self.coming = start_step or 0
-        """Step of a value logged now: the coming one while a backward waits for it, else the newest."""
+        """Step of a value that is logged now: the next one after a backward, else the newest."""
         self.start_known = start_step is not None
         self.quiet = False
-        """Set where the script reports its steps itself (``run.step``)."""
+        """Whether the script reports its steps itself (``run.step``)."""
         self.norm_every = norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
         self.appointments = Appointments()
         self.data_ns, self.loads = 0, 0
-        """Waited for data since the newest record; batches that came out of DataLoaders."""
+        """Time spent waiting for data since the newest record; batches that DataLoaders returned."""
         self.layers: Layers | None = None
-        """Told of each record and of the vectors of norms before it."""
+        """Receives each record and the vectors of norms before it."""
         self.weights: Any = None
         self.hushed: Callable[[], None] = lambda: None
         self.alive: list[Any] | None = None
         self.backwards = 0
         """Backward passes before the first step of any optimizer."""
         self.unstepped: Callable[[int], None] = lambda backwards: None
-        """Called when there were many of them."""
+        """Called when there are BACKWARDS or MICRO_STEPS of them."""
         self.finished: Callable[[], None] = lambda: None
         """Called when the run ends without an error."""
         self.inspectors: tuple[Inspector, ...] = ()
         """Called before each backward with its losses and whether a scaler scaled them."""
         self.manual: Manual | None = None
-        """Recognizes steps that no torch optimizer makes, while there may be any."""
+        """Detects steps without a torch optimizer, as long as there may be any."""
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
@@ -158,10 +158,10 @@ class Ledger:
         for one in (optimizers or {}).values():
             self.stepper(one)
 
-    # -- who there is
+    # -- optimizers
 
     def stepper(self, optimizer: Any) -> Stepper | None:
-        """State of ``optimizer``; None where ``optimizers=`` names others only."""
+        """Return the state of ``optimizer``, or None if ``optimizers=`` does not include it."""
         known = self.steppers.get(id(optimizer)) or self.members.get(id(optimizer))
         if known is not None and known.ref() is optimizer:
             return known
@@ -173,7 +173,7 @@ class Ledger:
         return self.enroll(optimizer)
 
     def enroll(self, optimizer: Any) -> Stepper:
-        """Return the new state of an optimizer, or of what stands in for one."""
+        """Return a new state for an optimizer, or for an object that stands in for one."""
         key = id(optimizer)
         fresh = Stepper(weakref.ref(optimizer, lambda _: self._forget(key)))
         fresh.look()
@@ -186,11 +186,11 @@ class Ledger:
         self.inspectors += (inspector,)
 
     def uninspected(self, inspector: Inspector) -> None:
-        """Call ``inspector`` no more; twice is once."""
+        """Stop calling ``inspector``. May be called again."""
         self.inspectors = tuple(one for one in self.inspectors if one != inspector)
 
     def _behind(self, wrapper: Any) -> Any:
-        """The optimizer behind a wrapper, looked for once."""
+        """Return the optimizer inside a wrapper; the search runs once."""
         key = id(wrapper)
         known = self.wrappers.get(key)
         if known is not None and known[0]() is wrapper:
@@ -202,7 +202,7 @@ class Ledger:
         return inner
 
     def peers_of(self, stepper: Stepper) -> tuple[Stepper, ...]:
-        """Other optimizers of some of its parameters: one around it or inside it, or one that it replaces."""
+        """Return the other optimizers that share parameters with it: an outer, inner or replaced one."""
         if stepper.peers is None:
             stepper.peers = tuple(
                 one
@@ -212,7 +212,7 @@ class Ledger:
         return stepper.peers
 
     def recount(self) -> None:
-        """``only``: the one optimizer with probes, where there is no other and torch makes its steps."""
+        """Set ``only``: the one optimizer, if it has probes and there is no other kind of step."""
         steppers = list(self.steppers.values())
         for one in steppers:
             one.peers = None
@@ -228,7 +228,7 @@ class Ledger:
                 self.recount()
 
     def enlist(self, stepper: Stepper, lead: Stepper) -> int:
-        """One of those that step inside a backward under ``lead``; returns its place among them."""
+        """Add an optimizer that steps inside a backward as part of ``lead``; return its position."""
         if stepper is lead:
             return -1
         key = id(stepper.ref())
@@ -240,7 +240,7 @@ class Ledger:
         return stepper.place
 
     def scaler_name(self, scaler: Any) -> str:
-        """Name of ``scaler`` as given, else ``scaler1``, ``scaler2`` in the order of first use."""
+        """Return the given name of ``scaler``, else ``scaler1``, ``scaler2`` in the order of first use."""
         name = self.scaler_names.get(id(scaler))
         if name is None:
             name = f"scaler{len(self.scaler_names) + 1}"
@@ -248,9 +248,9 @@ class Ledger:
         return name
 
     def is_within_another(self, stepper: Stepper) -> bool:
-        """Whether a step of its parameters is under way already: ZeRO, Lookahead and the like wrap it.
+        """Return whether an outer optimizer (ZeRO, Lookahead) is making a step of its parameters.
 
-        What such an inner optimizer does is part of the outer one's step, no step of its own.
+        The steps of such an inner optimizer are part of the outer one's step.
         """
         return any(
             one.depth and one is not stepper and stepper.params <= one.params
@@ -258,7 +258,7 @@ class Ledger:
         )
 
     def name_of(self, stepper: Stepper) -> str:
-        """Its name; the first call makes the first to step the primary, if none was wished for."""
+        """Return its name. The first call makes it the primary, unless another one was requested."""
         if stepper.name:
             return stepper.name
         optimizer = stepper.ref()
@@ -273,7 +273,7 @@ class Ledger:
         return stepper.name
 
     def _label(self, stepper: Stepper) -> str:
-        """What it trains (``generator``): looked for where there are others, or where one was asked for."""
+        """Return what it trains (``generator``), if there are others or one was requested by name."""
         if (self.primary is None and not isinstance(self._wished, str)) or self._named > LABELLED:
             return ""
         try:
@@ -288,7 +288,7 @@ class Ledger:
         return "" if any(one.name == label for one in self.steppers.values()) else label
 
     def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
-        """The wished one, else the first to step; an optimizer made anew for its parameters takes over."""
+        """Return whether it was requested, or else is the first to step, or replaces that one."""
         if self._wished is not None:
             return self._wished is optimizer or self._wished == stepper.name
         first = self.primary
@@ -297,7 +297,7 @@ class Ledger:
         return not first.depth and not first.in_scaler and not stepper.params.isdisjoint(first.params)
 
     def first_step(self, stepper: Stepper, optimizer: Any) -> None:
-        """Names it; a primary restored from a checkpoint continues its count of steps, approximately."""
+        """Name it. A primary that was restored from a checkpoint continues its step count approximately."""
         self.name_of(stepper)
         if stepper is not self.primary or self.start_known:
             return
@@ -308,22 +308,22 @@ class Ledger:
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
 
     def trouble(self, where: str, error: Exception) -> None:
-        """An internal error of a callback; never raises."""
+        """Report an internal error of a callback. Never raises."""
         self.reporter.trouble(where, error)
 
     def continue_at(self, step: int) -> None:
-        """The newest step was ``step``: a checkpoint was loaded."""
+        """Continue after ``step``, because a checkpoint was loaded."""
         self.step, self.coming, self.start_known = step, max(step, 0), True
 
     @property
     def untouched(self) -> bool:
-        """No backward and no step was seen yet."""
+        """Whether no backward and no step was seen yet."""
         return not self.orphans and not any(one.number or one.losses for one in self.steppers.values())
 
     # -- losses
 
     def before_backward(self) -> Seen:
-        """What every optimizer's gradients are before a backward; notices those cleared by hand."""
+        """Return all optimizers' gradients before a backward; detect those that were cleared by hand."""
         seen = [(stepper, stepper.marks()) for stepper in self.steppers.values()]
         for stepper, marks in seen:
             if stepper.losses and stepper.reached and all(grad is None for grad in marks[0]):
@@ -331,16 +331,16 @@ class Ledger:
         return seen
 
     def count_backward(self, reached: bool) -> None:
-        """One more without a step so far. ``reached``: it gave gradients to a known optimizer.
+        """Count a backward before the first step. ``reached``: it gave gradients to a known optimizer.
 
-        Those may be micro-steps of a large step; others will never lead to a step.
+        Such backwards may be micro-steps of one large step; others will never lead to a step.
         """
         self.backwards += 1
         if self.backwards == (MICRO_STEPS if reached else BACKWARDS) and not self.quiet:
             self.unstepped(self.backwards)
 
     def after_one(self, stepper: Stepper, marks: Marks | None, loss: Loss) -> None:
-        """``after_backward`` for the one optimizer that there is."""
+        """Do what ``after_backward`` does, for a run with one optimizer."""
         if self.gathered:
             close(self, [loss])
             return
@@ -360,7 +360,7 @@ class Ledger:
         self.coming = self.step + 1
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
-        """Gives the losses to the optimizers whose gradients this backward changed."""
+        """Assign the losses to the optimizers whose gradients this backward changed."""
         if self.gathered:
             close(self, losses)
             return
@@ -390,17 +390,17 @@ class Ledger:
             fold(waiting)
 
     def cleared(self, stepper: Stepper, amid: bool = False) -> None:
-        """Its gradients were zeroed: an abandoned step, unless another optimizer used the loss."""
+        """Handle zeroed gradients: the step was abandoned, unless another optimizer used the loss."""
         if id(stepper) in self.gathered:
             return
         if self.manual is not None and self.manual.stepper is stepper:
             self.manual.boundary()
             return
         if stepper.depth or stepper.in_scaler:
-            # A closure's own zero_grad: what counts is what comes after it.
+            # A zero_grad inside a closure: only what follows it counts.
             stepper.losses, stepper.norm, stepper.norm_from = [], None, ""
         elif stepper.is_perturbed():
-            # SAM's first pass: its gradient moved the weights on purpose, and is dropped.
+            # SAM's first pass: its gradient perturbed the weights intentionally and is dropped.
             for one in self.steppers.values():
                 if not one.params.isdisjoint(stepper.params):
                     one.reset()
@@ -412,16 +412,16 @@ class Ledger:
                 self.coming = max(self.step, 0)
 
     def abandon(self, stepper: Stepper, amid: bool = False) -> None:
-        """An attempt that ends without ``step`` is a record too, with ``stepped`` 0."""
+        """Record an attempt that ends without ``step``, with ``stepped`` 0."""
         stepper.read_rates(stepper.ref(), read)
         stepper.settle()
         self.record(stepper, 0.0, 0.0, amid)
 
     def _is_abandoned(self, stepper: Stepper) -> bool:
-        """Whether a step was under way: clipped or unscaled, or of a loss that is known to be not finite.
+        """Return whether a step was in progress: clipped, unscaled, or with a loss known to be non-finite.
 
-        A backward alone does not count (an evaluation that needs gradients of its inputs), nor does one whose
-        loss an optimizer of the same parameters has used.
+        A backward alone does not count (an evaluation may need gradients of its inputs), nor does one whose
+        loss was used by another optimizer of the same parameters.
         """
         mine = [loss for loss in stepper.losses if not loss.used]
         if stepper.open:
@@ -436,9 +436,9 @@ class Ledger:
     # -- norms
 
     def clipped(self, stepper: Stepper, norm: Any, clip: Any) -> bool:
-        """The first clip after a backward; a clip without one (a norm logged late) says nothing.
+        """Note the norm of a clip; return whether it was the first clip after a backward.
 
-        Whether it was that first one.
+        Others are ignored, such as a norm that is computed again for logging.
         """
         stepper.user_clips = True
         if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
@@ -452,7 +452,7 @@ class Ledger:
         return True
 
     def norm_due(self, stepper: Stepper) -> bool:
-        """Whether this attempt's norm is to be computed by us: sampled by step, never beside a clip."""
+        """Return whether to compute the norm of this attempt: at sampled steps, never if there is a clip."""
         every = self.norm_every
         if traced.clipped:
             self._clip_is_compiled()
@@ -463,17 +463,17 @@ class Ledger:
         return number % every == 0 and not (CUDA and capturing())
 
     def _clip_is_compiled(self) -> None:
-        """A compiled clip hides the norm, and the gradients it leaves are clipped: ours would be wrong."""
+        """Disable our own norm: a compiled clip hides its norm, and ours would be the norm after clipping."""
         traced.clipped = False
         for stepper in self.steppers.values():
             stepper.user_clips = True
         self.reporter.say(
-            "tocsin: the gradients are clipped inside a compiled function: their norm is not seen. "
-            "Clip outside it, or report the norm with run.log(grad_norm=...)"
+            "tocsin: the gradients are clipped inside a compiled function, so their norm cannot be read. "
+            "Clip outside of it, or report the norm with run.log(grad_norm=...)."
         )
 
     def owner(self, params: Any) -> list[Stepper]:
-        """The optimizers that own the first or the last of ``params`` (a list of parameters)."""
+        """Return the optimizers that own the first or the last of ``params`` (a list of parameters)."""
         if self.only is not None and not self.members:
             return [self.only]
         steppers = [*self.steppers.values(), *self.members.values()]
@@ -489,17 +489,17 @@ class Ledger:
     def record(
         self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False, at: int | None = None
     ) -> None:
-        """One attempted step of ``stepper`` becomes a record, and nothing waits for it any more.
+        """Record one attempted step of ``stepper`` and reset its state.
 
-        ``amid``: noticed in the next attempt's backward, where the script is not to be called. ``at``: when
-        it was made, if not now (ns of the monotonic clock). In one piece, because it runs cold after torch's
-        own work: each call more is felt.
+        ``amid``: it was detected in the backward of the next attempt, where the script's handlers must not
+        be called. ``at``: its time (ns of the monotonic clock), default now. This is one long function
+        because it runs with cold caches after torch's own work, so every further call costs time.
         """
         if depth.inside and not stepper.losses:
             self.gathered[id(stepper)] = (stepper, stepped, skipped)
             return
         if CUDA and capturing():
-            stepper.reset()  # what runs at capture runs once, and not when the graph is replayed
+            stepper.reset()  # this code runs once, at the capture, and not when the graph is replayed
             return
         now, reporter = monotonic_ns() if at is None else at, self.reporter
         if not stepper.number:
@@ -557,7 +557,7 @@ class Ledger:
             reporter.hear()
 
     def _leads(self, stepper: Stepper) -> bool:
-        """Whether this optimizer, not the primary, trains alone: its steps are counted then."""
+        """Return whether this optimizer, which is not the primary, trains alone, so that its steps count."""
         lead = self.lead
         if lead is None or stepper is lead:
             stepper.turns += 1
@@ -577,7 +577,7 @@ class Ledger:
                 self.trouble("appointment", error)
 
     def _loss_values(self, stepper: Stepper, values: list[Any]) -> int:
-        """Adds loss and count of what was backpropagated, and where no step said it, the scale."""
+        """Append the loss and the number of backwards, and the scale if the step did not report it."""
         losses = stepper.losses
         newest = losses[-1]
         if stepper.scale is None:
@@ -604,7 +604,7 @@ class Ledger:
         return HAS_LOSS
 
     def _read_meaning(self, stepper: Stepper, losses: list[Loss]) -> None:
-        """Decides what several losses of a step are, at the first such step; later only against evidence."""
+        """Decide what several losses of a step are, at the first such step; revise it only on evidence."""
         why = why_parts(losses, self.loads - stepper.fetched)
         known = stepper.meaning
         if known or known == why:
@@ -623,12 +623,12 @@ class Ledger:
         return names
 
     def _take_orphans(self, stepper: Stepper) -> None:
-        """Losses of no known optimizer are those of one that is new, or whose gradients torch hides."""
+        """Assign orphaned losses to an optimizer that is new, or whose gradients torch hides."""
         if not stepper.reached and not stepper.losses:
             stepper.losses, self.orphans = self.orphans, []
 
     def _tell_orphans(self, now: int) -> None:
-        """What no optimizer was seen to use goes beside the primary's record as ``loss/<i>``."""
+        """Report losses that no optimizer used as ``loss/<i>`` in the primary's record."""
         orphans = [loss for loss in self.orphans if not loss.used]
         self.orphans = []
         if orphans and not self.quiet:
@@ -637,7 +637,7 @@ class Ledger:
             self.reporter.stage((max(self.step, 0), now + self.reporter.offset_ns, names, *values), None)
 
     def _tell_source(self, stepper: Stepper) -> None:
-        """An event where the norm comes from elsewhere than before, or is clipped elsewhere."""
+        """Send an event if the source of the norm or the clipping has changed."""
         clip = stepper.clip
         source = (stepper.norm_from, stepper.norm_scaled, stepper.taken, clip)
         told = stepper.told
@@ -654,12 +654,12 @@ class Ledger:
         self.reporter.put_event("grad-norm-source", data, max(self.step, 0))
 
     def scale_changed(self, scaler: str, before: float, after: float) -> None:
-        """A scaler event: growth or backoff, at the step after which it happened."""
+        """Send a scaler event, growth or backoff, at the step after which it happened."""
         change = "growth" if after > before else "backoff"
         data = {"scaler": scaler, "change": change, "from": before, "to": after}
         self.reporter.put_event("scaler", data, self.coming)
 
 
 def _on_device(item: tuple[Any, ...]) -> bool:
-    """Whether any value still lies on a device."""
+    """Return whether any value is still on a device."""
     return any(type(value) is not float for value in item[3:])

@@ -1,8 +1,8 @@
-"""Losses: the scalars that are backpropagated, unscaled.
+"""Capture losses: the scalars that are backpropagated, unscaled.
 
-``torch.autograd.backward`` is looked up at every ``Tensor.backward``, so replacing the module's
-attribute catches both. What ``GradScaler.scale`` returned is known by identity, and its
-unscaled value is taken instead; anything built on it is divided by the scale.
+``Tensor.backward`` looks up ``torch.autograd.backward`` in every call, so replacing that attribute catches
+both. A tensor that ``GradScaler.scale`` returned is recognized by identity, and its unscaled value is used;
+the value of a tensor that was computed from it is divided by the scale.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from .staging import read
 from .stepper import Loss, Stepper
 
 LOOKED_AT = 4
-"""Steps of a run whose losses are looked at for what divided them; later ones where several make a step."""
+"""First steps of an optimizer whose losses are always examined for divisions; later, only those of steps with
+several losses."""
 
 
 def install() -> None:
-    """Watches every backward of the process."""
+    """Watch every backward of the process."""
     _depth.threads.clear()
     patching.replace(torch.autograd, "backward", _watched)
     patching.replace_within(torch.autograd.grad, _watch_grad)
 
 
 def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Gradients that the script takes itself: no loss and no step is seen of them, so they are counted."""
+    """Count calls of ``torch.autograd.grad``, for which neither a loss nor a step can be captured."""
 
     @functools.wraps(original)
     def grad(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +96,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inspect(ledger: Any, args: Any, kwargs: Any) -> None:
-    """Show the losses to those who look at them while their graph is whole; one that fails looks no more."""
+    """Pass the losses to the inspectors while their graph is complete; remove an inspector that fails."""
     for inspector in ledger.inspectors:
         try:
             inspector(args[0] if args else kwargs.get("tensors"), some_scaled())
@@ -105,7 +106,7 @@ def _inspect(ledger: Any, args: Any, kwargs: Any) -> None:
 
 
 def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None:
-    """The common case, short because it runs at every step: one run, one optimizer, one host scalar."""
+    """Handle the common case quickly: one run, one optimizer, one host scalar. Return None otherwise."""
     ledgers = patching.attached
     if not args or kwargs.get("grad_tensors") is not None or len(ledgers) != 1:
         return None
@@ -131,12 +132,12 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None
 
 
 def _before(args: Any, kwargs: Any) -> tuple[list[Found], list[tuple[Any, Seen]]]:
-    """Values of the losses (read before anything can change them) and the gradients' state."""
+    """Return the values of the losses (before anything can change them) and the state of the gradients."""
     return _values(args, kwargs), [(ledger, ledger.before_backward()) for ledger in patching.attached]
 
 
 def _after(found: list[Found], seen: list[tuple[Any, Seen]], begun: int) -> None:
-    """``begun``: the number of this backward, where another thread's ran meanwhile; 0 where none did."""
+    """Report a backward. ``begun``: its number if another thread's backward overlapped it, else 0."""
     for ledger, marks in seen:
         if begun:
             others = _depth.threads - {get_ident()}
@@ -146,8 +147,8 @@ def _after(found: list[Found], seen: list[tuple[Any, Seen]], begun: int) -> None
 
 
 Found = tuple[Any, Scaled | None, Any, bool]
-"""Of a scalar that is backpropagated: its unscaled value, how it was scaled, what it is a part of
-(``shares.Share``), whether its graph is kept."""
+"""A scalar that is backpropagated: its unscaled value, its scaling, the divisions in it (``shares.Share``),
+and whether its graph is kept."""
 
 
 def _loss(ledger: Any, value: Any, scaled: Scaled | None, share: Any, kept: bool) -> Loss:
@@ -156,7 +157,7 @@ def _loss(ledger: Any, value: Any, scaled: Scaled | None, share: Any, kept: bool
 
 
 def _values(args: Any, kwargs: Any) -> list[Found]:
-    """Each scalar that is backpropagated."""
+    """Return each scalar that is backpropagated."""
     tensors = args[0] if args else kwargs.get("tensors")
     grads = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
     if isinstance(tensors, Tensor):
@@ -173,14 +174,14 @@ def _values(args: Any, kwargs: Any) -> list[Found]:
 
 
 def _is_kept(args: Any, kwargs: Any) -> bool:
-    """Whether the graph stays for another backward; torch keeps it where it makes one of gradients too."""
+    """Return whether the graph is kept for another backward, as torch also does with ``create_graph``."""
     keep = args[2] if len(args) > 2 else kwargs.get("retain_graph")
     create = args[3] if len(args) > 3 else kwargs.get("create_graph")
     return bool(create if keep is None else keep)
 
 
 def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:
-    """One loss. With a scalar ``gradient`` argument the objective is their product."""
+    """Return one loss, multiplied by a scalar ``gradient`` argument if there is one."""
     if not isinstance(tensor, Tensor) or tensor.numel() != 1:
         return None
     scaled = forget_scaled(tensor)

@@ -1,4 +1,4 @@
-"""What is known of one optimizer between two of its steps, and the names of its record."""
+"""State of one optimizer between two of its steps, and the names of the values in its record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEFORE, AFTER, UNKNOWN = "before clipping", "after clipping", "unknown"
 """When a gradient norm was taken. Unknown: the script changed the gradients after the backward."""
 
 Marks = tuple[list[Any], list[int]]
-"""Gradients of the probes, and their versions."""
+"""Gradients of the probes, and their version counters."""
 
 
 class Loss(msgspec.Struct, eq=False, gc=False):
@@ -27,18 +27,18 @@ class Loss(msgspec.Struct, eq=False, gc=False):
 
     value: Any
     scaler: str | None = None
-    """Name of the scaler that scaled it, None where it was not scaled."""
+    """Name of the scaler that scaled it, or None."""
     scale: Any = None
     used: bool = False
     count: float = 1.0
     share: Any = None
-    """By what it was divided (``shares.Share``); None where it was not, or was not looked at."""
+    """By what it was divided (``shares.Share``); None if it was not divided, or not examined."""
     kept: bool = False
-    """Its graph was kept (``retain_graph``), for another loss that is made of it."""
+    """Whether its graph was kept (``retain_graph``) for another loss."""
 
 
 def total_of(losses: list[Loss]) -> Any:
-    """Sum of the values; on a device the adding is queued there."""
+    """Return the sum of the values; device scalars are added on their device."""
     if len(losses) == 1:
         return losses[0].value
     total = losses[0].value
@@ -48,7 +48,7 @@ def total_of(losses: list[Loss]) -> Any:
 
 
 def fold(losses: list[Loss]) -> None:
-    """Keeps a long accumulation bounded: all but the newest become one; the sum stays right."""
+    """Bound a long accumulation: combine all losses but the newest into one with the same sum."""
     newest = losses[-1]
     folded = Loss(total_of(losses[:-1]), newest.scaler, newest.scale)
     folded.count = sum(loss.count for loss in losses[:-1])
@@ -114,7 +114,7 @@ class Stepper:
     def __init__(self, ref: Any) -> None:
         self.ref = ref
         self.name = ""
-        """Empty until it is first needed."""
+        """Empty until first needed."""
         self.suffix = ""
         self.number = 0
         self.names: dict[Any, tuple[str, ...]] = {}
@@ -130,50 +130,49 @@ class Stepper:
         self.graded = -1
         """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
         self.layers: Any = None
-        """What ``Layers`` remembers of it."""
+        """State that ``Layers`` keeps for it."""
         self.restored = 0
-        """Steps that it had made when its state was loaded, or when the watch began."""
+        """Steps that it had made when its state was loaded, or at ``watch``."""
         self.clips_told = 0
         self.began = 0
-        """When its step under way began: ns of the monotonic clock, without pauses; 0 before the first."""
+        """Start of the present step: ns of the monotonic clock, without pauses; 0 before the first step."""
         self.depth = 0
         self.deferred = False
         self.place = 0
-        """Among the members of a step inside a backward, from 1."""
+        """Position among the members of a step inside a backward, from 1."""
         self.nested = False
-        """Its step is under way inside that of an optimizer around it."""
+        """Whether its present step is part of the step of an outer optimizer."""
         self.weights = 0
-        """Version of the first probe at the newest backward."""
+        """Version counter of the first probe at the newest backward."""
         self.in_scaler = False
         self.fired = False
         self.closure = False
         self.losses: list[Loss] = []
         self.meaning: str | None = None
-        """Why its micro-steps' losses are parts of one, empty where each is whole; None before the first
-        step of several."""
+        """Why the losses of its micro-steps are parts of one loss, empty if each is whole; None before the
+        first step with several losses."""
         self.doubts = 0
-        """Steps in a row that spoke against that."""
+        """Number of steps in a row that contradict ``meaning``."""
         self.fetched = 0
-        """Batches that had been fetched in the run at its newest record."""
+        """Batches that the run had fetched at its newest record."""
         self.turn: tuple[int, int] = (0, 0)
-        """Which optimizer led when it stepped last (by its id), and how often that had stepped."""
+        """The lead optimizer (its id) at its last step, and the number of steps that the lead had made."""
         self.turns = self.most = 0
-        """Its steps since then, and the most of them between two steps of the one that led."""
+        """Its steps since then, and the maximum between two steps of the lead."""
         self.outer: Any = None
-        """Weak reference to DeepSpeed's optimizer around it; () where there is none, None: not looked for."""
+        """Weak reference to DeepSpeed's outer optimizer; () if there is none, None before the search."""
         self.thread = self.backward = 0
-        """The thread that stepped it or zeroed its gradients last, and the number of the newest backward that
-        was its own."""
+        """The thread that last stepped it or zeroed its gradients, and the number of its newest backward."""
         self.peers: tuple[Stepper, ...] | None = None
-        """Other optimizers of some of its parameters; None where they are to be looked for again."""
+        """Other optimizers that share parameters with it; None if the search must be repeated."""
         self.left: frozenset[int] | None = None
-        """Of its parameters those that no optimizer has stepped since its newest record; None: all."""
+        """Its parameters that no optimizer has stepped since its newest record; None: all."""
         self.lrs: tuple[Any, ...] = ()
         self.lr_groups: tuple[int, ...] = ()
         self.reset()
 
     def reset(self) -> None:
-        """After a record, or when its gradients were cleared: nothing waits any more."""
+        """Clear the state after a record, or when its gradients were cleared."""
         if self.losses:
             self.losses = []
         self.left = None
@@ -182,22 +181,22 @@ class Stepper:
         self.norm_scaled = False
         self.clip: Any = None
         self.vector: Any = None
-        """Norms of the single gradients behind ``norm``, unread."""
+        """Norms of the single gradients that make up ``norm``, not read yet."""
         self.open = False
         self.unscaled = False
         self.scaler: str | None = None
         self.scale: Any = None
         self.found_inf: Any = None
         self.ask: Callable[[], Any] | None = None
-        """Where ``found_inf`` is to be had while no step asked for it."""
+        """Returns ``found_inf`` as long as no step has read it."""
 
     def settle(self) -> None:
-        """Reads ``found_inf`` while it is still there: ``update`` clears it."""
+        """Read ``found_inf`` before ``update`` clears it."""
         if self.ask is not None:
             self.found_inf, self.ask = self.ask(), None
 
     def look(self) -> None:
-        """Chooses the probes again where parameter groups were added since."""
+        """Choose the probes, again after parameter groups were added."""
         optimizer = self.ref()
         if optimizer is None:
             return
@@ -214,22 +213,22 @@ class Stepper:
         self.probes = tuple(live[place] for place in places)
 
     def append(self, suffix: str) -> None:
-        """Its names end so from now on: it is not, or no longer, the primary."""
+        """Append ``suffix`` to its names from now on, because it is not, or no longer, the primary."""
         self.suffix = suffix
         self.names.clear()
-        self.told = None  # the source of its norm is told anew, under its new name
+        self.told = None  # the source of its norm is reported again, under its new name
 
     def marks(self) -> Marks:
-        """The probes' gradients and their versions, to see whether a backward changed them."""
+        """Return the probes' gradients and version counters, to detect whether a backward changes them."""
         grads = [probe.grad for probe in self.probes]
         return grads, [0 if grad is None else grad._version for grad in grads]
 
     def is_perturbed(self) -> bool:
-        """Whether the weights were written to since the newest backward, though nothing has stepped."""
+        """Return whether the weights changed since the newest backward although nothing has stepped."""
         return bool(self.losses and self.probes) and self.probes[0]._version != self.weights
 
     def changed(self, marks: Marks | None) -> bool:
-        """Whether any probe has another gradient since ``marks`` (None: there was none) or one written to."""
+        """Return whether any probe's gradient was replaced or changed since ``marks`` (None: no gradient)."""
         if marks is None:
             grad = self.probes[0].grad
             if grad is not None:
@@ -256,7 +255,7 @@ class Stepper:
         return grad is not None and grad._version != self.graded
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
-        """``lr`` of each parameter group as the coming step uses it; a group without one is left out."""
+        """Read the ``lr`` of each parameter group that the next step uses; skip groups without one."""
         groups = optimizer.param_groups
         if len(groups) == 1 and type(rate := groups[0].get("lr")) is float:
             self.lrs, self.lr_groups = (rate,), _FIRST
@@ -266,7 +265,7 @@ class Stepper:
         self.lr_groups = tuple(k for k, rate in rates if rate is not None)
 
     def record_names(self, flags: int) -> tuple[str, ...]:
-        """Names of the values of a record, in the order in which ``Ledger.record`` writes them."""
+        """Return the names of a record's values, in the order in which ``Ledger.record`` writes them."""
         key = (flags, self.lr_groups)
         names = self.names.get(key)
         if names is None:
