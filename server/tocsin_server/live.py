@@ -33,6 +33,7 @@ SPARKED = 100
 """Rows of a whole fleet with sparklines: more than a screen shows. A page asks for those in its sight."""
 SPARKS_NS = 2_000_000_000
 """A row carries its sparks at most this often."""
+PAGES = "some open pages"
 NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
 
 
@@ -113,7 +114,8 @@ class LiveRoom:
                     with self.work.isolated(f"alerts of run {transition.alert.run_id}"):
                         self._ring(transition)
                 for word in listener.take_words():
-                    self._say(word)
+                    with self.work.isolated("messages"):
+                        self._say(word)
 
     async def _beating(self) -> None:
         while True:
@@ -128,13 +130,24 @@ class LiveRoom:
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
         sheet = Sheet(self._pipeline, self._sparks_ns)
+        failure: Exception | None = None
         for viewer in list(self.viewers):
-            for view in list(viewer.views.values()):
-                if view.run_id is None:
-                    self._show_fleet(viewer, view, sheet, dirty)
-                elif view.run_id in dirty or not view.greeted:
-                    with self.work.isolated(f"page of run {view.run_id}"):
-                        self._show_run(viewer, view, view.run_id, sheet)
+            try:
+                self._show(viewer, sheet, dirty)
+            except Exception as error:  # noqa: BLE001 - the other pages must be served
+                failure = error
+        if failure is None:
+            self.work.passed(PAGES)
+        else:
+            self.work.failed(PAGES, failure)
+
+    def _show(self, viewer: Viewer, sheet: Sheet, dirty: set[str]) -> None:
+        for view in list(viewer.views.values()):
+            if view.run_id is None:
+                self._show_fleet(viewer, view, sheet, dirty)
+            elif view.run_id in dirty or not view.greeted:
+                with self.work.isolated(f"page of run {view.run_id}"):
+                    self._show_run(viewer, view, view.run_id, sheet)
 
     def _show_fleet(self, viewer: Viewer, view: View, sheet: Sheet, dirty: set[str]) -> None:
         if not view.greeted:

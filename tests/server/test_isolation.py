@@ -66,6 +66,17 @@ def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) ->
     assert failing(server) >= {("live", "row of run bad"), ("rows", "run bad")}
 
 
+def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any]) -> None:
+    """A page that cannot be served is reported; another one gets its rows."""
+    watch(server.base, server.token).hear("beat")
+    (broken,) = server.services.live.viewers
+    broken.views = {1: None}
+    page = watch(server.base, server.token)
+    page.send({"type": "subscribe", "id": 1, "view": "fleet"})
+    assert [row["id"] for row in page.hear("fleet")["items"]] == ["good", "bad"]
+    assert ("live", "some open pages") in failing(server)
+
+
 def test_siblings_of_the_others_are_told(server: Any) -> None:
     """A run that cannot be read is nobody's reference; the bad one itself hears of the good one."""
     with server.services.database.engine.begin() as connection:
