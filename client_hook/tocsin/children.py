@@ -9,7 +9,6 @@ first backward. A worker of a DataLoader does neither and stays silent.
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import sys
@@ -69,7 +68,8 @@ def is_child() -> bool:
 def has_children() -> bool:
     """Return whether this process has started others by ``multiprocessing``: they may have trained."""
     process = sys.modules.get("multiprocessing.process")
-    return process is not None and next(copy.copy(process._process_counter)) > 1
+    # The counter's next number, read without taking it: Python 3.14 copies no counters.
+    return process is not None and repr(process._process_counter) != "count(1)"
 
 
 def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:

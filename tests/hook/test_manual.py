@@ -161,6 +161,7 @@ def test_a_torch_optimizer_takes_over_from_steps_by_hand() -> None:
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
 def test_on_a_device_the_weights_are_compared_without_waiting() -> None:
     """``param.data`` moves no version counter: the values are compared there; torch reports every wait."""
     net, weights = _net().cuda(), []
