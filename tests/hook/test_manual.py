@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,10 @@ class OwnOptimizer:
 
     def __init__(self, params: Iterator[nn.Parameter], lr: float) -> None:
         self.params, self.lr = list(params), lr
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [{"params": self.params, "lr": self.lr}]
 
     def step(self) -> None:
         for param in self.params:
@@ -85,6 +90,8 @@ def test_an_optimizer_class_that_is_not_torchs_is_seen() -> None:
             optimizer.step()
             optimizer.zero_grad()
             losses.append(loss.item())
+            optimizer.lr *= 0.9  # for the next step, as a scheduler does
+    assert [value for _, value in outbox.series("lr")] == pytest.approx([0.01 * 0.9**k for k in range(20)])
     assert [value for _, value in outbox.series("loss")] == pytest.approx(losses)
     assert {record["loss_n"] for record in outbox.records} == {2.0}
 
@@ -97,13 +104,22 @@ def test_the_norm_is_that_of_the_clip_else_the_hooks_own() -> None:
             net.zero_grad()
             _loss(net).backward()
             norms.append(norm_of(net.parameters()))
-            if k >= 6:
+            if k in (1, 2) or k >= 6:
                 clip_grad_norm_(net.parameters(), 1e-3)
             for param in net.parameters():
                 param.data.add_(param.grad, alpha=-0.01)  # type: ignore[arg-type]
     found = dict(outbox.series("grad_norm"))
-    assert [found[k] for k in range(4, 12)] == pytest.approx(norms[4:])
+    assert [found[k] for k in (0, 1, 2, *range(6, 12))] == pytest.approx(norms[:3] + norms[6:])
     assert [one["source"] for one in outbox.events("grad-norm-source")] == ["own", "clip"]
+
+
+def test_the_first_backward_may_be_of_something_else() -> None:
+    """Its weights stay as they are: others are searched for."""
+    net, other = _net(), nn.Parameter(torch.ones(2))
+    with watched() as (_, outbox):
+        other.sum().backward()
+        losses = [_in_place(net) for _ in range(20)]
+    assert [value for _, value in outbox.series("loss")][-12:] == losses[-12:]
 
 
 def test_gradients_that_no_update_follows_are_no_steps() -> None:

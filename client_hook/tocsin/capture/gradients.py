@@ -263,6 +263,8 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
                 continue
             params = [parameters] if isinstance(parameters, Tensor) else parameters
             clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
+            if ledger.manual is not None:
+                ledger.manual.clipped(norm, clip)
             vector, layers = _vector_of(total_norm), ledger.layers
             for stepper in ledger.owner(params):
                 if ledger.clipped(stepper, norm, clip) and layers is not None and vector is not None:

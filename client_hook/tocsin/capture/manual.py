@@ -12,6 +12,7 @@ optimizer, and is over after its first step.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -21,9 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .census import is_crowd
 from .gradients import own_norm
 from .ledger import ORPHANS, Ledger
-from .staging import CUDA, DRAIN_S, capturing
+from .staging import CUDA, DRAIN_S, capturing, read
 from .stepper import Loss, Stepper
 
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -31,11 +33,17 @@ CONFIRM = 3
 PROBES = 4
 SAMPLE = 256
 """Elements that are compared of each probe."""
+IDLE = 4
+"""Unchanged boundaries before other weights are searched for: the first backward may be of something else."""
 NODES = 200_000
 SEARCHES = 8
 """Searches for probes per run: scripts that make new leaf tensors at each step lose them each time."""
 WAITING = 64
 """Boundaries whose comparison has not arrived from a device yet; with more, the oldest counts as no step."""
+
+
+KEPT = ("norm", "norm_from", "norm_scaled", "clip", "vector", "lrs", "lr_groups")
+"""What of an attempt is known before it is known that it was a step."""
 
 
 class ManualUpdate:
@@ -61,7 +69,7 @@ class Boundary:
         """None while the answer is on its way from a device."""
         self.is_cleared = is_cleared
         self.losses: list[Loss] = []
-        self.norm: tuple[Any, ...] = ()
+        self.values: dict[str, Any] = {}
 
 
 class Manual:
@@ -76,6 +84,12 @@ class Manual:
         self._confirmed: list[Boundary] = []
         self._optimizer: ManualUpdate | None = None
         self._searches = 0
+        self._idle = 0
+        """Boundaries in a row without a change."""
+        self._draft: Stepper | None = None
+        """Takes norms and rates until it is known that there are steps."""
+        self._holder: Any = lambda: None
+        """The optimizer object of a library's own that holds these weights, weakly."""
         self.stepper: Stepper | None = None
         ledger.inspected_by(self.see)
 
@@ -92,6 +106,9 @@ class Manual:
             self._search(tensors)
         else:
             self.boundary()
+            if self.stepper is None and self._idle >= IDLE:
+                self._give_up()
+                self._search(tensors)
 
     def boundary(self) -> None:
         """The gradients were cleared, or the next backward begins: was there a step?"""
@@ -106,14 +123,22 @@ class Manual:
 
     def after_backward(self) -> None:
         """Gradients are complete up to here: remember them, and take their norm if one is due."""
-        ledger, stepper, probes = self._ledger, self.stepper, self._probes()
+        ledger, stepper, probes = self._ledger, self.stepper or self._draft, self._probes()
         self._grads = [_grad_of(probe) for probe in probes or ()]
         if stepper is None or self._optimizer is None:
             return
         if stepper.norm_from != "clip":
             stepper.norm = None
-        if stepper.losses and ledger.norm_due(stepper):
-            own_norm(ledger, stepper, self._optimizer, stepper.losses[-1].scale)
+        if not self._confirmed and ledger.norm_due(stepper):
+            own_norm(ledger, stepper, self._optimizer, stepper.losses[-1].scale if stepper.losses else None)
+        holder = self._holder()
+        if holder is not None:
+            stepper.read_rates(holder, read)
+
+    def clipped(self, norm: Any, clip: Any) -> None:
+        """The script clips before it is known whether it makes steps."""
+        if self._draft is not None:
+            self._ledger.clipped(self._draft, norm, clip)
 
     # -- the search
 
@@ -141,6 +166,9 @@ class Manual:
         self._refs = [weakref.ref(leaves[place]) for place in places]
         self._marks = [_mark(leaves[place]) for place in places]
         self._optimizer = ManualUpdate(leaves)
+        self._draft = Stepper(weakref.ref(self._optimizer))
+        if self._searches == 1:
+            self._holder = holder_of(leaves[0])
         self._ledger.manual = self
         self._ledger.recount()
 
@@ -159,19 +187,20 @@ class Manual:
         return any(one.number and not one.params.isdisjoint(mine) for one in steppers)
 
     def _give_up(self) -> None:
-        """The script made new leaf tensors: what was seen of the old ones leads to nothing."""
+        """What was seen of these weights leads to nothing: they are gone, or others are trained."""
         if self.stepper is not None:
             self.stop()
             return
         self._return_losses()
-        self._refs, self._marks, self._grads, self._optimizer = [], [], [], None
+        self._refs, self._marks, self._grads, self._idle = [], [], [], 0
+        self._optimizer = self._draft = None
 
     def stop(self) -> None:
         """Search and compare no more; twice is once."""
         ledger = self._ledger
         ledger.uninspected(self.see)
         self._return_losses()
-        self._refs, self._optimizer = [], None  # with it goes its stepper
+        self._refs, self._optimizer, self._draft = [], None, None  # with it goes its stepper
         if ledger.manual is self:
             ledger.manual = None
             ledger.recount()
@@ -207,13 +236,14 @@ class Manual:
 
     def _take(self, boundary: Boundary) -> None:
         """Hand the attempt so far to the boundary behind it."""
-        stepper = self.stepper
-        if stepper is None:
+        stepper = self.stepper or self._draft
+        if self.stepper is None:
             boundary.losses, self._ledger.orphans = self._ledger.orphans, []
-            return
-        boundary.losses, stepper.losses = stepper.losses, []
-        boundary.norm = (stepper.norm, stepper.norm_from, stepper.norm_scaled, stepper.clip, stepper.vector)
-        stepper.reset()
+        if stepper is not None:
+            boundary.losses += stepper.losses
+            boundary.values = {name: getattr(stepper, name) for name in KEPT}
+            stepper.losses = []
+            stepper.reset()
 
     def _settle(self, *, at_end: bool = False) -> None:
         """Record or drop the attempts whose answer is there, in their order."""
@@ -225,6 +255,7 @@ class Manual:
                     break
                 changed = False
             self._waiting.popleft()
+            self._idle = 0 if changed else self._idle + 1
             if changed and boundary.losses:
                 self._stepped(boundary)
             elif not boundary.is_cleared and not at_end:
@@ -250,6 +281,9 @@ class Manual:
         ledger = self._ledger
         self.stepper = ledger.enroll(self._optimizer)
         self.stepper.reached = True
+        if self._draft is not None:
+            self.stepper.user_clips, self.stepper.layers = self._draft.user_clips, self._draft.layers
+            self._draft = None
         confirmed, self._confirmed = self._confirmed, []
         self.stepper.losses, ledger.orphans = ledger.orphans, []
         for one in confirmed:
@@ -260,8 +294,8 @@ class Manual:
         assert stepper is not None
         kept = stepper.losses
         stepper.losses = boundary.losses
-        if boundary.norm:
-            stepper.norm, stepper.norm_from, stepper.norm_scaled, stepper.clip, stepper.vector = boundary.norm
+        for name, value in boundary.values.items():
+            setattr(stepper, name, value)
         self._ledger.record(stepper, 1.0, 0.0, at=boundary.at)
         stepper.losses = kept
 
@@ -274,6 +308,31 @@ class Manual:
         while self._waiting and monotonic() < until:
             sleep(0.001)
             self._settle(at_end=True)
+
+
+def holder_of(leaf: Any) -> Callable[[], Any]:
+    """Return a weak reference to the object of an optimizer's shape that has ``leaf`` in its groups.
+
+    Looks through all tracked objects once. Classes are asked for ``step`` and ``zero_grad`` first, since
+    an object may run code.
+    """
+    shaped: dict[type, bool] = {}
+    for one in () if is_crowd() else gc.get_objects():
+        cls = type(one)
+        if cls not in shaped:
+            defined = {name for base in cls.__mro__ for name in vars(base)}
+            shaped[cls] = {"step", "zero_grad"} <= defined and not issubclass(cls, torch.nn.Module)
+        if shaped[cls] and _holds(one, leaf):
+            return weakref.ref(one)
+    return lambda: None
+
+
+def _holds(one: Any, leaf: Any) -> bool:
+    try:
+        weakref.ref(one)
+        return any(param is leaf for group in one.param_groups for param in group["params"])
+    except Exception:
+        return False
 
 
 def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
