@@ -201,6 +201,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     from . import capture
     from .audit import Preflight
     from .capture.describing import Describer
+    from .capture.evaluating import Evaluation
     from .capture.layers import Layers
     from .capture.manual import Manual
     from .capture.meter import Meter
@@ -217,6 +218,7 @@ def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: An
     watch.on_off.append(lambda: capture.detach(ledger))
     watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
     Preflight(watch, ledger, model)
+    watch.on_end.append(Evaluation(ledger).end)
     if not options.get("optimizers"):  # others are not watched then
         watch.on_end.insert(0, Manual(ledger).finish)
     watch.on_off.append(Meter(ledger, watch.waiting).stop)

@@ -96,6 +96,8 @@ def long(run: Any) -> nn.Module:
         if k < 60:
             clip_grad_norm_(net.parameters(), 1e-3 if k % 2 else 1e3)
         optimizer.step()
+        if k == 100:
+            net.eval()
     return net
 
 

@@ -1,7 +1,7 @@
 """How long the training loop waits for its data: the time inside a DataLoader's iterator, by step.
 
 Where a script has no DataLoader, ``run.batch`` marks the moment at which the data of the coming step are
-there: the time since the record before counts. Host time only. Loading inside ``run.phase`` is not meant.
+there: the time since the record before counts. Host time only. Loading inside a phase is left out.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _watch_next(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _waited(took_ns: int) -> None:
     for ledger in patching.attached:
+        ledger.loads += 1
         if not ledger.reporter.phases:
             ledger.data_ns += took_ns
-            ledger.loads += 1
 
 
 def marked(ledger: Any) -> None:

@@ -65,6 +65,7 @@ CLIP_CHANGES = 8
 """A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
 
 if TYPE_CHECKING:
+    from .evaluating import Evaluation
     from .layers import Layers
     from .manual import Manual
 
@@ -147,6 +148,7 @@ class Ledger:
         """Called when the run ends without an error."""
         self.inspectors: tuple[Inspector, ...] = ()
         """Called before each backward with its losses and whether a scaler scaled them."""
+        self.evaluation: Evaluation | None = None
         self.manual: Manual | None = None
         """Detects steps without a torch optimizer, as long as there may be any."""
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
