@@ -1,11 +1,13 @@
-"""``tocsin-server check``: which stored values cannot be read, and their repair."""
+"""``tocsin-server check``: list stored values that cannot be read, and repair them."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from sqlalchemy import make_url
 
 from tocsin_server.check import Damage, copy_name, damages, keep, rebuild_board, repair
 from tocsin_server.cli_options import (
@@ -16,15 +18,16 @@ from tocsin_server.cli_options import (
     opened,
     settings_of,
 )
-from tocsin_server.store.database import Database
+from tocsin_server.errors import StartError
+from tocsin_server.store.database import Database, check_not_emptied
 
 EXIT_DAMAGED = 1
-"""Exit status where something cannot be read and was not repaired."""
+"""Exit status if a value cannot be read and was not repaired."""
 
 
 def check(
     repair_texts: Annotated[
-        bool, typer.Option("--repair", help="Repair damaged texts; what is replaced is kept in a file.")
+        bool, typer.Option("--repair", help="Repair damaged texts; save the replaced values to a file.")
     ] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
@@ -32,16 +35,17 @@ def check(
 ) -> None:
     """Read every stored value and list those that are damaged, one per line.
 
-    A line is: table, run, row, column, reason, with tabs between them. The exit status is 1 if damage is
-    left, else 0. Works beside a running server.
+    Each line has table, run, row, column and reason, separated by tabs. The exit status is 0 if nothing is
+    damaged, 1 if damage is left, 2 if there is no database or it cannot be opened. The server may be running.
 
-    --repair replaces damaged texts by empty values, and the row of the list of runs by one made again from
-    the records. A damaged channel is switched off, a damaged silence, custom rule, rule setting or other
-    setting is deleted, and a token with a damaged scope is revoked. A damaged rule state or incident snapshot
-    is deleted; the server derives it again from the records. Records are never changed: restore a backup for
-    those.
+    --repair replaces damaged texts with empty values, and rebuilds the row of the list of runs from the
+    records. A damaged channel is switched off; a damaged silence, custom rule, rule setting or other setting
+    is deleted; a token with a damaged scope is revoked. A damaged rule state or incident snapshot is deleted,
+    and the server derives it again from the records. Records are never changed: restore a backup if they are
+    damaged.
     """
     settings = settings_of(database_url, data_dir, config)
+    _check_exists(settings.url)
     with opened(settings) as database:
         with database.reader.begin() as connection:
             found = list(damages(connection))
@@ -54,12 +58,21 @@ def check(
             keep(file, mendable)
             left -= _repaired(database, mendable)
             typer.echo(
-                f"{len(found) - left} repaired, {left} left. What was replaced is in {file}.", err=True
+                f"{len(found) - left} repaired, {left} left. The replaced values are in {file}.", err=True
             )
         else:
-            typer.echo(f"{left} damaged values." if left else "No damage found.", err=True)
+            typer.echo(f"Damaged values: {left}." if left else "No damage found.", err=True)
     if left:
         raise typer.Exit(EXIT_DAMAGED)
+
+
+def _check_exists(url: str) -> None:
+    """Raise StartError if there is no SQLite file, which opening it would create."""
+    file = make_url(url).database
+    if not url.startswith("sqlite") or file is None or Path(file).exists():
+        return
+    check_not_emptied(Path(file))
+    raise StartError(f"There is no database at {file}. Name one with --data-dir or --database-url.")
 
 
 def _repaired(database: Database, found: list[Damage]) -> int:

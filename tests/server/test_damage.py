@@ -172,6 +172,14 @@ def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str
     assert (repaired.returncode, check().stdout) == (0, "")
 
 
+def test_check_does_not_create_a_database(tocsin: Run, tmp_path: Path) -> None:
+    """A wrong directory is an error with status 2, and nothing is written."""
+    done = tocsin("check", "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert f"There is no database at {tmp_path}/tocsin.db" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, check: Run) -> None:
     """Its counts and newest values as if nothing had been damaged."""
     tell_all_to(database, "bad")

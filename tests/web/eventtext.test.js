@@ -10,9 +10,9 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
   assert.equal(told("audit", { checks: ["a", "b"], findings: [{ severity: "critical", check: "eps", subject: "opt1" }], took_ms: 1.5 }), "1 finding of 2 checks in 1.50 ms · critical eps: opt1");
   assert.equal(told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }), "the script's clip at 1");
   assert.equal(told("grad-norm-source", { source: "own", clip: null, series: "", taken: "after clipping" }), "sampled by the hook · after clipping, so gradient rules cannot fire");
-  assert.equal(told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }), "loss is the sum of 4 losses per step · each is divided by their number");
+  assert.equal(told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }), "loss is the sum of 4 losses per step · each was divided by the number of losses");
   assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
-  assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: runs freely again");
+  assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: no longer throttled");
   assert.equal(told("dropped", { records: 1200, events: 0, first_step: 7, last_step: 1206, reason: "the disk is full" }), "1\u202f200 records · steps 7 to 1\u202f206 · the disk is full");
 });
 

@@ -86,7 +86,7 @@ export class Live {
     return () => listeners.delete(listener);
   }
 
-  /** @param {() => void} listener told when the socket or the database is back: what was missed must be asked for @returns {() => void} */
+  /** @param {() => void} listener called when the socket or the database works again, to request what was missed @returns {() => void} */
   onReconnect(listener) {
     this.#reconnectListeners.add(listener);
     return () => this.#reconnectListeners.delete(listener);
@@ -125,13 +125,13 @@ export class Live {
     if (again) this.#back();
   }
 
-  /** What was asked for meanwhile may have failed. */
+  /** Repeat requests, because those made during the outage may have failed. */
   #back() {
     for (const { handlers } of this.#subscriptions.values()) handlers.reconnected?.();
     for (const listener of this.#reconnectListeners) listener();
   }
 
-  /** @param {string | null} failing the database's words: queries fail as long as it is away */
+  /** @param {string | null} failing the database's error message while it is unavailable */
   #database(failing) {
     const was = this.#failing;
     this.#failing = failing;

@@ -12,7 +12,7 @@ export const prefixOf = (name) => (name === "gpu_util" ? "sys" : name.includes("
 /** Characters of a filter that are used; the rest is ignored. Only links contain longer ones. */
 const LONGEST = 500;
 
-/** Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. No regular expression: the text may come from a link, and must not be able to hang the page. @param {string} text @returns {(name: string) => boolean} */
+/** Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. Not a regular expression, because the text may come from a link and must not hang the page. @param {string} text @returns {(name: string) => boolean} */
 export function nameFilter(text) {
   const parts = text.slice(0, LONGEST).toLowerCase().split("|").map(partFilter);
   return (name) => { const low = name.toLowerCase(); return parts.some((matches) => matches(low)); };

@@ -210,7 +210,7 @@ class RunPage {
   /** @param {Error} error */
   #failed(error) {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
-    // Once the page has data, silence of the server or its database is said by a strip of its own: nothing jumps.
+    // Once the page has data, a separate bar reports that the server or its database is unavailable, so the page does not move.
     if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status))) return;
     this.failure.hidden = false;
     refill(this.failure, icon("offline"), ` ${error.message} What is on the page stays; it is asked for again when the server is back. `, button("Try now", () => { void this.base.reload(); void this.refresh(); }));

@@ -195,7 +195,7 @@ def _upgrade(connection: Connection, revision: str) -> None:
 
 
 def _check_known(connection: Connection, config: Config) -> None:
-    """Raise StartError where a newer version has upgraded the database."""
+    """Raise StartError if a newer version has upgraded the database."""
     found = MigrationContext.configure(connection).get_current_heads()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     unknown = sorted(set(found) - known)
@@ -208,11 +208,11 @@ def _check_known(connection: Connection, config: Config) -> None:
 
 
 def check_not_emptied(file: Path) -> None:
-    """Raise StartError where a SQLite file is empty or missing although its data were there before.
+    """Raise StartError if a SQLite file is empty or missing although it held data before.
 
-    SQLite would begin a new database in its place and delete the log. An empty file counts as emptied where
-    its log, a backup of it, or the secrets of a server that ran on it lie beside it; a missing one where its
-    log does.
+    SQLite would create a new database in its place and delete the log. An empty file counts as emptied if the
+    directory also contains its log, a backup of it, or the secrets of a server that ran on it; a missing file
+    if the directory contains its log.
     """
     if file.exists() and file.stat().st_size:
         return
