@@ -22,13 +22,13 @@ MARKS = {True: "ok  ", False: "FAIL", None: "note"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Exit status 0: all is well; 1: something is not; 2: wrong usage."""
+    """Run one command. Exit status 0: success; 1: a problem was found; 2: wrong usage."""
     options = _parser().parse_args(arguments)
     return int(options.command(options))
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Says what is wrong between this machine and the server."""
+    """Check the connection between this machine and the server."""
     from .doctor import examine
 
     url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
@@ -36,12 +36,13 @@ def doctor(options: argparse.Namespace) -> int:
     for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
         broken += check.ok is False
         print(f"{MARKS[check.ok]}  {check.name:<10}  {check.says}", flush=True)
-    print("\nAll is well: runs will report." if not broken else f"\n{broken} of the above to be mended.")
+    failed = f"{broken} check{'' if broken == 1 else 's'} failed."
+    print(f"\n{failed}" if broken else "\nAll checks passed. Runs will be reported.")
     return int(broken > 0)
 
 
 def sync(options: argparse.Namespace) -> int:
-    """Uploads what runs left behind while the server was away."""
+    """Upload what runs buffered on disk while the server was unavailable."""
     from .sync import sync as deliver
 
     root = options.dir or default_dir()
@@ -51,12 +52,12 @@ def sync(options: argparse.Namespace) -> int:
         outcomes.append(outcome)
         print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
     if not outcomes:
-        print(f"Nothing was left behind in {root}.")
+        print(f"There is nothing to upload in {root}.")
     return int(any(outcome.delivered is False for outcome in outcomes))
 
 
 def tail(options: argparse.Namespace) -> int:
-    """Follows a growing log of any known format and reports it as a run, until Ctrl-C."""
+    """Follow a growing log of any known format and report it as a run, until Ctrl-C."""
     from .importers import UnreadableLogError
     from .tail import PAUSE_S, follow, run_of
 
@@ -76,11 +77,11 @@ def tail(options: argparse.Namespace) -> int:
 
 
 def import_(options: argparse.Namespace) -> int:
-    """Imports past runs out of log files; a folder is searched. The same file is imported once."""
+    """Import past runs from log files or a folder of them. Each file is imported once."""
     from .importing import import_runs
 
     if not options.path.exists():
-        print(f"tocsin: {options.path}: expected a file or folder, there is none", file=sys.stderr)
+        print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
     outcomes = []
     for outcome in import_runs(options.path, _way(options, spool=False), options.project):
@@ -107,23 +108,23 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tocsin", description="The training side of tocsin.")
+    parser = argparse.ArgumentParser(prog="tocsin", description="Commands for the machine that trains.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
-    examined.add_argument("--project", default="doctor", help="project that the token should be good for")
+    examined.add_argument("--project", default="doctor", help="project that the token must be valid for")
     examined.add_argument("--spool-dir", type=Path, help="default: TOCSIN_SPOOL_DIR")
     synced = _command(commands, "sync", sync)
     synced.add_argument("dir", nargs="?", type=Path, metavar="DIR", help="default: TOCSIN_SPOOL_DIR")
     synced.add_argument(
-        "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is left"
+        "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is skipped"
     )
     followed = _command(commands, "tail", tail)
     followed.add_argument("file", type=Path, metavar="FILE")
     followed.add_argument("--project", help="default: the folder's name")
     followed.add_argument("--name", help="the run's name; default: the file's")
-    followed.add_argument("--run", metavar="ID", help="continues this run as a new attempt")
+    followed.add_argument("--run", metavar="ID", help="continue this run as a new attempt")
     followed.add_argument(
-        "--idle-exit", type=float, metavar="SECONDS", help="ends when nothing came for so long"
+        "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
     )
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
@@ -134,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
 def _command(commands: _Commands, name: str, run: _Run) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.add_argument("--url", help="address of the server; default: TOCSIN_URL")
-    command.add_argument("--token", help="default: TOCSIN_TOKEN, which other users cannot see")
+    command.add_argument("--token", help="default: TOCSIN_TOKEN, which other users of the machine cannot see")
     command.set_defaults(command=run)
     return command
 

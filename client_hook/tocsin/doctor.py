@@ -89,7 +89,7 @@ def _tcp(target: Target) -> Check:
     try:
         socket.create_connection((target.host, target.port), TIMEOUT_S).close()
     except OSError as error:
-        says = f"nothing answers at {target.host} port {target.port} ({error}). {LISTENING}"
+        says = f"cannot connect to {target.host} port {target.port} ({error}). {LISTENING}"
         return Check("connection", False, says)
     took_ms = 1e3 * (time.monotonic() - started)
     return Check("connection", True, f"port {target.port} answers in {took_ms:.1f} ms")
@@ -99,13 +99,13 @@ def _health(target: Target) -> Check:
     try:
         status, body = _get(target, HEALTH)
     except (OSError, http.client.HTTPException) as error:
-        return Check("server", False, f"expected a web server, got {error!r}")
+        return Check("server", False, f"no HTTP response from this address: {error!r}. Is it a web server?")
     try:
         answer = json.loads(body)
         said, version = answer["status"], answer["version"]
     except (ValueError, KeyError, TypeError):
         place = f"{target.base}{HEALTH}"
-        says = f"expected tocsin's health at {place}, got HTTP {status}: is it another service?"
+        says = f"{place} is not tocsin's health page (HTTP {status}). Is it another service?"
         return Check("server", False, says)
     return Check("server", said == "ok", f"tocsin-server {version} says {said}")
 
@@ -127,16 +127,16 @@ def _get(target: Target, path: str) -> tuple[int, bytes]:
 
 
 def _hello(target: Target, addresses: list[Address], token: str, project: str) -> Check:
-    """A real hello with rank -1: refused as such only after version and token were accepted.
+    """Send a real hello with rank -1, which the server rejects only after version and token were accepted.
 
-    So nothing of it appears among the runs.
+    It therefore creates no run.
     """
     try:
         answer = ask(target, addresses, probe(token, project))
     except LostError as error:
-        return Check("hello", False, f"the websocket was not opened: {error}")
+        return Check("hello", False, f"the WebSocket could not be opened: {error}")
     if answer is None:
-        return Check("hello", False, f"expected an answer within {TIMEOUT_S:g} s, got none")
+        return Check("hello", False, f"no response within {TIMEOUT_S:g} s")
     if isinstance(answer, protocol.Refused) and answer.code != "bad-hello":
         return Check("hello", False, _advice(answer, token))
     says = f"protocol version {protocol.VERSION}, and the token may report to project {project!r}"
@@ -144,17 +144,17 @@ def _hello(target: Target, addresses: list[Address], token: str, project: str) -
 
 
 def _advice(refused: protocol.Refused, token: str) -> str:
-    sentence = f"refused ({refused.code}): expected {refused.expected}, got {refused.got}."
+    sentence = f"rejected ({refused.code}): expected {refused.expected}, got {refused.got}."
     if refused.code == "protocol-version":
         return f"{sentence} Update the older side (pip install -U tocsin, or the server)."
     if refused.code in ("bad-token", "token-scope"):
-        hint = "Look at TOCSIN_TOKEN" if token else "No token is set: set TOCSIN_TOKEN"
-        return f"{sentence} {hint}; `tocsin-server token create` makes one."
+        hint = "Check TOCSIN_TOKEN" if token else "Set TOCSIN_TOKEN"
+        return f"{sentence} {hint}; `tocsin-server token create` creates a token."
     return sentence
 
 
 def probe(token: str, project: str) -> protocol.Hello:
-    """A hello that no server may take for a run."""
+    """Return a hello that no server accepts as a run."""
     writer = protocol.WriterId("doctor", -1, "doctor", os.getpid(), time.time_ns())
     return protocol.Hello(
         protocol.VERSION, token, project, "doctor", "", writer, 1, host_of(), time.time_ns()

@@ -149,9 +149,9 @@ class Session:
     def overdue(self, now: float) -> str | None:
         """Why the connection is to be given up, or None."""
         if self.phase is Phase.GREETING and now >= self._deadline:
-            return f"expected a welcome within {WELCOME_S:g} s, got none"
+            return f"the server sent no welcome within {WELCOME_S:g} s"
         if self.phase is Phase.STREAMING and now - self._heard_at >= SILENCE_S:
-            return f"expected a sign of life within {SILENCE_S:g} s, got none"
+            return f"the server sent nothing for {SILENCE_S:g} s"
         return None
 
     def lost(self, now: float, reason: str, code: int | None = None) -> None:
@@ -224,6 +224,10 @@ class Session:
         self._poison = (*here, rounds + 1 if here == (seq, events) else 1)
 
 
+REJECTED = {"connection": "the connection", "series": "a series", "event": "an event"}
+"""What was rejected, by the scope of the message."""
+
+
 def sentence_of(message: protocol.Refused) -> str:
     """Return what the terminal shows for a rejection or a notice."""
     if message.code == "event-rate":
@@ -233,7 +237,8 @@ def sentence_of(message: protocol.Refused) -> str:
         )
     reason = f"({message.code}): expected {message.expected}, got {message.got}"
     if message.code in ("bad-token", "token-scope"):
-        advice = "Set TOCSIN_TOKEN; `tocsin-server token create` makes one."
+        advice = "Set TOCSIN_TOKEN; `tocsin-server token create` creates a token."
         return f"the server rejected the token {reason}. {advice}"
-    what = "notice of the server" if message.scope == "notice" else f"{message.scope} refused"
-    return f"{what} {reason}"
+    if message.scope == "notice":
+        return f"notice from the server {reason}"
+    return f"the server rejected {REJECTED.get(message.scope, message.scope)} {reason}"

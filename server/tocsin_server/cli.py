@@ -30,13 +30,13 @@ EXIT_UNUSABLE = 2
 
 app = typer.Typer(
     name="tocsin-server",
-    help="The alarm bell for training runs: stores every step, judges it, says what is wrong.",
+    help="Alerting and live monitoring for training runs: store, check and explain every step.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-token_app = typer.Typer(help="Makes, lists and revokes tokens.", no_args_is_help=True, rich_markup_mode=None)
+token_app = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(token_app, name="token")
 app.add_typer(rules_app, name="rules")
 
@@ -68,7 +68,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Prints the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Settings come from defaults, then tocsin.toml, then TOCSIN_* variables, then these options."""
@@ -79,12 +79,14 @@ def serve(
     host: Annotated[
         str | None, typer.Option(help="Address to listen on. By default 127.0.0.1: this machine only.")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="By default 8321; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. By default 8321; 0 picks a free port.")
+    ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
     public_url: Annotated[
-        str | None, typer.Option(help="Address at which browsers reach the server behind a proxy.")
+        str | None, typer.Option(help="URL at which browsers reach the server behind a proxy.")
     ] = None,
     root_path: Annotated[
         str | None,
@@ -92,10 +94,10 @@ def serve(
     ] = None,
     allow_admin_link: Annotated[
         bool | None,
-        typer.Option("--allow-admin-link", help="Let the printed login link in from other machines too."),
+        typer.Option("--allow-admin-link", help="Accept the printed login link from other machines too."),
     ] = None,
 ) -> None:
-    """Starts the server; prints its address, the login link and the lines for a training script.
+    """Start the server and print its address, the login link and the lines for a training script.
 
     Beyond loopback (--host 0.0.0.0) it starts only once there is a trainer's token and a person's
     (see `tocsin-server token create`), or with --allow-admin-link.
@@ -122,20 +124,20 @@ def serve(
 @app.command()
 def demo(
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of each training. By default they go on.")
+        int | None, typer.Option(min=1, help="Steps of each training. By default unlimited.")
     ] = None,
     open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Opens the login link in a browser.")
+        bool, typer.Option("--open/--no-open", help="Open the login link in a browser.")
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keeps the runs of the last demo.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the runs of the last demo.")] = False,
     host: Annotated[str | None, typer.Option(help="As for serve.")] = None,
     port: Annotated[int | None, typer.Option(help="As for serve.")] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where database and secrets of the demo lie.")] = Path(
-        ".demo"
-    ),
+    data_dir: Annotated[
+        Path, typer.Option(help="Directory for the database and secrets of the demo.")
+    ] = Path(".demo"),
     config: Config = None,
 ) -> None:
-    """Starts the server with real PyTorch trainings reporting to it; one goes into scaler collapse."""
+    """Start the server with real PyTorch trainings that report to it; in one the loss scale collapses."""
     from tocsin_server.demo.launch import run_demo
 
     settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)
@@ -145,13 +147,14 @@ def demo(
 @app.command()
 def migrate(
     rehearse: Annotated[
-        bool, typer.Option("--rehearse", help="Tries it on a copy, says how it went, and changes nothing.")
+        bool,
+        typer.Option("--rehearse", help="Try the upgrade on a copy, report the result, and change nothing."),
     ] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Brings the database to the newest schema. `serve` does it by itself."""
+    """Upgrade the database to the newest schema. `serve` does this automatically."""
     settings = settings_of(database_url, data_dir, config)
     if rehearse:
         rehearse_upgrade(settings)
@@ -162,16 +165,17 @@ def migrate(
 
 @token_app.command("create")
 def token_create(
-    name: Annotated[str, typer.Argument(help="What to call it: who or what will use it.")],
+    name: Annotated[str, typer.Argument(help="Name of the token: who or what will use it.")],
     scope: Annotated[
-        Scope, typer.Option(help="ingest: a trainer; read: look; write: acknowledge; admin: all.")
+        Scope,
+        typer.Option(help="ingest: training processes; read: view; write: acknowledge and edit; admin: all."),
     ] = Scope.READ,
     project: Annotated[str, typer.Option(help="The only project an ingest token may report to.")] = "",
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Makes a token and prints it: the only time that it is shown. A running server knows it at once."""
+    """Create a token and print it. It is shown only once, and a running server accepts it immediately."""
     try:
         made, secret = make_token(name, scope, project, time.time_ns())
     except ValueError as error:
@@ -186,7 +190,7 @@ def token_create(
 
 @token_app.command("list")
 def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
-    """Lists every token, revoked ones too, without their secrets."""
+    """List all tokens, including revoked ones, without their secrets."""
     with writing(settings_of(database_url, data_dir, config)) as connection:
         found = tokens(connection)
     typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
@@ -199,13 +203,13 @@ def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, confi
 @token_app.command("revoke")
 def token_revoke(
     token_id: Annotated[
-        str, typer.Argument(metavar="ID", help="As in `token list`; `admin` or `trainer` makes a new one.")
+        str, typer.Argument(metavar="ID", help="As in `token list`; `admin` or `trainer` creates a new one.")
     ],
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Revokes a token; a running server refuses it within two seconds, and its sessions with it."""
+    """Revoke a token. A running server rejects it and its sessions within two seconds."""
     settings = settings_of(database_url, data_dir, config)
     for token in FILE_TOKENS:
         if token.id == token_id:

@@ -26,7 +26,7 @@ SHOWN = 40
 
 def backtest(
     rule: Annotated[str, typer.Argument(help="The rule, as in docs/rules.md.")],
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to judge.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to check.")] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting other than its default."),
@@ -34,13 +34,13 @@ def backtest(
     runs: Annotated[list[str] | None, typer.Option("--run", help="A stored run, by id or name.")] = None,
     project: Annotated[str | None, typer.Option("--project", help="All stored runs of this project.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Prints JSON, as docs/backtest.md shows it.")
+        bool, typer.Option("--json", help="Print JSON, as described in docs/backtest.md.")
     ] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Says where a rule with these settings would have fired in log files and stored runs.
+    """Show where a rule with these settings would have fired in log files and stored runs.
 
     Reads only. The other rules judge with their defaults: they say which steps were healthy.
     """

@@ -45,7 +45,7 @@ from tocsin_server.store.rehearsal import rehearse
 
 WAIT_S = 5.0
 """How long a command on Postgres waits for a running server to take a deletion over."""
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Does not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
 
 
@@ -55,10 +55,11 @@ def export(
     ] = None,
     project: Project = None,
     format: Annotated[
-        Format, typer.Option(help="jsonl and csv keep every number; parquet also the bits of a NaN.")
+        Format, typer.Option(help="jsonl and csv keep every number; parquet also keeps the bits of NaNs.")
     ] = Format.JSONL,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for everything of each run, fit for `import`.")
+        Path | None,
+        typer.Option("--out", help="A folder for everything about each run, which `import` reads."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -68,7 +69,7 @@ def export(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Writes every record of a run, never a sample; with --out also events, alerts and facts."""
+    """Export every record of a run; with --out also events, alerts and environment."""
     if (run is None) == (project is None) or (out is not None and output is not None):
         raise TocsinError(
             "export: expected RUN or --project, and --out or --output at most, got another mixture"
@@ -88,13 +89,13 @@ def export(
 
 def import_(
     path: Annotated[
-        Path, typer.Argument(help="A folder that `export --out` wrote, of one run or of several.")
+        Path, typer.Argument(help="A folder that `export --out` wrote, with one run or several.")
     ],
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Brings exported runs in, with equal content; a run that is there is compared, never overwritten.
+    """Import exported runs unchanged. An existing run is compared, never overwritten.
 
     Works beside a running server. Nobody is notified of the alerts in it.
     """
@@ -117,7 +118,7 @@ def flight(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Writes the flight record of an alert: every series at full rate around its onset, events, alerts."""
+    """Write the incident snapshot of an alert: all series at full rate around its onset, events, alerts."""
     with opened(settings_of(database_url, data_dir, config)) as database:
         text = download(database, alert)
         if text is None:
@@ -137,7 +138,7 @@ def delete(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Deletes a run or a project: all of it, for good; the room goes back to the file system.
+    """Delete a run or a project permanently, and return the disk space to the file system.
 
     Works beside a running server. A trainer that is still in the run begins a new one.
     """
@@ -156,12 +157,12 @@ def delete(
 
 
 def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only says what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Deletes the runs past their retention (settings retention_days and retention_projects).
+    """Delete the runs past their retention (settings retention_days and retention_projects).
 
     The server does it by itself every hour. Runs that are running or stalled always stay.
     """
@@ -184,7 +185,7 @@ def backup(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Copies the SQLite database while the server goes on; the copy is one moment, whole and checked."""
+    """Copy the SQLite database while the server runs. The copy is consistent and checked."""
     settings = settings_of(database_url, data_dir, config)
     database = _as_it_is(settings, "backup")
     try:
@@ -201,10 +202,10 @@ def restore(
     data_dir: DataDir = None,
     config: Config = None,
     despite_damage: Annotated[
-        bool, typer.Option("--despite-damage", help="Restore although values in it cannot be read.")
+        bool, typer.Option("--despite-damage", help="Restore even if values in the backup cannot be read.")
     ] = False,
 ) -> None:
-    """Puts a backup in the place of the SQLite database; the old file stays under another name.
+    """Replace the SQLite database with a backup; keep the old file under another name.
 
     Refuses while a server runs on the database, and a file that is damaged or of a newer version.
     """

@@ -38,13 +38,14 @@ def diagnose(
         list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format; - is standard input.")
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Prints JSON, as docs/diagnose.md shows it.")
+        bool, typer.Option("--json", help="Print JSON, as described in docs/diagnose.md.")
     ] = False,
     fail_on: Annotated[
-        FailOn | None, typer.Option(help="Exit status 1 where something that severe was found.")
+        FailOn | None,
+        typer.Option(help="Exit with status 1 if an alert of at least this severity was found."),
     ] = None,
 ) -> None:
-    """Reads training logs of any known format and says what is wrong, since when, why, and what to do.
+    """Read training logs of any known format and report what is wrong, since when, why, and what to do.
 
     Needs no server. Exit status 0: read, whatever was found; 2: a file could not be read.
     """

@@ -26,7 +26,7 @@ DatabaseUrl = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Where database and secrets lie. By default ~/.local/share/tocsin."),
+    typer.Option("--data-dir", help="Directory for database and secrets. By default ~/.local/share/tocsin."),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file. By default ./tocsin.toml, if there is one.")

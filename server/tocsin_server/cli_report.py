@@ -20,13 +20,13 @@ def report(
         Path | None, typer.Option("--output", "-o", help="The file. By default named after the run.")
     ] = None,
     series: Annotated[
-        list[str] | None, typer.Option(help="Draw this beside the vital signs; may be repeated.")
+        list[str] | None, typer.Option(help="Series to draw besides the vital signs; may be repeated.")
     ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Writes a run, or several over one another, as one HTML file that opens without a server or a network.
+    """Write a run, or a comparison of several, as one HTML file that needs no server or network.
 
     Works beside a running server.
     """

@@ -31,7 +31,7 @@ TIMEOUT_S = 30.0
 MOST_BYTES = 4 << 20
 
 rules_app = typer.Typer(
-    help="Rules of your own as a file that can live in a repository.",
+    help="Manage custom rules as a file, for example in a repository.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -44,14 +44,14 @@ Url = Annotated[
 def apply(
     file: Annotated[Path, typer.Argument(help="A TOML file with source = and [[rule]] tables.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Says what would change, and changes nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
     url: Url = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Makes the rules of a file those in force: what it made before and no longer holds is deleted."""
+    """Apply the rules from a file. Rules that it created before and no longer contains are deleted."""
     body = _read(file)
     try:
         document = read_document(body)
@@ -70,14 +70,14 @@ def apply(
 @rules_app.command("export")
 def export(
     source: Annotated[
-        str, typer.Option("--source", help="Of this source; by default what people made by hand.")
+        str, typer.Option("--source", help="Rules of this source; by default those created by hand.")
     ] = "",
     url: Url = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Prints rules as a file that `rules apply` reads."""
+    """Print rules as a file that `rules apply` reads."""
     if url is not None:
         print(_asked(url, f"/rules/export?source={quote(source)}")["toml"], end="")
         return

@@ -108,7 +108,9 @@ def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
         return Engine.restore(context, recovery.snapshot.body), recovery
     except SnapshotError as error:
         log.warning(
-            "Run %s: its saved rule state cannot be read, its records are judged again: %s", facts.id, error
+            "The saved rule state of run %s cannot be read, so its records are evaluated again: %s",
+            facts.id,
+            error,
         )
     if sum(writer.records for writer in facts.writers) <= REJUDGED:
         recovery = reader.recovery(facts.id, anew=True)

@@ -43,7 +43,7 @@ def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
     """The address is right, the port is dead."""
     assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
     said = lines_of(capsys)
-    assert "nothing answers at 127.0.0.1" in said["connection"]
+    assert "cannot connect to 127.0.0.1" in said["connection"]
     assert "hello" not in said
     assert said["spool"].startswith("ok")
 
@@ -65,7 +65,7 @@ def test_doctor_says_what_is_wrong_with_the_address(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [([], "No token is set"), (["--token", "tk_bad"], "bad-token")]
+    ("arguments", "words"), [([], "Set TOCSIN_TOKEN"), (["--token", "tk_bad"], "bad-token")]
 )
 def test_doctor_tells_a_bad_token_from_none(
     strict_server: IngestServer, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]

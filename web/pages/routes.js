@@ -48,7 +48,7 @@ class Routes {
   open() {
     this.app.title("Routes");
     const add = (/** @type {string} */ text, /** @type {() => void} */ act) => el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
-    this.editor = el("div", {}, this.stale, this.problems, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert goes to the first route whose matchers all match. A route with “continue” lets later routes match too. Alertmanager channels receive all alerts, regardless of routes."), this.routes,
+    this.editor = el("div", {}, this.stale, this.problems, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert goes to the first route whose matchers all match, unless that route continues to later routes. Alertmanager channels receive all alerts, regardless of routes."), this.routes,
       el("div.sec", {}, el("h2.grow", {}, "Mute times"), add("Add a mute time", () => this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))))), this.mutes,
       el("div.sec", {}, el("h2.grow", {}, "Inhibitions"), add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition())))), this.inhibitions, zoneList());
     this.host = el("div.routecols", {}, this.editor, this.test.node);

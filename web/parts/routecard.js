@@ -63,7 +63,7 @@ function routeFields(route, { change, channels, muteTimes }, where) {
     field(`${where}.group_interval_s`, "Later news waits", durationInput(route.group_interval_s, (s) => change({ group_interval_s: s ?? 60 }), "1 min")),
     field(`${where}.repeat_interval_s`, "What still fires is told again after", durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h")),
     field(`${where}.mute_times`, "Not told in", boxes(muteTimes, route.mute_times, (chosen) => change({ mute_times: chosen }), null), "Mute times are below"),
-    field(`${where}.continue`, "Also", el("div.row.boxes", {}, flag("continue", "go on to the next route"), flag("send_resolved", "tell when it is over"), flag("enabled", "switched on"))),
+    field(`${where}.continue`, "Also", el("div.row.boxes", {}, flag("continue", "continue to later routes"), flag("send_resolved", "notify when resolved"), flag("enabled", "enabled"))),
   ];
   for (const at of [0, 1, 2, 8]) fields[at].node.classList.add("across");
   return fields;

@@ -17,9 +17,9 @@ router = resource("health")
 
 
 class Health(TypedDict):
-    """``status`` is ``ok``, or ``failing`` while records cannot be made durable or the database is away.
+    """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable.
 
-    ``rounds``: periodic work that fails, and for which run; it is tried again.
+    ``rounds``: periodic work that is failing and will be retried, and the run it concerns.
     """
 
     status: str
@@ -32,7 +32,7 @@ class Health(TypedDict):
 
 
 class Readiness(TypedDict):
-    """Whether a load balancer should send anything here, and if not, why."""
+    """Whether a load balancer should send requests here, and if not, why."""
 
     ready: bool
     reason: str
@@ -40,9 +40,9 @@ class Readiness(TypedDict):
 
 @router.get("/health", response_model=Health)
 async def health(request: Request) -> ExactJSON:
-    """Open to all: status and version. With a login: backlog, database, connections, what fails.
+    """Return status and version; with a login also backlog, database, connections and failures.
 
-    It asks nobody: no database, no thread of the pool. So it answers whatever else is down.
+    It uses neither the database nor a thread of the pool, so it works whatever else is down.
     """
     services = services_of(request)
     answer: dict[str, Any] = {"status": _status(services), "version": __version__}
@@ -53,13 +53,13 @@ async def health(request: Request) -> ExactJSON:
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness}})
 def ready(request: Request) -> ExactJSON:
-    """200 while the database answers and the writer commits, else 503 with the reason."""
+    """Return 200 while the database responds and the writer commits, else 503 with the reason."""
     reason = _unready(services_of(request))
     return ExactJSON({"ready": not reason, "reason": reason}, status_code=503 if reason else 200)
 
 
 def details(services: Services) -> dict[str, Any]:
-    """What somebody who is logged in may see of the server's inside."""
+    """Return the internal state that users with a login may see."""
     inside = services.pipeline.health()
     counted: dict[str, int] = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
     connections = services.connections
@@ -79,9 +79,9 @@ def _status(services: Services) -> str:
 
 def _unready(services: Services) -> str:
     if services.writer.failing:
-        return "records cannot be made durable"
+        return "records cannot be stored"
     try:
         services.database.ping()
     except SQLAlchemyError:
-        return "the database does not answer"
+        return "the database is unavailable"
     return ""

@@ -235,7 +235,7 @@ class StoreWriter:
         an ack for ever would fill its spool with what comes after."""
         self.refused_intakes += 1
         run_id = group[0].intake.run_id
-        log.error("intake of run %s cannot be stored and is LEFT OUT: %s", run_id, words(error))
+        log.error("a write batch of run %s cannot be stored and was left out: %s", run_id, words(error))
         self._durable(group)
 
     def _hold(self, group: list[Queued], error: Exception) -> None:
