@@ -83,7 +83,7 @@ def test_doctor_knows_another_service_on_the_port(
     """A web server that is not ours."""
     strict_server.health = "<html>It works!</html>"
     assert main(["doctor", "--url", strict_server.url]) == 1
-    assert "is it another service?" in lines_of(capsys)["server"]
+    assert "Is it another service?" in lines_of(capsys)["server"]
 
 
 def test_doctor_says_that_the_hook_is_switched_off(

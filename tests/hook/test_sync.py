@@ -34,7 +34,7 @@ def test_sync_again_finds_nothing(
     writer = leave_behind(spool, strict_server.url, 0)
     main(["sync", str(spool), "--token", TOKEN])
     assert main(["sync", str(spool), "--token", TOKEN]) == 0
-    assert "Nothing was left behind" in capsys.readouterr().out
+    assert "There is nothing to upload" in capsys.readouterr().out
     assert strict_server.writers[writer].resent == 0
 
 

@@ -47,7 +47,9 @@ def test_a_file_goes_through_a_running_server(
 ) -> None:
     """With its token: the same words, and the server's own refusals."""
     monkeypatch.delenv("TOCSIN_TOKEN", raising=False)
-    assert "expected an Authorization" in said(tocsin("rules", "apply", str(file), "--url", server.base))
+    assert "the token is unknown or revoked" in said(
+        tocsin("rules", "apply", str(file), "--url", server.base)
+    )
     monkeypatch.setenv("TOCSIN_TOKEN", server.token)
     assert "+ rule cli-mine" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
     assert "Nothing to change" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
