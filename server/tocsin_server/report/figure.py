@@ -55,6 +55,10 @@ MARKS = {
 }
 
 
+LARGEST = {2: 1023, 10: 308}
+"""The largest exponent of a base that is a float. The axis of a series near that limit reaches beyond it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Overlaid:
     """One run in one chart."""
@@ -150,7 +154,8 @@ def _log_ticks(axis: Axis) -> dict[str, Any]:
     if last - first < 1:
         return {"nticks": 5}
     every = max(1, -(-(last - first) // 6))
-    exponents = [n for n in range(first, last + 1) if n % every == 0]
+    most = LARGEST[axis.base]
+    exponents = [n for n in range(first, last + 1) if n % every == 0 and n <= most]
     if axis.base == 10 and first > -4 and last < 5:
         return {"tickvals": [10.0**n for n in exponents], "ticktext": [num(10.0**n) for n in exponents]}
     values = [float(axis.base) ** n for n in exponents]

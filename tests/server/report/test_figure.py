@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pytest
+
 from tests.server.report.conftest import curve
 from tocsin_server.report.figure import Band, Overlaid, figure, joined
 
@@ -28,3 +31,15 @@ def test_a_figure_is_json_that_holds_every_fault() -> None:
     assert "</script>" not in text
     assert {trace.name: list(trace.x) for trace in made.data if trace.name} == {"nan": [1.0], "pinf": [2.0]}
     assert '"dtype":"f8"' in text
+
+
+@pytest.mark.parametrize("kind", ["auto", "log", "log2", "linear"])
+@pytest.mark.parametrize(
+    "values", [[1e308, -1e308, 5e-324], [1.7e308] * 3, [5e-324] * 3, [5e-324, 1.0, 1.7e308], [-1.7e308] * 3]
+)
+def test_the_largest_and_least_floats_have_an_axis(kind: str, values: list[float]) -> None:
+    """Its ends and ticks are finite, or a report of such a run fails."""
+    made = figure(kind, False, [Overlaid("run", 0, (curve(values),))], [], [], (0.0, 2.0))
+    ticks = made.layout.yaxis.tickvals or ()
+    assert np.isfinite([*made.layout.yaxis.range, *ticks]).all()
+    assert made.to_json()
