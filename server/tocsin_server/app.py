@@ -177,6 +177,7 @@ def assemble(settings: Settings, database: Database) -> Services:
     room = LiveRoom(pipeline, hub, settings)
     desk = Desk(pipeline)
     delivery = Delivery(settings, database, writer, reader, hub, rounds=rounds)
+    pipeline.on_clock_set.append(delivery.clock_was_set)
     connections = Connections(bounds_of(settings), time.monotonic)
     return Services(
         settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery, connections

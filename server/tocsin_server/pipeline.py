@@ -112,6 +112,8 @@ class Pipeline:
         self.restoring: dict[str, None] = {}
         """Runs that have not ended and are not in memory yet."""
         self._restorer: asyncio.Task[None] | None = None
+        self.on_clock_set: list[Callable[[int], None]] = []
+        """Called with the ns by which the clock was set, on the event loop."""
         self._oldest_ns: int | None = None
         self.taken = Taken()
         self._refused = 0
@@ -407,6 +409,8 @@ class Pipeline:
             self._oldest_ns += jump_ns
         for run in self.roster.active.values():
             run.shift(jump_ns)
+        for tell in self.on_clock_set:
+            tell(jump_ns)
 
     def apply(
         self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None

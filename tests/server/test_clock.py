@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from tocsin_server.clock import Clock
 from tocsin_server.domain import RunState
+from tocsin_server.store.groups import GroupRow, put_group
+from tocsin_server.store.outbox import Notification, enqueue
+from tocsin_server.store.tables import notification, notify_group
 from tocsin_server.watchdog import look
 
 Start = Callable[..., Any]
@@ -108,3 +112,24 @@ def test_an_ordinary_correction_is_no_jump(hands: Hands) -> None:
         hands.set(S // 2)
         clock()
     assert jumps == []
+
+
+def test_notifications_wait_no_longer_for_a_clock_that_is_set_back(
+    server: Any, hands: Hands, eventually: Any
+) -> None:
+    """A group and a message that are due in a minute are due in a minute by the new clock."""
+    due_ns = time.time_ns() + 60 * S
+    with server.services.database.engine.begin() as connection:
+        put_group(connection, GroupRow("g", "alerts", "all", "c", {}, due_ns, due_ns, None))
+        enqueue(connection, Notification("n", "c", "g", "alerts", "t", due_ns=due_ns))
+    hands.set(-HOUR_NS)
+    states(server)
+
+    def waits() -> set[int]:
+        with server.services.database.reader.connect() as connection:
+            return {
+                connection.execute(select(each.c.due_ns)).scalar_one()
+                for each in (notify_group, notification)
+            }
+
+    eventually(lambda: waits() == {due_ns - HOUR_NS}, "both to be moved")

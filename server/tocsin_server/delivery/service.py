@@ -82,6 +82,8 @@ class Delivery:
         """What came of the last push, by the name of the Alertmanager; empty: it went well."""
         self._tasks: list[asyncio.Task[None]] = []
         self._bell = asyncio.Event()
+        self._set_back_ns = 0
+        """By how much the clock was set back, as far as what waits has not been moved along with it."""
 
     async def start(self) -> None:
         """Begins to route and to send."""
@@ -112,6 +114,13 @@ class Delivery:
         self.news.stir()
         for courier, _ in self._couriers.values():
             courier.bell.set()
+
+    def clock_was_set(self, jump_ns: int) -> None:
+        """Move what waits along with a clock that was set back: else it would wait longer by as much. A clock
+        that was set forward only sends it earlier. Call it on the event loop."""
+        if jump_ns < 0:
+            self._set_back_ns += jump_ns
+            self.wake()
 
     async def _signing_key(self) -> str:
         """The installation's own; while the database fails, one for this process, whose links end with it."""
@@ -154,6 +163,10 @@ class Delivery:
                     self._bell.set()
 
     async def _route_and_hire(self) -> None:
+        if self._set_back_ns:
+            jump_ns = self._set_back_ns
+            await self._office.write(partial(_shift, jump_ns=jump_ns))
+            self._set_back_ns -= jump_ns
         await self.route()
         await self._hire()
 
@@ -352,6 +365,11 @@ class Delivery:
     async def _prune(self) -> None:
         await self._office.write(partial(outbox.prune, now_ns=self._clock()))
         await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+
+
+def _shift(connection: Connection, jump_ns: int) -> None:
+    groups.shift(connection, jump_ns)
+    outbox.shift(connection, jump_ns)
 
 
 def _is_key(value: object) -> bool:

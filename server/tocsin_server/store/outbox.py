@@ -268,6 +268,12 @@ def standings(connection: Connection, failed_since_ns: int) -> dict[str, Standin
     return found
 
 
+def shift(connection: Connection, jump_ns: int) -> None:
+    """Move the times of what waits or is being sent by ``jump_ns``: the clock was set."""
+    times = {name: notification.c[name] + jump_ns for name in ("due_ns", "lease_ns")}
+    connection.execute(update(notification).where(notification.c.state.in_((WAITING, CLAIMED))).values(times))
+
+
 def prune(connection: Connection, now_ns: int) -> int:
     """Forgets what is old, what is too much, and what told of nothing but deleted runs; how many."""
     table = notification.c
