@@ -60,6 +60,8 @@ class Evaluation:
         ledger = self._ledger
         if self._began or self._usual >= USUAL or ledger.quiet or not self._is_trained(module):
             return
+        if ledger.manual is not None:
+            ledger.manual.boundary()  # the step before the evaluation
         number = ledger.lead.number if ledger.lead is not None else 0
         steps, self._last = number - self._last, number
         if steps <= 1:
