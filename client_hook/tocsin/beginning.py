@@ -51,6 +51,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
         name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
             return NoRun(project, name)
+        children.disarm()
         if not parallel:
             finish_live()
         ordinal, _begun = _begun, _begun + 1

@@ -10,20 +10,25 @@ first backward. A worker of a DataLoader does neither and stays silent.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _live as live
 from .deferred import when_imported
-from .greeting import Facts
-from .identity import Identity, is_multiprocessing_child, writer_id
-from .watching import LOG
+
+if TYPE_CHECKING:  # each worker of a DataLoader imports this module: it has to be small
+    from .greeting import Facts
+    from .identity import Identity
+
+LOG = logging.getLogger("tocsin")
 
 KEY = "tocsin"
 _SAID = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
-_is_armed = False
+_placed: list[tuple[Any, str, Any, Any]] = []
+"""Owner, name, original and replacement of each function that is waited for."""
 
 
 def hand_down(facts: Facts, options: Mapping[str, Any]) -> Callable[[], None]:
@@ -62,7 +67,7 @@ def is_child() -> bool:
     process = sys.modules.get("multiprocessing.process")
     if process is None:
         return False
-    return is_multiprocessing_child() or bool(getattr(process.current_process(), "_inheriting", False))
+    return process.parent_process() is not None or hasattr(process.current_process(), "_inheriting")
 
 
 def has_children() -> bool:
@@ -77,6 +82,8 @@ def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:
 
     Its rank is its place among the parent's children until torch's process group says otherwise.
     """
+    from .identity import Identity, writer_id
+
     who = dict(handed)
     place = sys.modules["multiprocessing.process"].current_process()._identity
     writer = writer_id(who.pop("attempt"), max(place[-1] - 1, 0) if place else 0)
@@ -98,18 +105,24 @@ def _carried() -> dict[str, Any] | None:
 
 
 def _await_training() -> None:
-    global _is_armed
     try:
         import torch
 
-        from .capture import patching
-
-        _is_armed = True
-        patching.replace(torch.autograd, "backward", functools.partial(_first_of, torch.autograd, "backward"))
-        base = torch.optim.Optimizer
-        patching.replace(base, "__init__", functools.partial(_first_of, base, "__init__"))
+        for owner, name in ((torch.autograd, "backward"), (torch.optim.Optimizer, "__init__")):
+            original = getattr(owner, name)
+            replacement = _first_of(owner, name, original)
+            setattr(owner, name, replacement)
+            _placed.append((owner, name, original, replacement))
     except Exception as error:
-        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
+        LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
+
+
+def disarm() -> None:
+    """Wait no longer for a training: torch is as it was, where nobody else has wrapped it since."""
+    while _placed:
+        owner, name, original, replacement = _placed.pop()
+        if getattr(owner, name) is replacement:
+            setattr(owner, name, original)
 
 
 def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,7 +130,7 @@ def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[.
 
     @functools.wraps(original)
     def first(*args: Any, **kwargs: Any) -> Any:
-        if not _is_armed:
+        if not _placed:
             return original(*args, **kwargs)
         _report()
         now = getattr(owner, name)
@@ -128,17 +141,17 @@ def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[.
 
 def _report() -> None:
     """Begin this child's part of the parent's run; nothing where it watches itself or there is none."""
-    global _is_armed
-    _is_armed = False
     try:
+        disarm()
         handed = (_carried() or {}).get(KEY)
-        if live or handed is None or not is_multiprocessing_child():
+        is_ready = sys.modules["multiprocessing.process"].parent_process() is not None
+        if handed is None or live or not is_ready:
             return
         from .beginning import begin_child
 
         begin_child(handed)
     except Exception as error:
-        LOG.warning("tocsin: this process does not report to its parent's run: %s", error)
+        LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
 
 
 def _after_fork() -> None:
