@@ -21,9 +21,9 @@ __version__ = "0.1.0"
 __all__ = ["log", "watch"]
 
 _live: list[Run] = []
-"""Runs that have not ended, oldest first. They live here even where the script keeps no reference."""
+"""Runs that have not ended, oldest first. This keeps them alive even if the script keeps no reference."""
 _was_called = False
-"""Whether ``watch`` was called, or it was said that it was not."""
+"""Whether ``watch`` was called, or the warning that it was not."""
 
 
 def watch(
@@ -53,50 +53,49 @@ def watch(
     quiet: bool | None = None,
     parallel: bool = False,
 ) -> Run | NoRun:
-    """Begins a run and watches every optimizer, scaler, clip and backward of this process.
+    """Start a run and watch every optimizer, scaler, clip and backward of this process.
 
-    A run of this process that has not ended yet is finished first, unless ``parallel`` is True.
+    A run of this process that has not ended yet is finished first, unless ``parallel`` is True. Never raises:
+    if watching is not possible, it logs a warning and returns a run that does nothing.
 
     Args:
-        project: the group of runs it belongs to.
-        name: the run's name; default: the script's and a number.
+        project: the group of runs that this run belongs to.
+        name: the run's name; default: the name of the script and a number.
         config: a mapping, namespace, dataclass, class or object with attributes; shown with the run.
-        tags, notes: words to find it by, and free text.
+        tags, notes: words to find the run by, and free text.
         url, token: the server; default ``TOCSIN_URL`` and ``TOCSIN_TOKEN``.
-        optimizers: ``{"G": opt_g, "D": opt_d}``: their names; others are not watched then.
-            Default: all, the first to step is the primary; others are named after the part that they
-            train (``discriminator``), else ``opt2``.
-        scalers: names of GradScalers; default ``scaler1``, ``scaler2``.
-        model: described with the run.
-        grad_norm: where the script clips, its own norm is used. Elsewhere: "auto" computes one every
-            16th step, a number every so many, True every step, False never.
+        optimizers: the optimizers to watch by name, ``{"G": opt_g, "D": opt_d}``. Default: all; the first
+            that steps is the primary, and others are named after the part that they train
+            (``discriminator``), else ``opt2``.
+        scalers: GradScalers by name; default ``scaler1``, ``scaler2``.
+        model: the model to describe with the run.
+        grad_norm: how often to compute the gradient norm if the script does not clip: "auto" every 16th
+            step, a number every that many steps, True every step, False never.
         ranks: "all", or the rank or ranks that report.
-        patch: False watches nothing automatically (``run.step`` and ``run.log`` only).
-        spool_dir: where records wait on disk while the server is away; default ``TOCSIN_SPOOL_DIR``.
-        exit_timeout: limit of ``finish`` in seconds, plus one. Default: 3; for a run that finished, up to 120
-            as long as the server keeps acknowledging.
-        resume: the identifier of an earlier run that this one continues.
-        primary: the optimizer that counts the steps, or its name (``"generator"``); default: the first.
-        start_step: number of the first step; default 0, or what a restored optimizer says.
-        planned_steps: how long the run is meant to be.
-        actions: what the server may ask for when a critical alert fires: "checkpoint", "stop". Nothing
-            happens unless the script does it: see ``run.on_request`` and ``run.requested``.
+        patch: False captures nothing automatically (``run.step`` and ``run.log`` only).
+        spool_dir: where records are buffered while the server is down; default ``TOCSIN_SPOOL_DIR``.
+        exit_timeout: maximum seconds of ``finish``, plus one. Default: 3; after a normal end up to 120, as
+            long as the server keeps acknowledging.
+        resume: the id of an earlier run that this one continues.
+        primary: the optimizer whose steps are counted, or its name (``"generator"``); default: the first.
+        start_step: number of the first step; default 0, or the step count of a restored optimizer.
+        planned_steps: expected length of the run.
+        actions: what the server may request when a critical alert fires: "checkpoint", "stop". The script
+            must carry it out: see ``run.on_request`` and ``run.requested``.
         host: the host name to report; "" reports none. Default: ``TOCSIN_HOSTNAME``, else the name of this
             machine.
         redact: values that look like secrets are sent as ``[redacted]``. Pass further names of secrets
             (``["customer_*"]``), or False to send everything. Default: ``TOCSIN_REDACT`` and
             ``TOCSIN_REDACT_KEYS``.
-        quiet: True writes no line to the terminal when the run begins and ends; default ``TOCSIN_QUIET``.
-        parallel: True leaves other runs of this process running. Each of them then records every optimizer
-            that steps, except runs with ``optimizers=``.
-
-    Never raises: what cannot be watched is said in a warning, and a run that does nothing is returned.
+        quiet: True writes no lines to the terminal when the run starts and ends; default ``TOCSIN_QUIET``.
+        parallel: True keeps other runs of this process active. Each run then records every optimizer that
+            steps, except runs with ``optimizers=``.
     """
     return _begin(**locals())  # all of the above, by their names
 
 
 def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
-    """Nothing is imported before it is known that there is anything to do."""
+    """Start a run; import nothing if tocsin is disabled."""
     global _was_called
     _was_called = True
     if is_disabled():
@@ -109,9 +108,9 @@ def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
 
 
 def log(*given: Any, step: int | None = None, **values: Any) -> None:
-    """Add named numbers to a step of the run begun last: floats or tensors of one element, on any device.
+    """Add named numbers to a step of the newest run: floats, or tensors of one element on any device.
 
-    ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)``; the step may follow.
+    ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
     """
     if _live:
         _live[-1].take(given, step, values)
@@ -120,14 +119,14 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
 
 
 def _say_unwatched() -> None:
-    """Say once that nothing is recorded, where a script never called ``watch``."""
+    """Warn once that nothing is recorded if the script has not called ``watch``."""
     global _was_called
     _was_called = True
     if not is_disabled():
         import logging
 
         logging.getLogger("tocsin").warning(
-            "tocsin.log was called before tocsin.watch: its values are not recorded. "
+            "tocsin.log was called before tocsin.watch, so its values are not recorded. "
             'Call tocsin.watch("project") first.'
         )
 

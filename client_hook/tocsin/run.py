@@ -52,22 +52,22 @@ class Run:
         self._ended = False
         self._batches = Batches()
         self._failures = 0
-        """How often a handler of alerts failed."""
+        """How often an alert handler failed."""
         self._terms: set[str] = set()
-        """Terms of the loss that were told of."""
+        """Terms of the loss that were reported."""
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
         self._phases = watch.phases
         self.problems: console.Problems | None = None
-        """What the server found; None where nothing is written to the terminal."""
+        """Problems that the server found; None if nothing is written to the terminal."""
         self._is_alone = True
-        """Nothing was seen so far that counts the steps."""
+        """Whether ``log`` itself counts the steps, because nothing else does."""
         self._counted: int | None = None
-        """The step of values that nothing else counts, and the names it has."""
+        """The step that ``log`` has counted; ``_in_step``: the names that were logged in it."""
         self._in_step: set[str] = set()
         self._refused: set[tuple[str, str]] = set()
         self._ahead: dict[tuple[Any, ...], int] = {}
-        """Names first logged ahead of the first backward -> the step they were put on last."""
+        """Names that were first logged before the first backward -> the step of their last values."""
         self._actions = Actions(watch, ledger, actions, lambda: settled(facts.identity).world_size)
         facts.wants += self._actions.wanted
         watch.handle = self._handle
@@ -86,12 +86,12 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The run's identifier; empty where the server joins ranks and gives it."""
+        """The run's id; empty if the server assigns it because it must join ranks."""
         return self._facts.identity.run
 
     @property
     def url(self) -> str:
-        """The address of the run's page; that of the server while it has not named the run."""
+        """The URL of the run's page, or of the server until it has assigned the run's id."""
         sender = self._watch.sender
         base, run = getattr(sender, "address", ""), self.id or getattr(sender, "run", "")
         return f"{base}/runs/{quote(run)}" if base and run else base
@@ -102,12 +102,12 @@ class Run:
         return bool(self._last_ns)
 
     def captured_by(self, ledger: Any) -> None:
-        """Capture has begun after the run: torch was imported late."""
+        """Set the ledger when capture starts after the run, because torch was imported late."""
         self._ledger = self._actions.ledger = ledger
 
     @property
     def current_step(self) -> int:
-        """The step that a value logged now belongs to: the coming one while a backward waits for it."""
+        """The step of a value that is logged now: the next one after a backward, else the newest."""
         ledger = self._ledger
         if self._counted is not None and self._stays_alone():
             return self._counted
@@ -116,14 +116,14 @@ class Run:
         return int(ledger.coming)
 
     def state_dict(self) -> dict[str, int]:
-        """To be saved beside the optimizer's state: the next step's number."""
+        """Return the number of the next step, to be saved with the optimizer's state."""
         step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
         if self._counted is not None and self._stays_alone():
             step = self._counted
         return {"step": step + 1}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues the count of steps where a checkpoint's ``state_dict()`` was."""
+        """Continue the step count from a checkpoint's ``state_dict()``."""
         try:
             self._step = int(state["step"]) - 1
             if self._ledger is not None:
@@ -136,16 +136,16 @@ class Run:
     def log(self, *given: Any, step: int | None = None, **values: Any) -> None:
         """Add named numbers to a step: floats, or tensors of one element on any device.
 
-        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)``; the step may follow them. Without one
-        they belong to the coming step while a backward waits for it, else to the newest. Names that a
-        script logs once a step in its forward pass, from its first step on, belong to the coming step too.
-        Where no optimizer was seen and ``run.step`` not used, a name that comes again begins the next step.
-        A name that capture reports is sent as ``logged/<name>``, ``{"a": {"b": 1.0}}`` as ``a/b``.
+        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
+        Without a step, the values belong to the next step after a backward, else to the newest. Names that a
+        script logs once per step in its forward pass, from its first step on, belong to the next step too.
+        Without an optimizer or ``run.step``, logging a name again starts the next step. A name that capture
+        reports is sent as ``logged/<name>``, and ``{"a": {"b": 1.0}}`` as ``a/b``.
         """
         self.take(given, step, values)
 
     def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
-        """``log`` with its arguments as one tuple and one mapping."""
+        """Do what ``log`` does, with the arguments as one tuple and one mapping."""
         watch = self._watch
         if watch.off:
             return
@@ -180,7 +180,7 @@ class Run:
     def _arguments(
         self, method: str, given: tuple[Any, ...], step: Any, values: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Any]:
-        """Values and step out of positional arguments: a mapping, or a name and its value; then the step."""
+        """Read positional arguments: a mapping, or a name and its value; then the step."""
         first, rest = given[0], given[1:]
         if isinstance(first, str) and rest:
             values, rest = {first: rest[0], **values}, rest[1:]
@@ -195,7 +195,7 @@ class Run:
         return values, step
 
     def _refuse(self, method: str, what: str, got: Any, expected: str) -> None:
-        """Name what was left out, and its type; once each, MESSAGES times."""
+        """Warn about a rejected argument and its type, once each and at most MESSAGES times."""
         if (method, what) not in self._refused and len(self._refused) < MESSAGES:
             self._refused.add((method, what))
             self._watch.say(
@@ -203,14 +203,14 @@ class Run:
             )
 
     def _stays_alone(self) -> bool:
-        """Whether nothing counts the steps: no optimizer was seen, and ``run.step`` was not used."""
+        """Return whether nothing counts the steps: no optimizer was seen and ``run.step`` was not used."""
         ledger, captured = self._ledger, self._watch.captured
         counts = ledger is not None and (ledger.steppers or ledger.quiet or captured)
         self._is_alone = not (self._last_ns or counts)
         return self._is_alone
 
     def _count(self, names: tuple[Any, ...], known: tuple[str, ...]) -> int:
-        """The step of names that nothing else counts: one of them that comes again begins the next."""
+        """Return the step of ``names`` as ``log`` counts it: a repeated name starts the next step."""
         if self._counted is None:
             self._counted = self._step + 1
         elif not self._in_step.isdisjoint(known):
@@ -225,11 +225,11 @@ class Run:
         return self._counted
 
     def _step_of(self, step: Any) -> int | None:
-        """A step of another type (NumPy, a tensor, a float) as an int; None, said once, where it is none."""
+        """Return a step of any type (NumPy, tensor, float) as an int, or None with one warning."""
         found = step_of(step)
         if found is None:
             what = f"step is {kind_of(step)}, expected a whole number up to 2**53"
-            self._watch.say(f"tocsin: {what}. The values of that call are left out.")
+            self._watch.say(f"tocsin: {what}. The values of that call were left out.")
         return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
@@ -289,12 +289,12 @@ class Run:
             watch.put(item, True)
 
     def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
-        """Report one step: for graphed, compiled, XLA, DeepSpeed, JAX or numpy loops.
+        """Report one step, for graphed or compiled loops, custom optimizers, XLA, DeepSpeed, JAX and NumPy.
 
-        ``step(loss)``, ``step(loss=x, lr=y)`` or ``step({"loss": x})``; the step's number may follow.
+        Call ``step(loss)``, ``step(loss=x, lr=y)`` or ``step({"loss": x})``; the step's number may follow.
 
-        From the first call on the run's automatic records stop, so no step comes twice. Where one
-        step was captured before that call, it is the same step: only what is new of it is added.
+        The first call stops automatic records, so that no step is recorded twice. If exactly one step was
+        captured before that call, the call refers to the same step, and only new values are added.
         """
         watch = self._watch
         if watch.off:
@@ -323,7 +323,7 @@ class Run:
             watch.trouble("step", error)
 
     def _hush(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
-        """Ends the automatic records; returns what is to be said of this step."""
+        """Stop automatic records; return the values to report for this step."""
         ledger, captured = self._ledger, self._watch.captured
         primary = ledger.primary
         same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
@@ -342,9 +342,9 @@ class Run:
         step: int | None = None,
         **values: Any,
     ) -> None:
-        """Evaluation metrics, as ``val/<name>``. ``goal``: "max" or "min"; ``unit``: "dB" and the like.
+        """Report evaluation metrics as ``val/<name>``. ``goal``: "max" or "min"; ``unit``: such as "dB".
 
-        Both are told once, for all of these metrics or by a mapping from name.
+        Goal and unit apply to all of these metrics, or are mappings from their names.
         """
         try:
             metrics: Mapping[str, Any] = values
@@ -364,7 +364,7 @@ class Run:
     # -- what is not a number per step
 
     def event(self, kind: str, /, *given: Any, step: int | None = None, **data: Any) -> None:
-        """Something that happened: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
+        """Report an event: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
         watch = self._watch
         if watch.off:
             return
@@ -380,7 +380,7 @@ class Run:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """``with run.phase("eval"):`` - a stretch without steps on purpose; its time is in no step time."""
+        """Mark a phase without steps, such as ``with run.phase("eval"):``. It does not count as step time."""
         name = text(name)
         self.event("phase", name=name, state="begin")
         began, outer = self._watch.now_ns(), bool(self._phases)
@@ -394,17 +394,17 @@ class Run:
             self.event("phase", name=name, state="end")
 
     def expect(self, what: str, *, steps: Any = None) -> None:
-        """Announces a change that is meant, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
+        """Announce an intended change, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
         try:
             self.event("expect", what=what, steps=wholes(steps))
         except Exception as error:
             self._watch.trouble("expect", error)
 
     def batch(self, identifier: Any) -> None:
-        """Names the data of the coming step; it is told where that step goes wrong or stands out.
+        """Name the data of the next step. The name is sent if that step fails or is unusual.
 
-        Call it once a step, when the data are there: where no DataLoader tells, the time since the step
-        before counts as waiting for them (``data_time``).
+        Call it once per step, when the data is loaded: without a DataLoader, the time since the previous step
+        counts as waiting for data (``data_time``).
         """
         self._batches.named = identifier
         if self._watch.off:
@@ -429,11 +429,11 @@ class Run:
         weights: Any = None,
         step: int | None = None,
     ) -> None:
-        """Non-finite inputs and loss components, before they reach the backward.
+        """Check inputs, loss terms or weights for non-finite values, before they reach the backward.
 
         ``batch``: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
         ``losses``: the named terms of the loss, reported as ``loss/<name>``.
-        ``weights``: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). Reads all of them.
+        ``weights``: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
         """
         try:
             values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
@@ -454,7 +454,7 @@ class Run:
             self._watch.trouble("check", error)
 
     def _coming(self, names: tuple[Any, ...]) -> int:
-        """The step that ``log`` would put these names on now."""
+        """Return the step to which ``log`` would add these names now."""
         step = self.current_step
         if self._is_alone:
             return step if self._in_step.isdisjoint(names) else step + 1
@@ -463,7 +463,7 @@ class Run:
         return step + 1
 
     def _look_no_more(self) -> None:
-        """The script looks at its weights itself."""
+        """Stop the hook's own check of the weights, because the script checks them."""
         weights = getattr(self._ledger, "weights", None)
         if weights is not None:
             weights.stop()

@@ -29,7 +29,7 @@ from tocsin_server.settings import Settings
 
 NO_ROOM = "The server has too many connections. Try again later."
 HEAD = "request headers"
-"""What a peer owes before its request can be handled, as it is named in errors and in the log."""
+"""Name of a request's head in errors and in the log."""
 MOST_HEADERS = 128
 MOST_PIPELINED = 8
 """Maximum number of pipelined requests. Browsers send none before the response."""
