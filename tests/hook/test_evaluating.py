@@ -71,6 +71,26 @@ def test_a_call_of_eval_at_each_step_is_no_phase(at_each_step: Callable[[nn.Sequ
     assert _phases(outbox) == []
 
 
+class Overriding(nn.Linear):
+    """As transformers' models: its ``eval`` does not call torch's."""
+
+    def eval(self) -> Overriding:
+        return self.train(False)
+
+
+def test_a_model_with_an_eval_of_its_own_is_seen_until_the_run_ends() -> None:
+    """Its class is looked for at the first step, and is as it was afterwards."""
+    before = vars(Overriding)["eval"]
+    net = Overriding(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with watched() as (run, outbox):
+        _train(net, optimizer, 5)
+        _evaluate(run, net)
+        _train(net, optimizer, 1)
+    assert _phases(outbox) == [(4, "begin"), (4, "end")]
+    assert vars(Overriding)["eval"] is before
+
+
 def test_a_step_by_hand_before_an_evaluation_is_recorded_before_it() -> None:
     """It is recognized when the next backward begins, at the latest; an evaluation comes sooner."""
     net = nn.Linear(3, 1)

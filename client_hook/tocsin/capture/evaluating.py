@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from time import monotonic_ns
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -28,6 +29,15 @@ def install() -> None:
     patching.replace(torch.nn.Module, "eval", _watch_eval)
 
 
+def install_overrides() -> None:
+    """Watch classes with an ``eval`` of their own, such as every model of transformers."""
+    for cls in patching.subclasses_with(torch.nn.Module, "eval"):
+        own = vars(cls)["eval"]
+        is_plain = isinstance(own, FunctionType) and not cls.__module__.startswith("torch.")
+        if is_plain and not hasattr(own, "_tocsin"):
+            patching.replace(cls, "eval", _watch_eval)
+
+
 def _watch_eval(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -41,6 +51,7 @@ def _watch_eval(original: Callable[..., Any]) -> Callable[..., Any]:
                     ledger.trouble("eval", error)
         return result
 
+    evaluate._tocsin = True  # type: ignore[attr-defined]
     return evaluate
 
 
@@ -54,6 +65,7 @@ class Evaluation:
         """Steps that had been made at the newest ``eval``."""
         self._usual = 0
         ledger.evaluation = self
+        ledger.appointments.make(1, install_overrides)  # by then the model's class is imported
 
     def begin(self, module: Any) -> None:
         """``module`` is in evaluation mode: a phase, if the run trains it and this is unusual."""
