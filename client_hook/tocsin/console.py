@@ -1,4 +1,4 @@
-"""The two lines that a run writes to the terminal: where it can be watched, and how it ended."""
+"""The two lines that a run writes to the terminal: the URL of its page, and how it ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(line: str) -> None:
 
 
 class Problems:
-    """Alerts of this run that the server told of, each once."""
+    """Counts the alerts of this run that the server reported, each once."""
 
     def __init__(self) -> None:
         self._fired: set[str] = set()

@@ -278,7 +278,7 @@ Paste into a training script:
 or keep the secret out of the script:
   export TOCSIN_URL={base} TOCSIN_TOKEN={token if own else "..."}
 
-Ctrl-C stops the server; training goes on and delivers later.
+Ctrl-C stops the server; training continues and sends its data later.
 """
 
 

@@ -1,8 +1,8 @@
-"""uvicorn's protocols with bounds on what a peer may do before and after it has logged in.
+"""uvicorn's protocol classes with limits on what a peer may do before and after login.
 
-uvicorn bounds neither the head of a request nor the time it may take, holds whole pipelines and whole
-answers in memory, and answers pings without looking whether anybody takes the answers. What is here adds
-bounds around these classes; speaking HTTP and websockets stays theirs.
+uvicorn limits neither the size of request headers nor the time that they may take, holds whole pipelines and
+whole responses in memory, and answers pings even if the peer does not read. This module adds limits around
+these classes; uvicorn still implements HTTP and WebSocket.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ STRANGERS_SHARE = 0.25
 
 
 class RefusedError(Exception):
-    """A request was answered while it was parsed: ends the parser's work."""
+    """Raised to stop the parser after a request was answered while it was parsed."""
 
 
 class Bounded:
-    """What all connections of a server share."""
+    """State that all connections of a server share."""
 
     def __init__(self, settings: Settings, connections: Connections) -> None:
         self.settings = settings
         self.connections = connections
         self.inbound = Inbound(settings.receive_bytes)
         self.strangers_bytes = 0
-        """What has come in on websockets whose first message is not complete."""
+        """Bytes received on websockets whose first message is not complete."""
         self.of_transport: dict[asyncio.BaseTransport, Connection] = {}
         self._sweeping = False
 
     def opened(self, transport: asyncio.Transport, connection: Connection) -> bool:
-        """Count a connection; False where there is no room for it."""
+        """Count a connection; return False if there is no room for it."""
         if not self.connections.add(connection):
             return False
         self.of_transport[transport] = connection
@@ -71,7 +71,7 @@ class Bounded:
         return True
 
     def lost(self, transport: asyncio.BaseTransport) -> None:
-        """That connection is gone."""
+        """Forget a closed connection."""
         connection = self.of_transport.pop(transport, None)
         if connection is not None:
             self.connections.remove(connection)
@@ -88,7 +88,7 @@ class Bounded:
 
 
 class BoundedHTTP(HttpToolsProtocol):
-    """Bounds the head of a request, its body's time, pipelines, and how many connections there are."""
+    """HTTP with limits on request headers, the time of the body, pipelining, and connections."""
 
     shared: ClassVar[Bounded]
     _connection: Connection | None = None
@@ -96,7 +96,7 @@ class BoundedHTTP(HttpToolsProtocol):
     _in_body = False
     _begun = 0
     _part_bytes = 0
-    """What was read of the present head or body, the reads in which it began left out."""
+    """Bytes read of the present headers or body, without the read in which they began."""
     _answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -250,7 +250,7 @@ class BoundedHTTP(HttpToolsProtocol):
 
 
 class Counted(asyncio.Queue[Any]):
-    """Messages for the application, and the bytes of memory that they hold."""
+    """Queue of messages for the application that counts the bytes of memory in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,12 +269,12 @@ class Counted(asyncio.Queue[Any]):
 
 
 def size_of_message(message: Any) -> int:
-    """Bytes of memory that a message for the application holds."""
+    """Return the bytes of memory of a message for the application."""
     return MESSAGE + len(message.get("bytes") or message.get("text") or b"")
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
-    """Bounds what has come in and waits, and stops reading a peer that takes no answers."""
+    """WebSocket that limits unprocessed data, and stops reading from a peer that does not read."""
 
     shared: ClassVar[Bounded]
 
@@ -285,13 +285,13 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
         self._stranger = True
         """Whether the first message is not complete yet."""
         self._raw = bytearray()
-        """What has come in and was not parsed."""
+        """Received bytes that are not parsed yet."""
         self._partial = 0
-        """What was parsed since the last complete message."""
+        """Bytes parsed since the last complete message."""
         self._in_hand = 0
-        """The message that the application deals with."""
+        """Bytes of the message that the application is processing."""
         self._counted = 0
-        """What is counted of it all before the first message is complete."""
+        """Bytes that count towards the limit before the first message is complete."""
         self._holds: set[str] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -336,7 +336,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
             self._feed()  # the peer's answer to the close may be there already
 
     def _feed(self) -> None:
-        """Parse what has come in up to the next message; the rest waits until that one was taken."""
+        """Parse received bytes up to the next message; parse the rest when that message was taken."""
         while (
             self._raw
             and self.writable.is_set()

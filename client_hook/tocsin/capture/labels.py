@@ -1,4 +1,4 @@
-"""What an optimizer is called: after the part of the model that it trains, instead of ``opt2``.
+"""Name optimizers after the part of the model that they train, instead of ``opt2``.
 
 ``self.generator`` of a module is ``generator``; so is a variable of the main script, or the class of a model
 that stands alone. Optimizers of one and the same part are told apart by their classes, else numbered.
@@ -17,17 +17,17 @@ PLAIN = {
     "sequential", "module_list", "module_dict", "data_parallel", "distributed_data_parallel", "linear",
     "optimized_module",
 }  # fmt: skip
-"""Names that say nothing of what a part is for."""
+"""Names that do not describe the purpose of a part."""
 _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _RESERVED = re.compile(r"(?:g|opt)?\d+\Z")
 """``g1`` is a parameter group, ``opt2`` the second optimizer without a name."""
 
 Place = tuple[int, tuple[str, ...]]
-"""Which of the outermost modules a parameter is in, and the path to the module that holds it."""
+"""The outermost module that contains a parameter, and the path to the module that holds it."""
 
 
 def labels(optimizers: Iterable[Any], modules: Iterable[Any]) -> dict[int, str]:
-    """Return id of an optimizer -> what to call it; those without a name of their own are left out.
+    """Return id of an optimizer -> its label; optimizers without a specific label are left out.
 
     Args:
         optimizers: all that the run knows.
@@ -54,7 +54,7 @@ def labels(optimizers: Iterable[Any], modules: Iterable[Any]) -> dict[int, str]:
 
 
 def outermost(modules: Iterable[Any]) -> list[Any]:
-    """Return those of ``modules`` that are in no other."""
+    """Return the ``modules`` that are not part of another one."""
     every = list(modules)
     inner = {id(child) for module in every for child in module._modules.values() if child is not None}
     return [module for module in every if id(module) not in inner]

@@ -1,4 +1,4 @@
-"""Steps of scripts that update their weights without a torch optimizer.
+"""Capture steps of scripts that update their weights without a torch optimizer.
 
 Examples are ``p.data.add_(p.grad, alpha=-lr)`` and libraries with optimizer classes of their own. Nothing
 announces such a step, so it is recognized by its effect: a weight that the backward reaches has changed
@@ -43,11 +43,11 @@ WAITING = 64
 
 
 KEPT = ("norm", "norm_from", "norm_scaled", "clip", "vector", "lrs", "lr_groups")
-"""What of an attempt is known before it is known that it was a step."""
+"""Values of an attempt that are read before it is known to be a step."""
 
 
 class ManualUpdate:
-    """Stand in for the optimizer that the script does not have."""
+    """Stand-in for the optimizer that the script does not have."""
 
     def __init__(self, params: list[Any]) -> None:
         self._params = [weakref.ref(param) for param in params]
@@ -56,24 +56,24 @@ class ManualUpdate:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The weights that are still alive, as one group."""
+        """The weights that still exist, as one group."""
         return [{"params": [param for ref in self._params if (param := ref()) is not None]}]
 
 
 class Boundary:
-    """What lies between two backwards: the attempt before it, and whether the weights changed."""
+    """A boundary between two backwards: the attempt before it, and whether the weights changed."""
 
     def __init__(self, changed: Callable[[], bool | None], is_cleared: bool) -> None:
         self.at = monotonic_ns()
         self.changed = changed
-        """None while the answer is on its way from a device."""
+        """None until the result has arrived from a device."""
         self.is_cleared = is_cleared
         self.losses: list[Loss] = []
         self.values: dict[str, Any] = {}
 
 
 class Manual:
-    """Recognize and record the steps of one run that no torch optimizer makes."""
+    """Detect and record the steps of one run that no torch optimizer makes."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -111,7 +111,7 @@ class Manual:
                 self._search(tensors)
 
     def boundary(self) -> None:
-        """The gradients were cleared, or the next backward begins: was there a step?"""
+        """Check for a step, because the gradients were cleared or the next backward begins."""
         probes = self._probes()
         if probes is None:
             self._give_up()
@@ -122,7 +122,7 @@ class Manual:
         self._settle()
 
     def after_backward(self) -> None:
-        """Gradients are complete up to here: remember them, and take their norm if one is due."""
+        """Note the gradients after a backward, and compute their norm if one is due."""
         ledger, stepper, probes = self._ledger, self.stepper or self._draft, self._probes()
         self._grads = [_grad_of(probe) for probe in probes or ()]
         if stepper is None or self._optimizer is None:
@@ -136,7 +136,7 @@ class Manual:
             stepper.read_rates(holder, read)
 
     def clipped(self, norm: Any, clip: Any) -> None:
-        """The script clips before it is known whether it makes steps."""
+        """Note a clip that happens before it is known whether the script makes steps."""
         if self._draft is not None:
             self._ledger.clipped(self._draft, norm, clip)
 
@@ -173,12 +173,12 @@ class Manual:
         self._ledger.recount()
 
     def _probes(self) -> list[Any] | None:
-        """The probes; None if one is gone, or its memory is."""
+        """Return the probes, or None if one of them or its memory no longer exists."""
         probes = [ref() for ref in self._refs]
         return probes if all(probe is not None and _is_comparable(probe) for probe in probes) else None
 
     def _is_replaced(self) -> bool:
-        """Whether a torch optimizer makes the steps after all."""
+        """Return whether a torch optimizer makes the steps after all."""
         steppers = [one for one in self._ledger.steppers.values() if one is not self.stepper]
         if self.stepper is None:
             probes = {id(ref()) for ref in self._refs}
@@ -187,7 +187,7 @@ class Manual:
         return any(one.number and not one.params.isdisjoint(mine) for one in steppers)
 
     def _give_up(self) -> None:
-        """What was seen of these weights leads to nothing: they are gone, or others are trained."""
+        """Discard the attempts of these weights, because they no longer exist or others are trained."""
         if self.stepper is not None:
             self.stop()
             return
@@ -196,7 +196,7 @@ class Manual:
         self._optimizer = self._draft = None
 
     def stop(self) -> None:
-        """Search and compare no more; twice is once."""
+        """Stop searching and comparing. May be called again."""
         ledger = self._ledger
         ledger.uninspected(self.see)
         self._return_losses()
@@ -206,7 +206,7 @@ class Manual:
             ledger.recount()
 
     def _return_losses(self) -> None:
-        """What never became a record belongs to no known optimizer, as before."""
+        """Return losses that never became a record to the orphans."""
         ledger = self._ledger
         held = [loss for one in (*self._confirmed, *self._waiting) for loss in one.losses]
         self._confirmed, self._waiting = [], deque()
@@ -230,12 +230,12 @@ class Manual:
         return _read_later(on_device)
 
     def _is_cleared(self, probes: list[Any]) -> bool:
-        """Whether the gradients are others than at the end of the last backward."""
+        """Return whether the gradients have changed since the end of the last backward."""
         now = [_grad_of(probe) for probe in probes]
         return all(key == 0 for key, _ in now) or bool(self._grads and now != self._grads)
 
     def _take(self, boundary: Boundary) -> None:
-        """Hand the attempt so far to the boundary behind it."""
+        """Assign the present attempt to the boundary after it."""
         stepper = self.stepper or self._draft
         if self.stepper is None:
             boundary.losses, self._ledger.orphans = self._ledger.orphans, []
@@ -246,7 +246,7 @@ class Manual:
             stepper.reset()
 
     def _settle(self, *, at_end: bool = False) -> None:
-        """Record or drop the attempts whose answer is there, in their order."""
+        """Record or drop, in order, the attempts whose result has arrived."""
         while self._waiting:
             boundary = self._waiting[0]
             changed = boundary.changed()
@@ -262,7 +262,7 @@ class Manual:
                 self._carry(boundary)
 
     def _carry(self, boundary: Boundary) -> None:
-        """A micro-step: its loss counts with what follows."""
+        """Treat the attempt as a micro-step: add its loss to the next attempt."""
         if self._waiting:
             following = self._waiting[0].losses
         else:
@@ -300,7 +300,7 @@ class Manual:
         stepper.losses = kept
 
     def finish(self) -> None:
-        """The run ends: what the last backward led to, and what is still on its way from a device."""
+        """Record the last step at the end of the run, and wait for results from a device."""
         if not self._refs or self._is_replaced():
             return
         self.boundary()
@@ -365,19 +365,19 @@ def _is_comparable(leaf: Any) -> bool:
 
 
 def _mark(probe: Any) -> tuple[int, Tensor]:
-    """Version counter and a sample of the values."""
+    """Return the version counter and a sample of the values."""
     flat = probe.detach().reshape(-1)
     return probe._version, flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].clone()
 
 
 def _grad_of(probe: Any) -> tuple[int, int]:
-    """Which gradient it has, and that one's version; (0, 0) if it has none."""
+    """Return the id of its gradient and its version counter; (0, 0) if it has none."""
     grad = probe.grad
     return (0, 0) if grad is None else (id(grad), grad._version)
 
 
 def _read_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
-    """Queue the comparison on the device; the answer is None until it has arrived."""
+    """Queue the comparison on the device; the result is None until it has arrived."""
     flags = [(one != other).any() for one, other in pairs]
     flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
     host = torch.empty((), dtype=torch.bool, pin_memory=True)

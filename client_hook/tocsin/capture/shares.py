@@ -14,11 +14,11 @@ from torch import Tensor
 from .stepper import Loss
 
 WALK = 6
-"""Operations that are looked at: divisions, factors, and such as change no value (a copy, a view)."""
+"""Operations that are examined: divisions, multiplications, and those that change no value (copy, view)."""
 TOLERANCE = 1e-3
 _COPIES = ("ToCopy", "Clone", "View", "Reshape", "Squeeze", "Alias", "UnsafeView")
 _SUM = 2
-"""``reduction="sum"`` as torch numbers it."""
+"""torch's number for ``reduction="sum"``."""
 
 DIVIDED, ITEMS, SAME, TERMS, BATCH = "divided", "items", "same-divisor", "terms", "one-batch"
 """Why losses are parts of one: each divided by their number; by the items of all; by one and the same

@@ -106,6 +106,8 @@ def on_database(request: Request, error: Exception) -> Response:
 
 
 PHRASES = {
+    "Input should be less than or equal to ": "at most ",
+    "Input should be greater than or equal to ": "at least ",
     "Input should be ": "",
     "Value error, ": "",
     "String should have ": "a text with ",

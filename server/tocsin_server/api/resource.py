@@ -78,17 +78,17 @@ def _unreadable(why: str) -> Problem:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not part of JSON")
+    raise ValueError(f"it contains {name}")
 
 
 def _float(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError("a number beyond float64")
+        raise ValueError("it contains a number beyond float64")
     return value
 
 
 def _int(text: str) -> int:
     if len(text.removeprefix("-")) > DIGITS:
-        raise ValueError("a number beyond float64")
+        raise ValueError("it contains a number beyond float64")
     return int(text)
