@@ -454,7 +454,7 @@ class Pipeline:
         self._submit(run, None, event=event, transitions=transitions, changes=changes)
 
     def tidy(self, run: ActiveRun, now_ns: int) -> None:
-        """Lets an ended run go from memory, its row stays in the fleet; and writers that are gone."""
+        """Remove an ended run and disconnected writers from memory; the run's row stays in the fleet."""
         for state in run.writers.values():
             if now_ns - state.over_rate_ns >= REFUSED_EVERY_NS:
                 self._tell_of_rate(run, state)

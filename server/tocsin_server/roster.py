@@ -152,7 +152,7 @@ class Roster:
             self._watching = [other for other in self._watching if other is not dropped]
 
     async def seed(self) -> list[str]:
-        """Make the rows of the newest runs; return the runs to restore, those seen last first.
+        """Create the rows of the newest runs; return the runs to restore, most recently seen first.
 
         A row shows what was saved of a run. Its rules and alerts come with :meth:`load`.
         """

@@ -77,7 +77,7 @@ PREFIXES = frozenset("+-:")
 PARAMETERS = {
     scheme: frozenset(names.split()) for schemes, names in _BY_SCHEMES.items() for scheme in schemes.split()
 }
-"""The reviewed parameters by scheme, beside :data:`COMMON`; a sign stands for all names behind it."""
+"""The reviewed parameters by scheme, besides :data:`COMMON`. A sign allows all names that begin with it."""
 SCHEME = f"an apprise address with one of the schemes {', '.join(sorted(PARAMETERS))}"
 
 
