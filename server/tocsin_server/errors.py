@@ -39,6 +39,17 @@ class FieldError(TocsinError, ValueError):
         self.got = got
 
 
+class DamagedError(TocsinError):
+    """Stored records that cannot be read. ``reason``: what is wrong with them, without what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Stored records are damaged ({reason}). `tocsin-server check` lists them. "
+            "Restore a backup, or delete the run."
+        )
+        self.reason = reason
+
+
 def storable(given: object) -> bool:
     """Whether it is a text of characters that databases can hold: no NUL, no half of a surrogate pair."""
     return isinstance(given, str) and not any(each == "\0" or "\ud800" <= each <= "\udfff" for each in given)

@@ -271,3 +271,22 @@ def test_damaged_records_are_named_and_left_alone(database: Database, check: Run
         assert done.returncode == 1
         (line,) = done.stdout.splitlines()
         assert line.startswith("chunk\tbad\twriter 0, step, chunk 0\tbody\t")
+
+
+def test_who_asks_for_damaged_records_is_told(
+    database: Database, run_server: Run, tocsin: Run, address: str
+) -> None:
+    """The API and the command line say that it is damage, and what to do; the run's own page is there."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
+    exported = tocsin("export", "bad", "--database-url", address)
+    assert (exported.returncode, "Stored records are damaged" in exported.stderr) == (2, True)
+    assert "Traceback" not in exported.stderr
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+    asked = {
+        path: httpx.get(f"{server.base}/api/v1/runs/bad{path}", headers=headers) for path in ("", "/records")
+    }
+    assert {path: answer.status_code for path, answer in asked.items()} == {"": 200, "/records": 500}
+    assert "`tocsin-server check` lists them" in asked["/records"].json()["detail"]

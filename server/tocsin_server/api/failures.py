@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.api.methods import not_allowed
+from tocsin_server.errors import DamagedError
 from tocsin_server.outage import is_outage, line
 from tocsin_server.responses import Problem, problem_response, shortened
 
@@ -31,6 +32,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
     app.add_exception_handler(SQLAlchemyError, on_database)
+    app.add_exception_handler(DamagedError, on_damage)
 
 
 def on_problem(_request: Request, error: Exception) -> Response:
@@ -116,6 +118,13 @@ PHRASES = {
     "Dictionary should have ": "an object with ",
 }
 """How Pydantic's messages begin, and how the same message begins after "expected"."""
+
+
+def on_damage(request: Request, error: Exception) -> Response:
+    """Answer 500: records of the run are damaged, and what to do."""
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    problem = Problem(500, subject="records", expected="records that can be read", detail=str(error))
+    return problem_response(problem)
 
 
 def _expected(message: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from tocsin_server.domain import Column, RecordBatch
+from tocsin_server.errors import DamagedError
 
 
 class Sparse(msgspec.Struct, array_like=True, frozen=True):
@@ -42,16 +43,20 @@ def encode(batch: RecordBatch, numbers: Mapping[str, int]) -> bytes:
 
 
 def decode(body: bytes) -> Body:
-    """The reverse; the columns stay raw bytes until someone asks for them."""
-    return _decoder.decode(body)
+    """The reverse; the columns stay raw bytes until someone asks for them.
+
+    Raises:
+        DamagedError: It is no body.
+    """
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedError(str(error)) from error
 
 
 def checked(body: bytes, n: int) -> Body:
-    """Return the body of a row of ``n`` records. Raises ValueError where it is damaged."""
-    try:
-        found = decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+    """Return the body of a row of ``n`` records. Raises DamagedError."""
+    found = decode(body)
     _expect("bytes of steps and times", (8 * n, 8 * n), (len(found.step), len(found.t)))
     for column in found.cols.values():
         if isinstance(column, bytes):
@@ -66,7 +71,7 @@ def checked(body: bytes, n: int) -> Body:
 
 def _expect(what: str, expected: object, got: object) -> None:
     if expected != got:
-        raise ValueError(f"expected {what} {expected}, got {got}")
+        raise DamagedError(f"expected {what} {expected}, got {got}")
 
 
 def trimmed(batch: RecordBatch, skip: int) -> RecordBatch:

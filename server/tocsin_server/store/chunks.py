@@ -16,6 +16,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from tocsin_server.domain import F64, I64, U32, Column
+from tocsin_server.errors import DamagedError
 
 RECORDS = 4096
 """Records of one writer in a chunk: the knee of bytes a point (docs/storage.md)."""
@@ -37,11 +38,14 @@ def compress(raw: bytes) -> bytes:
 
 
 def expand(body: bytes) -> bytes:
-    """The reverse. Raises zstandard.ZstdError for a damaged body; those of versions before the checksum
-    are read too."""
+    """The reverse. Raises DamagedError for a damaged body; those of versions before the checksum are read
+    too."""
     if not hasattr(_local, "unpacker"):
         _local.unpacker = zstandard.ZstdDecompressor()
-    raw: bytes = _local.unpacker.decompress(body)
+    try:
+        raw: bytes = _local.unpacker.decompress(body)
+    except zstandard.ZstdError as error:
+        raise DamagedError(str(error)) from error
     return raw
 
 

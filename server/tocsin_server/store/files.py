@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, select
 
 from tocsin_server.domain import I64
+from tocsin_server.errors import DamagedError
 from tocsin_server.store import bodies, chunks
 from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.points import Points, TailRow, from_tail, joined
@@ -50,9 +51,9 @@ def tail_rows(
 def _readable(run_id: str, writer_no: int, row: Any) -> TailRow | None:
     try:
         return TailRow(row.seq, row.n, row.arrival, bodies.checked(row.body, row.n))
-    except (ValueError, TypeError) as error:
+    except (DamagedError, ValueError, TypeError) as error:
         place = f"writer {writer_no}, records {row.seq} to {row.seq + row.n - 1} of the tail"
-        warn_of_records(run_id, place, str(error))
+        warn_of_records(run_id, place, str(getattr(error, "reason", error)))
         return None
 
 

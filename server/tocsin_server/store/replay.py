@@ -11,10 +11,10 @@ import heapq
 from collections.abc import Iterator
 
 import numpy as np
-import zstandard
 from sqlalchemy import Connection, Engine, Row, select
 
 from tocsin_server.domain import RecordBatch, RunEvent, Writer
+from tocsin_server.errors import DamagedError
 from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.files import chunk_points, tail_rows
 from tocsin_server.store.ledger import series_numbers
@@ -86,8 +86,9 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     while (row := _next_chunk(connection, who, seq, after)) is not None:
         try:
             points = chunk_points(connection, who.run_id, who.writer_no, [row.no], numbered=True)
-        except (zstandard.ZstdError, ValueError, TypeError, KeyError) as error:
-            warn_of_records(who.run_id, f"writer {who.writer_no}, chunk {row.no}", repr(error))
+        except (DamagedError, ValueError, TypeError, KeyError) as error:
+            reason = str(getattr(error, "reason", error))
+            warn_of_records(who.run_id, f"writer {who.writer_no}, chunk {row.no}", reason)
             seq = row.seq1
         else:
             return points.where(points.seq > seq)

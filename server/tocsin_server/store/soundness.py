@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
 from sqlalchemy import Connection, Row, select
 
+from tocsin_server.errors import DamagedError
 from tocsin_server.store import bodies, chunks, pyramid
 from tocsin_server.store.ledger import series_numbers
 from tocsin_server.store.tables import (
@@ -69,8 +69,10 @@ def _faults_in(
     for row in connection.execute(query):
         try:
             look(row)
-        except (zstandard.ZstdError, ValueError, TypeError, MemoryError) as error:
-            yield Fault(table.name, run_id, _place(table.name, row, names), str(error))
+        except (DamagedError, ValueError, TypeError, MemoryError) as error:
+            yield Fault(
+                table.name, run_id, _place(table.name, row, names), str(getattr(error, "reason", error))
+            )
 
 
 def _with_directory(run_id: str) -> Any:
