@@ -357,4 +357,4 @@ def test_a_run_that_cannot_be_read_stops_no_other_runs_record(database: Database
         assert len(flight_rows(connection, "r2")) == 1
     (failure,) = recorder.work.failing()
     assert failure["subject"] == f"run r1, alert {'f' * 16}"
-    assert failure["reason"].startswith("ValidationError")
+    assert failure["reason"].startswith("DamagedError")
