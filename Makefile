@@ -8,13 +8,14 @@
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make bench        the benchmarks, one after another (BENCHES=files: these)
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
+#   make real-trainers   trains with each framework, writes the table of docs/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test test-all test-versions bench bench-detection screenshots browser clean
+.PHONY: setup demo check test test-all test-versions bench bench-detection real-trainers screenshots browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -60,6 +61,9 @@ bench: $(STAMPS)/python browser
 	@trap 'exit 130' INT TERM; failed=; \
 	for file in $(BENCHES); do echo "== $$file"; $(BIN)/python "$$file" || failed="$$failed $$file"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements-all
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table
 
 bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python tests/benchmarks/bench_detection.py

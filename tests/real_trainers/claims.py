@@ -21,6 +21,10 @@ SAMPLED = 16
 class RealTrainer:
     """The claims; each test is about runs that a script of ``trainings/`` made once."""
 
+    framework: ClassVar[str]
+    """Its name in the table of docs/frameworks.md."""
+    notes: ClassVar[str] = ""
+    """What the table says of it besides."""
     training: ClassVar[str]
     """The script, without ``.py``."""
     packages: ClassVar[tuple[str, ...]] = ("requirements",)

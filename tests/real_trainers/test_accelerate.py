@@ -9,6 +9,10 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestAccelerate(ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``accelerate launch``."""
 
+    framework = "Accelerate"
+    notes = (
+        'accumulation; scale in float16 with `GradScaler("cpu")` put in by hand; ranks by `accelerate launch`'
+    )
     training = "accelerate_loop"
     caught = ("nonfinite-loss", BROKEN_AT)
     launcher = "-m accelerate.commands.launch --multi_gpu --num_processes=2 --main_process_port={port}"

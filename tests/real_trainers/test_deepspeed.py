@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestDeepSpeed(RealTrainer):
     """Its engine on the CPU."""
 
+    framework = "DeepSpeed"
+    notes = "its engine on the CPU, its own clip, accumulation"
     training = "deepspeed_engine"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

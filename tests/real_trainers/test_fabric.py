@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestFabric(ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``torchrun``. A rate that is too high shows one step later."""
 
+    framework = "Lightning Fabric"
+    notes = "ranks by `torchrun`"
     training = "fabric_loop"
     packages = ("requirements-lightning",)
     caught = ("loss-spike", BROKEN_AT + 1)

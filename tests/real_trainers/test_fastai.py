@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestFastai(RealTrainer):
     """``Learner.fit_one_cycle``."""
 
+    framework = "fastai"
+    notes = "its optimizer is no torch optimizer: no learning rate, no norm in the first three steps"
     training = "fastai_learner"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

@@ -9,6 +9,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestIgnite(ScaledTrainer, LaunchedTrainer):
     """Its supervised trainer, which does not clip, and an engine with a scaler; with ``torchrun``."""
 
+    framework = "Ignite"
+    notes = "no clip: the hook computes the norm every 16th step; ranks by `torchrun`"
     training = "ignite_engine"
     norm_every = SAMPLED
     caught = ("nonfinite-weights", BROKEN_AT)

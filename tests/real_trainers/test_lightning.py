@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.claims import LONG, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.comparison import TRAININGS, Comparison, recorded
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
 class TestLightning(ScaledTrainer, LaunchedTrainer):
     """``Trainer.fit``, alone and with ``strategy="ddp"``, which starts the second process itself."""
 
+    framework = "Lightning"
+    notes = 'validation every 20 steps; ranks by `strategy="ddp"`'
     training = "lightning_fit"
     packages = ("requirements-lightning",)
     caught = ("nonfinite-weights", BROKEN_AT)
     launcher = ""
+
+    @LONG
+    def test_spawned_ranks_are_one_run(self, compared: Comparison) -> None:
+        """``strategy="ddp_spawn"``: the children of the process that watches report to its run."""
+        compared.run([str(TRAININGS / "lightning_spawn.py"), "spawned"])
+        run = recorded(compared.tower, "spawned")
+        assert run.ranks == {(1, 0), (1, 1)}
+        assert [run.steps(0), run.steps(1)] == [list(range(self.steps))] * 2

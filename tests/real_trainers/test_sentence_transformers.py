@@ -9,6 +9,7 @@ from tests.real_trainers.claims import ALL, LONG, RealTrainer
 class TestSentenceTransformers(RealTrainer):
     """Its trainer, which shuffles: the broken sample comes at step 70."""
 
+    framework = "Sentence Transformers"
     training = "sentence_transformers_fit"
     packages = ALL
     caught = ("nonfinite-weights", 70)

@@ -10,6 +10,7 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestSkorch(RealTrainer):
     """``NeuralNetRegressor.fit``."""
 
+    framework = "skorch"
     training = "skorch_fit"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestStableBaselines3(RealTrainer):
     """A DQN, whose logger tells no gradient norm."""
 
+    framework = "Stable-Baselines3"
+    notes = "DQN; its logger tells no norm"
     training = "sb3_dqn"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

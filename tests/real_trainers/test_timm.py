@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestTimm(ScaledTrainer):
     """The parts of its ``train.py``, without and with ``NativeScaler``."""
 
+    framework = "timm"
+    notes = "the parts of its `train.py`; EMA"
     training = "timm_loop"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

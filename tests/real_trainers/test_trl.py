@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestTRL(RealTrainer):
     """``SFTTrainer``. Its learning rate is 1000 times too high for one step."""
 
+    framework = "TRL"
+    notes = "`SFTTrainer`, accumulation"
     training = "trl_sft"
     packages = ALL
     caught = ("lr-jump", BROKEN_AT)

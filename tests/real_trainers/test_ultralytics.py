@@ -10,6 +10,8 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 class TestUltralytics(RealTrainer):
     """A YOLO detector, whose warm-up changes the number of micro-steps."""
 
+    framework = "Ultralytics YOLO"
+    notes = "accumulation that grows in the warm-up; EMA"
     training = "ultralytics_yolo"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

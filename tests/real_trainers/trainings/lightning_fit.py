@@ -60,8 +60,9 @@ def train(case: str, log: OwnLog) -> nn.Module:
     more: dict[str, Any] = {}
     if case == "scaled":
         more["plugins"] = MixedPrecision("16-mixed", "cpu", grad_scaler())
-    if case == "ranks":
-        more |= {"strategy": "ddp", "devices": 2, "use_distributed_sampler": False}
+    if case in ("ranks", "spawned"):
+        strategy = "ddp" if case == "ranks" else "ddp_spawn"
+        more |= {"strategy": strategy, "devices": 2, "use_distributed_sampler": False}
     data = batches(2 * STEPS, nan_at=BROKEN_AT if case == "broken" else None)[rank() * STEPS :]
     loader: DataLoader[Any] = DataLoader(data, batch_size=None)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:

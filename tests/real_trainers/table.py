@@ -1,0 +1,109 @@
+"""Trains with every framework and writes what was compared into docs/frameworks.md."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.conftest import Tower, tower_in
+from tests.hook.ingest_server import closed_port
+from tests.real_trainers.claims import LaunchedTrainer, RealTrainer
+from tests.real_trainers.comparison import ROOT, Comparison, differences
+
+PAGE = ROOT / "docs" / "frameworks.md"
+BEGIN, END = "<!-- table: make real-trainers -->", "<!-- end of the table -->"
+HEADINGS = ["Framework", "Version", "Steps", "Loss", "Gradient norm", "Learning rate", "Loss scale"]
+HEADINGS += ["Two ranks", "Weights", "Fault caught", "Notes"]
+NONE = "–"
+
+
+def trainers() -> Iterator[type[RealTrainer]]:
+    """Yield the test class of each framework, by the names of their files."""
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        module = importlib.import_module(f"tests.real_trainers.{path.stem}")
+        yield from (
+            one for name, one in vars(module).items() if name.startswith("Test") and "training" in vars(one)
+        )
+
+
+def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
+    """Return the cells of one framework."""
+    steps = compared.recorded("healthy").steps()
+    recorded = "equal" if steps == list(range(len(compared.own("healthy")["loss"]))) else "differ"
+    rule, step = trainer.caught
+    caught = trainer.caught in compared.recorded("broken").fired
+    return [
+        trainer.framework,
+        compared.logs["version"],
+        recorded,
+        compared_values(trainer, compared, "loss"),
+        norms(trainer, compared),
+        compared_values(trainer, compared, "lr"),
+        compared_values(trainer, compared, "scale"),
+        ranks(trainer, compared),
+        "identical" if all(map(compared.weights_are_equal, compared.logs["plain"])) else "differ",
+        f"`{rule}`, step {step}" if caught else "no",
+        trainer.notes or NONE,
+    ]
+
+
+def compared_values(trainer: type[RealTrainer], compared: Comparison, name: str) -> str:
+    """Say whether every value of a series equals the log of the framework."""
+    cases = [case for case in compared.logs["plain"] if name in compared.own(case)]
+    if name in trainer.unrecorded:
+        return "not recorded"
+    return verdict([len(compared.differences(case, name)) for case in cases])
+
+
+def norms(trainer: type[RealTrainer], compared: Comparison) -> str:
+    """Say whether the recorded norms equal those of the framework."""
+    own = compared.own("healthy").get("grad_norm")
+    found = compared.recorded("healthy").series("grad_norm")
+    if own is None:
+        return "recorded, not logged by it" if found else "none"
+    said = verdict([len(differences({step: own.get(step, 0.0) for step in found}, found))])
+    return said + (f", every {trainer.norm_every}th step" if trainer.norm_every > 1 else "")
+
+
+def verdict(counts: list[int]) -> str:
+    """Say in a word what the numbers of differing values are."""
+    if not counts:
+        return NONE
+    return "equal" if not sum(counts) else f"{sum(counts)} differ"
+
+
+def ranks(trainer: type[RealTrainer], compared: Comparison) -> str:
+    """Say whether two ranks were one run."""
+    if not issubclass(trainer, LaunchedTrainer):
+        return NONE
+    run, _ = compared.ranks(trainer.launcher.format(port=closed_port()).split())
+    return "one run" if run.ranks == {(1, 0), (1, 1)} else f"{sorted(run.ranks)}"
+
+
+def rows(tower: Tower, folder: Path) -> Iterator[list[str]]:
+    """Train with one framework after another; yield its cells."""
+    for trainer in trainers():
+        yield row(trainer, Comparison(tower, trainer.training, folder, trainer.packages))
+
+
+def table(cells: Iterable[list[str]]) -> str:
+    """Return the table, and when and with which torch it was made."""
+    lines = [f"| {' | '.join(line)} |" for line in (HEADINGS, ["---"] * len(HEADINGS), *cells)]
+    today = datetime.now(UTC).date().isoformat()
+    return "\n".join([*lines, "", f"Generated on {today} with torch {version('torch')} on a CPU."])
+
+
+def main() -> None:
+    """Replace the table of the page."""
+    with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
+        made = table(rows(tower, Path(name)))
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

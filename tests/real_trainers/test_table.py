@@ -1,0 +1,24 @@
+"""The table of docs/frameworks.md."""
+
+from __future__ import annotations
+
+from tests.real_trainers.table import BEGIN, END, PAGE, trainers
+
+
+def cells() -> list[list[str]]:
+    """The rows of the page's table, without its headings."""
+    block = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    lines = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("|")]
+    return lines[2:]
+
+
+def test_every_framework_has_its_row() -> None:
+    """Those of the tests, once each."""
+    assert [row[0] for row in cells()] == [trainer.framework for trainer in trainers()]
+
+
+def test_the_versions_are_those_that_the_tests_install() -> None:
+    """A new version in a requirements file needs a new table."""
+    files = [path.read_text("utf-8") for path in (PAGE.parent.parent / "tests/real_trainers").glob("*.txt")]
+    pinned = {line.partition("==")[2] for text in files for line in text.splitlines()}
+    assert {row[1] for row in cells()} <= pinned
