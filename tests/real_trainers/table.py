@@ -40,10 +40,10 @@ def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
         trainer.framework,
         compared.logs["version"],
         recorded,
-        compared_values(trainer, compared, "loss"),
+        compared_values(compared, "loss"),
         norms(trainer, compared),
-        compared_values(trainer, compared, "lr"),
-        compared_values(trainer, compared, "scale"),
+        compared_values(compared, "lr"),
+        compared_values(compared, "scale"),
         ranks(trainer, compared),
         "identical" if all(map(compared.weights_are_equal, compared.logs["plain"])) else "differ",
         f"`{rule}`, step {step}" if caught else "no",
@@ -51,11 +51,9 @@ def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
     ]
 
 
-def compared_values(trainer: type[RealTrainer], compared: Comparison, name: str) -> str:
+def compared_values(compared: Comparison, name: str) -> str:
     """Say whether every value of a series equals the log of the framework."""
     cases = [case for case in compared.logs["plain"] if name in compared.own(case)]
-    if name in trainer.unrecorded:
-        return "not recorded"
     return verdict([len(compared.differences(case, name)) for case in cases])
 
 

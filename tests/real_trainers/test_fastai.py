@@ -11,9 +11,7 @@ class TestFastai(RealTrainer):
     """``Learner.fit_one_cycle``."""
 
     framework = "fastai"
-    notes = "its optimizer is no torch optimizer: no learning rate, no norm in the first three steps"
+    notes = "its optimizer is no torch optimizer"
     training = "fastai_learner"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)
-    unrecorded = ("lr",)
-    first_norm = 3

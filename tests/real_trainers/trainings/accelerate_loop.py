@@ -7,7 +7,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net
+from tests.real_trainers.trainings.cases import OwnLog, batches, grad_scaler, main, net
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 MICRO_STEPS = 2

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.hook.ingest_server import closed_port
-from tests.real_trainers.trainings.common import OwnLog, batches, main, net, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, batches, main, net, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 SETTINGS = {

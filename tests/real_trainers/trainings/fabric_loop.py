@@ -8,7 +8,7 @@ from lightning.fabric.plugins import MixedPrecision
 from torch import nn
 from torch.utils.data import DataLoader
 
-from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net
+from tests.real_trainers.trainings.cases import OwnLog, batches, grad_scaler, main, net
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 

@@ -10,7 +10,7 @@ from fastai.callback import schedule  # noqa: F401  (adds fit_one_cycle to the L
 from fastai.callback.training import GradientClip
 from torch import nn
 
-from tests.real_trainers.trainings.common import OwnLog, batches, main, net, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, batches, main, net, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 

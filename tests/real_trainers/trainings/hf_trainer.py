@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
-from tests.real_trainers.trainings.common import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, main
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 MICRO_STEPS = 2

@@ -11,7 +11,7 @@ from ignite.engine import Engine, Events, create_supervised_trainer
 from ignite.handlers import LRScheduler
 from torch import nn
 
-from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, batches, grad_scaler, main, net, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 

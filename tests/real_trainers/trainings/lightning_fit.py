@@ -17,7 +17,7 @@ from lightning.pytorch.utilities import grad_norm
 from torch import nn
 from torch.utils.data import DataLoader
 
-from tests.real_trainers.trainings.common import OwnLog, batches, grad_scaler, main, net, rank
+from tests.real_trainers.trainings.cases import OwnLog, batches, grad_scaler, main, net, rank
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import tocsin  # at the top: a child that does not import it reports nothing
-from tests.real_trainers.trainings.common import OwnLog
+from tests.real_trainers.trainings.cases import OwnLog
 from tests.real_trainers.trainings.lightning_fit import train
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import nn
 
-from tests.real_trainers.trainings.common import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, main
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 FIRST = 32

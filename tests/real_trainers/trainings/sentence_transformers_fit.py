@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from tests.real_trainers.trainings.common import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, main
 from tests.real_trainers.trainings.hf_trainer import Copied
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 

@@ -10,7 +10,7 @@ from skorch import NeuralNetRegressor
 from skorch.callbacks import Callback, GradientNormClipping, LRScheduler
 from torch import nn
 
-from tests.real_trainers.trainings.common import OwnLog, batches, main, net, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, batches, main, net, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 

@@ -13,7 +13,7 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3, NativeScaler
 from torch import Tensor, nn
 
-from tests.real_trainers.trainings.common import OwnLog, grad_scaler, main, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, grad_scaler, main, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 

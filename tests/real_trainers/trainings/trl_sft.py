@@ -16,7 +16,7 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from tests.real_trainers.trainings.common import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, main
 from tests.real_trainers.trainings.hf_trainer import BATCH, MICRO_STEPS, Copied, sentences
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 

@@ -18,7 +18,7 @@ from torch import nn
 from ultralytics.models.yolo.detect import DetectionTrainer
 from ultralytics.utils.nms import TorchNMS
 
-from tests.real_trainers.trainings.common import OwnLog, main, norm_of
+from tests.real_trainers.trainings.cases import OwnLog, main, norm_of
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 IMAGES, BATCH, EPOCHS = 64, 4, 10
