@@ -38,7 +38,7 @@ def train(case: str, log: OwnLog) -> nn.Module:
     """Run a trainer; handlers note what its state says."""
     model = net()
     if case == "ranks":
-        idist.initialize("gloo")
+        idist.initialize("gloo")  # never finalized: freeing DDP right after that can hang in torch 2.13
         model = idist.auto_model(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     if case == "scaled":
@@ -60,7 +60,6 @@ def train(case: str, log: OwnLog) -> nn.Module:
     trainer.add_event_handler(Events.ITERATION_COMPLETED, LRScheduler(schedule))
     data = batches(STEPS * idist.get_world_size(), nan_at=BROKEN_AT if case == "broken" else None)
     trainer.run(data[idist.get_rank() :: idist.get_world_size()])
-    idist.finalize()
     return model
 
 
