@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -36,7 +35,6 @@ def train(rank: int, name: str, port: int, late: bool) -> None:
         optimizer.step()
         optimizer.zero_grad()
     dist.destroy_process_group()
-    time.sleep(0.2)  # gloo's threads need the GIL to release their work; torch joins them with it held
 
 
 def free_port() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -31,7 +30,6 @@ def train(index: int, port: int) -> None:
         tocsin.log({"own": float(step)})
     if port:
         dist.destroy_process_group()
-        time.sleep(0.2)  # gloo's threads need the GIL to release their work; torch joins them with it held
 
 
 def main() -> None:

@@ -76,6 +76,7 @@ ELSEWHERE = {
         *("gradients._watch_deepspeed_clip", "gradients._outer_of", "gradients.vars_of"),
     ),
     "written where a sender runs: test_console.py": ("run.Run._write_end", "watching.Watch.steps"),
+    "with a process group: test_children.py": ("leaving._has_gloo",),
     "where the hook is off": ("watching._nothing", "watching.Watch.switch_off"),
 }
 """Why the loops of ``harmed.py`` do not get there."""

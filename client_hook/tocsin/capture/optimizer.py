@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from . import evaluating, patching, unhooked
+from . import evaluating, leaving, patching, unhooked
 from .compiling import is_compiling as _is_compiling
 from .compiling import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
@@ -40,6 +40,7 @@ def install() -> None:
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
     evaluating.install()
+    leaving.install()
     patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", _watch_load)
 
 
