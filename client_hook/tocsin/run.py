@@ -576,7 +576,7 @@ class Run:
                 self._ledger.finished()
             state = "failed" if failed else "finished"
             self._watch.close(state, facts)
-            if self.problems is not None and self._watch.has_started:
+            if self.problems is not None and (failed or self._watch.has_started):
                 self._write_end(state)
         except Exception as problem:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
@@ -586,7 +586,8 @@ class Run:
         sender: Any = self._watch.sender
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
         told = f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}"
-        found = f", {self.problems}" if sender.run else ""  # without a connection nothing was checked
+        is_checked = sender.run and self._watch.steps  # without a connection or a step nothing was checked
+        found = f", {self.problems}" if is_checked else ""
         console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
 
     def forget(self) -> None:

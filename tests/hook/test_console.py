@@ -43,6 +43,18 @@ def test_the_last_line_counts_problems_and_what_was_not_sent(server: IngestServe
     assert "3 steps recorded, 3 records not sent yet. http" in script.complaints
 
 
+def test_the_last_line_of_a_run_without_steps_claims_no_check(server: IngestServer, spool: Path) -> None:
+    """Nothing was recorded, so "no problems found" would be wrong."""
+    _, script = run_script("run = watch()\nrun._watch.start()\nrun.finish()\n", server.url, spool)
+    assert "finished: 0 steps sent. http" in script.complaints
+
+
+def test_a_run_that_fails_before_its_first_step_ends_with_a_line(server: IngestServer, spool: Path) -> None:
+    """Its page exists, with the error."""
+    _, script = run_script("run = watch()\nraise ValueError('early')\n", server.url, spool)
+    assert f'tocsin: "n" failed: 0 steps sent. {server.url}' in script.complaints
+
+
 def test_the_last_line_counts_steps_and_not_their_numbers(server: IngestServer, spool: Path) -> None:
     """A script that logs every tenth step twice, and one step again, has sent that many."""
     body = "run = watch()\nfor step in (10, 10, 20, 30, 20): run.log(loss=1.0, step=step)\nrun.finish()\n"

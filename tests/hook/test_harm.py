@@ -72,6 +72,7 @@ ELSEWHERE = {
     ),
     "torch is imported after the watch: test_beginning.py": ("watching.Watch.has_started",),
     "an optimizer of several models: test_labels.py": ("labels._common",),
+    "a primary that is no optimizer: test_labels.py": ("ledger.Ledger._look_for_wished",),
     "with DeepSpeed: test_gradients.py": (
         *("gradients._watch_deepspeed_clip", "gradients._outer_of", "gradients.vars_of"),
     ),

@@ -67,3 +67,33 @@ def test_records_have_these_names_and_the_primary_may_be_chosen_by_one(
                 whole[name](torch.ones(2)).sum().backward()
                 optimizer.step()
     assert len(outbox.series("loss")) == len(outbox.series(series)) == 2
+
+
+class Trainer:
+    """No module, as in pix2pix or CleanRL."""
+
+    def __init__(self) -> None:
+        self.generator, self.critic = nn.Linear(2, 1), nn.Linear(2, 1)
+
+
+def test_an_attribute_of_a_trainer_gives_the_name() -> None:
+    """Instead of the class of the module, which several parts share."""
+    trainer = Trainer()
+    parts = [trainer.generator, trainer.critic]
+    assert _of(parts, [parts[0]], [parts[1]]) == ["generator", "critic"]
+
+
+@pytest.mark.parametrize("primary", ["decoder", nn.Linear(2, 1)], ids=["name", "module"])
+def test_a_primary_that_is_no_optimizer_warns_and_the_first_is_counted(
+    primary: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its steps would otherwise all be step 0."""
+    net = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with watched(primary=primary) as (_, outbox):
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.ones(2)).sum().backward()
+            optimizer.step()
+    assert [step for step, _ in outbox.series("loss")] == [0, 1, 2]
+    assert "is none of the optimizers" in caplog.text

@@ -114,6 +114,19 @@ def test_a_loss_of_no_optimizer_is_named_apart(net: Any, optimizer: Any) -> None
     assert [step for step, _ in outbox.series("loss/0")] == [0, 1]
 
 
+def test_losses_of_optimizers_that_were_left_out_are_not_reported(net: Any, optimizer: Any) -> None:
+    """With ``optimizers=``, as for each of several parallel runs."""
+    stranger = torch.nn.Linear(2, 1)
+    with watched(optimizers={"one": optimizer}) as (_, outbox):
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.zeros(2)).sum().backward()
+            stranger(torch.zeros(2)).sum().backward()
+            optimizer.step()
+    assert len(outbox.series("loss")) == 3
+    assert not outbox.series("loss/0")
+
+
 def test_hidden_gradients_still_have_their_loss(net: Any) -> None:
     """An optimizer over float32 copies, whose gradients are copied by hand, still gets the loss."""
     masters = [param.detach().clone().requires_grad_() for param in net.parameters()]

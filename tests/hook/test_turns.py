@@ -46,3 +46,8 @@ def test_long_blocks_in_turn_have_steps_of_their_own() -> None:
     """PPO trains its policy for a while, then its value function, then its policy again."""
     steps = _steps("a" * 3 + ("b" * 20 + "a" * 20) * 2)
     assert len(set(steps["b"])) == len(steps["b"])
+
+
+def test_a_long_warm_up_before_the_primary_counts_steps() -> None:
+    """A critic that is trained alone for a while does not stay on step 0."""
+    assert _steps("b" * 20 + "a", primary="a")["b"][8:] == list(range(12))

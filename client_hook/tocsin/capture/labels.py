@@ -1,11 +1,13 @@
 """Name optimizers after the part of the model that they train, instead of ``opt2``.
 
-``self.generator`` of a module is ``generator``; so is a variable of the main script, or the class of a model
-that stands alone. Optimizers of one and the same part are told apart by their classes, else numbered.
+``self.generator`` of a module or a trainer is ``generator``; so is a variable of the main script, or the
+class of a model that stands alone. Optimizers of one and the same part are told apart by their classes, else
+numbered.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -104,13 +106,25 @@ def _label(held: Mapping[Place, int], roots: list[Any], count: Mapping[int, int]
 
 
 def _name_of(root: Any) -> str:
-    """A variable of the main script that is it, else its class."""
+    """A variable of the main script that is it, else an attribute of an object, else its class."""
     script = vars(sys.modules.get("__main__", sys))
     variable = next((name for name, value in tuple(script.items()) if value is root), "")
-    for name in (variable, _snake(type(root).__name__)):
-        if _telling(name):
-            return name
-    return ""
+    if _telling(variable):
+        return variable
+    return next((name for name in (*_attributes_of(root), _snake(type(root).__name__)) if _telling(name)), "")
+
+
+def _attributes_of(root: Any) -> list[str]:
+    """The names under which other objects hold it, such as ``netG`` of a trainer that is no module."""
+    holders = [one for one in gc.get_referrers(root) if one is not root]
+    held = [one if type(one) is dict else getattr(one, "__dict__", None) for one in holders]
+    return sorted(
+        name
+        for one in held
+        if type(one) is dict
+        for name, value in tuple(one.items())
+        if value is root and type(name) is str
+    )
 
 
 def _prefix(paths: list[tuple[str, ...]]) -> tuple[str, ...]:

@@ -152,6 +152,8 @@ class Ledger:
         self.manual: Manual | None = None
         """Detects steps without a torch optimizer, as long as there may be any."""
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
+        self._is_awaited: bool | None = None
+        """Whether a known optimizer is the one that ``primary=`` requests; None before the first step."""
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
         self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
@@ -278,25 +280,50 @@ class Ledger:
         """Return what it trains (``generator``), if there are others or one was requested by name."""
         if (self.primary is None and not isinstance(self._wished, str)) or self._named > LABELLED:
             return ""
+        label = self._labels().get(id(stepper.ref()), "")
+        return "" if any(one.name == label for one in self.steppers.values()) else label
+
+    def _labels(self) -> dict[int, str]:
+        """Return id of an optimizer -> what it trains, of all that are known."""
         try:
             from .census import living
 
-            known = {key: one.ref() for key, one in self.steppers.items()}
-            alive = [one for one in known.values() if one is not None]
-            label = labels(alive, living((Module,))).get(id(stepper.ref()), "")
+            known = [one.ref() for one in self.steppers.values()]
+            return labels([one for one in known if one is not None], living((Module,)))
         except Exception as error:
             self.trouble("label", error)
-            return ""
-        return "" if any(one.name == label for one in self.steppers.values()) else label
+            return {}
 
     def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
         """Return whether it was requested, or else is the first to step, or replaces that one."""
         if self._wished is not None:
-            return self._wished is optimizer or self._wished == stepper.name
+            if self._wished is optimizer or self._wished == stepper.name:
+                return True
+            if self._is_awaited is None:
+                self._is_awaited = self._look_for_wished()
+            if self._is_awaited:
+                return False
         first = self.primary
         if first is None or first.ref() is None:
             return True
         return not first.depth and not first.in_scaler and not stepper.params.isdisjoint(first.params)
+
+    def _look_for_wished(self) -> bool:
+        """Return whether a known optimizer is the one that ``primary=`` requests; warn if none is."""
+        wished, known = self._wished, [one.ref() for one in self.steppers.values()]
+        if any(one is wished for one in known):
+            return True
+        found = self._labels()
+        free = [f"opt{k + 1}" for k, one in enumerate(known) if id(one) not in found]
+        names = sorted({*self._given.values(), *found.values(), *free})
+        if isinstance(wished, str) and wished in names:
+            return True
+        got = f'"{wished}"' if isinstance(wished, str) else f"a {type(wished).__name__}"
+        self.reporter.say(
+            f"tocsin: primary={got} is none of the optimizers ({', '.join(names[:LABELLED])}), so the first "
+            "one that steps is the primary. Pass one of these names, or the optimizer itself."
+        )
+        return False
 
     def first_step(self, stepper: Stepper, optimizer: Any) -> None:
         """Name it. A primary that was restored from a checkpoint continues its step count approximately."""
@@ -563,7 +590,7 @@ class Ledger:
         lead = self.lead
         if lead is None or stepper is lead:
             stepper.turns += 1
-            return lead is not None
+            return lead is not None or stepper.turns > IN_TURN  # the primary may step much later, or never
         now = (id(lead), lead.number)
         if stepper.turn != now:
             stepper.most, stepper.turn, stepper.turns = max(stepper.most, stepper.turns), now, 0
@@ -630,10 +657,13 @@ class Ledger:
             stepper.losses, self.orphans = self.orphans, []
 
     def _tell_orphans(self, now: int) -> None:
-        """Report losses that no optimizer used as ``loss/<i>`` in the primary's record."""
+        """Report losses that no optimizer used as ``loss/<i>`` in the primary's record.
+
+        With ``optimizers=``, they belong to the optimizers that were left out.
+        """
         orphans = [loss for loss in self.orphans if not loss.used]
         self.orphans = []
-        if orphans and not self.quiet:
+        if orphans and not self.quiet and not self._only_given:
             names = tuple(f"loss/{i}" for i in range(len(orphans)))
             values = [loss.value for loss in orphans]
             self.reporter.stage((max(self.step, 0), now + self.reporter.offset_ns, names, *values), None)

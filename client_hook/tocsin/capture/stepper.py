@@ -72,6 +72,7 @@ class Stepper:
         "fired",
         "found_inf",
         "graded",
+        "graded_id",
         "in_scaler",
         "layers",
         "left",
@@ -129,6 +130,8 @@ class Stepper:
         """When its own norms are taken; once it is not BEFORE, it stays so."""
         self.graded = -1
         """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
+        self.graded_id = 0
+        """id of that gradient: a script may replace it (``p.grad = p.grad * scale``)."""
         self.layers: Any = None
         """State that ``Layers`` keeps for it."""
         self.restored = 0
@@ -232,7 +235,7 @@ class Stepper:
         if marks is None:
             grad = self.probes[0].grad
             if grad is not None:
-                self.graded = grad._version
+                self.graded, self.graded_id = grad._version, id(grad)
                 return True
             self.graded = -1
             return self.probes[-1].grad is not None
@@ -247,12 +250,12 @@ class Stepper:
     def grade(self) -> None:
         """The gradients are complete, or were unscaled: later changes are the script's own."""
         grad = self.probes[0].grad if self.probes else None
-        self.graded = -1 if grad is None else grad._version
+        self.graded, self.graded_id = (-1, 0) if grad is None else (grad._version, id(grad))
 
     def is_altered(self) -> bool:
         """Whether the script changed the gradients since then."""
         grad = self.probes[0].grad if self.probes and self.graded >= 0 else None
-        return grad is not None and grad._version != self.graded
+        return grad is not None and (grad._version != self.graded or id(grad) != self.graded_id)
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
         """Read the ``lr`` of each parameter group that the next step uses; skip groups without one."""
