@@ -12,6 +12,7 @@ from urllib.parse import quote
 from . import console, ending
 from .actions import Actions, Handler
 from .batches import Batches
+from .children import has_children
 from .configuration import plain, words
 from .greeting import Facts
 from .identity import settled
@@ -576,7 +577,7 @@ class Run:
                 self._ledger.finished()
             state = "failed" if failed else "finished"
             self._watch.close(state, facts)
-            if self.problems is not None and (failed or self._watch.has_started):
+            if self.problems is not None and (failed or self._watch.has_started or has_children()):
                 self._write_end(state)
         except Exception as problem:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
@@ -586,6 +587,8 @@ class Run:
         sender: Any = self._watch.sender
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
         told = f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        if not self._watch.steps and has_children():
+            told = "its child processes send the steps"
         is_checked = sender.run and self._watch.steps  # without a connection or a step nothing was checked
         found = f", {self.problems}" if is_checked else ""
         console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')

@@ -55,6 +55,15 @@ def test_a_run_that_fails_before_its_first_step_ends_with_a_line(server: IngestS
     assert f'tocsin: "n" failed: 0 steps sent. {server.url}' in script.complaints
 
 
+def test_a_parent_of_training_processes_ends_with_a_line(server: IngestServer, spool: Path) -> None:
+    """It has sent nothing itself."""
+    body = (
+        "import multiprocessing as mp\nrun = watch()\nchild = mp.get_context('fork').Process(target=print)\n"
+    )
+    _, script = run_script(body + "child.start()\nchild.join()\nrun.finish()\n", server.url, spool)
+    assert 'tocsin: "n" finished: its child processes send the steps. http' in script.complaints
+
+
 def test_the_last_line_counts_steps_and_not_their_numbers(server: IngestServer, spool: Path) -> None:
     """A script that logs every tenth step twice, and one step again, has sent that many."""
     body = "run = watch()\nfor step in (10, 10, 20, 30, 20): run.log(loss=1.0, step=step)\nrun.finish()\n"
