@@ -88,4 +88,4 @@ def test_a_server_that_is_away_is_said(log: Path, capsys: pytest.CaptureFixture[
     assert outcome.delivered is False
     assert "train.csv" in outcome.says
     assert main(["import", str(log.parent / "missing.csv")]) == 2
-    assert "there is none" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
