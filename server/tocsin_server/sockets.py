@@ -118,7 +118,7 @@ class BoundedHTTP(HttpToolsProtocol):
             return
         part = (self._begun, self._in_head, self._in_body)
         super().data_received(data)
-        if part != (self._begun, self._in_head, self._in_body):
+        if self._answered or part != (self._begun, self._in_head, self._in_body):
             return
         self._part_bytes += len(data)
         settings = self.shared.settings
