@@ -37,7 +37,7 @@ def test_a_step_stays_one_record() -> None:
 
 def test_cost_and_queue_are_told_every_64_steps() -> None:
     """Positive, in microseconds, with the share of the step that it was."""
-    with watched() as (_, outbox):
+    with watched(grad_norm=16) as (_, outbox):
         _train(3 * EVERY + 8)
     steps = [step for step, _ in outbox.series("hook/cost_us")]
     assert steps == [EVERY + 2, 2 * EVERY + 2, 3 * EVERY + 2]

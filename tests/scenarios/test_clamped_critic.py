@@ -114,11 +114,11 @@ def test_the_healthy_twin_alarms_nobody() -> None:
 def test_both_losses_end_at_the_clamp() -> None:
     """They stand at minus and plus the clamp, and nodes that hide NaN were counted on the way."""
     assert wire(False).series("loss")[-1][1] == pytest.approx(-LIMIT)
-    assert wire(False).series("loss/opt2")[-1][1] == pytest.approx(LIMIT)
+    assert wire(False).series("loss/generator")[-1][1] == pytest.approx(LIMIT)
     assert min(count for _, count in wire(False).series("nan_to_num")) >= 1
 
 
-@pytest.mark.parametrize("subject", ["loss", "loss/opt2"])
+@pytest.mark.parametrize("subject", ["loss", "loss/generator"])
 def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
     """Critical for each; the round number, the clamp behind it and the mirror image are told."""
     found = verdict(False).of("loss-saturated", subject)
