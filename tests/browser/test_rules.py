@@ -133,7 +133,7 @@ def test_a_pack_and_a_built_in_rule_are_switched(stored: Any, visit: Any) -> Non
     page.get_by_role("switch", name="Pack Adversarial training switched on").click()
     page.locator('[data-rule="gan-critic-large"]').wait_for(state="detached")
     for on in (False, True):
-        page.get_by_role("switch", name="Plateau switched on").click()
+        page.locator(f'[aria-label="Plateau switched on"][aria-checked="{str(not on).lower()}"]').click()
         until(lambda on=on: built_in(stored, "plateau")["enabled"] is on, "the rule to be switched")  # type: ignore[misc]
     assert built_in(stored, "plateau")["tunings"] == []
 
