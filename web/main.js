@@ -21,12 +21,19 @@ import { loginNotice, notice } from "./parts/notice.js";
 
 /**
  * What every page is given.
- * @typedef {{ api: Api, desk: Desk, live: Live, alerts: AlertBook, marks: MarkBook, clock: Clock, session: Session, title: (text: string) => void }} App
- * @typedef {{ close: () => void, moved?: () => boolean }} Page moved: the address changed; true: it took that in its stride
+ *
+ * @typedef {{ api: Api, desk: Desk, live: Live, alerts: AlertBook, marks: MarkBook, clock: Clock, session:
+ *   Session, title: (text: string) => void }} App
+ * @typedef {{ close: () => void, moved?: () => boolean }} Page moved: the address changed; true: it took that
+ *   in its stride
  * @typedef {(app: App, main: HTMLElement, id: string) => Page} OpenPage
  */
 
-/** Code of a page is asked for when its address is opened. @type {Record<string, () => Promise<OpenPage>>} */
+/**
+ * Code of a page is asked for when its address is opened.
+ *
+ * @type {Record<string, () => Promise<OpenPage>>}
+ */
 const PAGES = {
   fleet: async () => (await import("./pages/fleet.js")).fleetPage,
   run: async () => (await import("./pages/run.js")).runPage,
@@ -53,15 +60,21 @@ function openSocket() {
   return new WebSocket(`${scheme}//${location.host}${outside("/api/v1/live")}`);
 }
 
-/** Shows the page of the address, and the next one when that changes. @param {App} app */
+/**
+ * Shows the page of the address, and the next one when that changes.
+ *
+ * @param {App} app
+ */
 function router(app) {
   const main = byId("main");
   /** @type {Page | null} */
   let page = null;
-  let here = "", turn = 0;
+  let here = "",
+    turn = 0;
 
   async function show() {
-    const { page: name, id } = match(inside(location.pathname)), key = `${name} ${id}`;
+    const { page: name, id } = match(inside(location.pathname)),
+      key = `${name} ${id}`;
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
@@ -76,7 +89,10 @@ function router(app) {
 
   document.addEventListener("click", (event) => {
     // An address may hold its view behind the #, where a jump would put its own.
-    if (/** @type {Element} */ (event.target).closest?.("a.skip")) { event.preventDefault(); return main.focus(); }
+    if (/** @type {Element} */ (event.target).closest?.("a.skip")) {
+      event.preventDefault();
+      return main.focus();
+    }
     const link = linkOf(event);
     if (!link) return;
     event.preventDefault();
@@ -87,33 +103,68 @@ function router(app) {
   return show;
 }
 
-/** The link of this site that a plain click meant, if any. @param {MouseEvent} event */
+/**
+ * The link of this site that a plain click meant, if any.
+ *
+ * @param {MouseEvent} event
+ */
 function linkOf(event) {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return null;
+  if (
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return null;
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
-  if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target || link.hasAttribute("download")) return null;
+  if (
+    !(link instanceof HTMLAnchorElement) ||
+    link.origin !== location.origin ||
+    link.target ||
+    link.hasAttribute("download")
+  )
+    return null;
   return isPage(inside(link.pathname)) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
 }
 
-/** The tab says the page and how many alerts fire, in its title and by its icon. @param {AlertBook} alerts */
+/**
+ * The tab says the page and how many alerts fire, in its title and by its icon.
+ *
+ * @param {AlertBook} alerts
+ */
 function titles(alerts) {
   let page = "";
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
-    const { firing } = lamps(alerts.all()), shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
+    const { firing } = lamps(alerts.all()),
+      shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
   };
   alerts.onChange(write);
-  return (/** @type {string} */ text) => { page = text; write(); };
+  return (/** @type {string} */ text) => {
+    page = text;
+    write();
+  };
 }
 
 async function start() {
   const api = new Api((input, init) => fetch(outside(input), init));
   const session = await signIn(api);
   if (!session) return;
-  const live = new Live({ open: openSocket, now: Date.now, later: (run, ms) => setTimeout(run, ms), cancel: (timer) => clearTimeout(timer), random: Math.random });
-  const alerts = new AlertBook(api), clock = new Clock(), desk = new Desk(api), marks = new MarkBook(desk);
+  const live = new Live({
+    open: openSocket,
+    now: Date.now,
+    later: (run, ms) => setTimeout(run, ms),
+    cancel: (timer) => clearTimeout(timer),
+    random: Math.random,
+  });
+  const alerts = new AlertBook(api),
+    clock = new Clock(),
+    desk = new Desk(api),
+    marks = new MarkBook(desk);
   const app = { api, desk, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();
@@ -121,7 +172,9 @@ async function start() {
   offlineStrip(byId("floats"), live, clock);
   storingStrip(byId("floats"), live);
   toasts(byId("floats"), alerts);
-  alerts.onChange((rang) => { if (rang) ring(); });
+  alerts.onChange((rang) => {
+    if (rang) ring();
+  });
   await router(app)();
   listen(app);
 }
@@ -129,28 +182,50 @@ async function start() {
 /** @param {App} app */
 function listen(app) {
   const { live, alerts, marks, clock } = app;
-  live.onAlert((alert) => { alerts.take(alert); marks.stir(); });
-  live.onWord("changed", ({ what }) => { if (what !== "channels") marks.stir(); });
+  live.onAlert((alert) => {
+    alerts.take(alert);
+    marks.stir();
+  });
+  live.onWord("changed", ({ what }) => {
+    if (what !== "channels") marks.stir();
+  });
   live.onReconnect(() => marks.stir());
-  setInterval(() => { if (!document.hidden) marks.stir(); }, MARKS_MS);
+  setInterval(() => {
+    if (!document.hidden) marks.stir();
+  }, MARKS_MS);
   notify(app);
   live.onBeat((beat) => clock.hear(beat.now_ms));
   const reload = () => void alerts.load().catch(() => {});
   live.onReconnect(reload);
   addEventListener("online", () => live.hurry());
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) live.hurry(); });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) live.hurry();
+  });
   live.start();
   reload();
 }
 
-/** Asks who this browser is until there is an answer; null: nobody, and the page says how to log in. @param {Api} api @returns {Promise<Session | null>} */
+/**
+ * Asks who this browser is until there is an answer; null: nobody, and the page says how to log in.
+ *
+ * @param {Api} api
+ * @returns {Promise<Session | null>}
+ */
 async function signIn(api) {
   for (;;) {
     try {
       return await api.session();
     } catch (error) {
       const refused = error instanceof ApiError && (error.status === 401 || error.status === 403);
-      byId("main").replaceChildren(refused ? loginNotice() : notice("The server does not answer", String(/** @type {Error} */ (error).message), "This page tries again every two seconds."));
+      byId("main").replaceChildren(
+        refused
+          ? loginNotice()
+          : notice(
+              "The server does not answer",
+              String(/** @type {Error} */ (error).message),
+              "This page tries again every two seconds.",
+            ),
+      );
       if (refused) return null;
       await new Promise((done) => setTimeout(done, 2000));
     }

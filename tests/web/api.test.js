@@ -2,35 +2,76 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Api, ApiError, query } from "../../web/lib/api.js";
 
-const reply = (status, body, type = "application/json") => new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers: { "content-type": type } });
+const reply = (status, body, type = "application/json") =>
+  new Response(typeof body === "string" ? body : JSON.stringify(body), {
+    status,
+    headers: { "content-type": type },
+  });
 function apiOf(...replies) {
   const asked = [];
-  return { asked, api: new Api(async (input) => { asked.push(input); return replies[Math.min(asked.length, replies.length) - 1]; }) };
+  return {
+    asked,
+    api: new Api(async (input) => {
+      asked.push(input);
+      return replies[Math.min(asked.length, replies.length) - 1];
+    }),
+  };
 }
 
 test("names go into the address escaped, repeated and never joined", async () => {
   const { api, asked } = apiOf(reply(200, {}), reply(200, {}));
   await api.series("a/b?c", ["loss", "val/a,b"], { from: 1.7, to: 9.2, buckets: 500 });
-  assert.equal(asked[0], "/api/v1/runs/a%2Fb%3Fc/series?names=loss&names=val%2Fa%2Cb&from=1&to=10&buckets=500");
+  assert.equal(
+    asked[0],
+    "/api/v1/runs/a%2Fb%3Fc/series?names=loss&names=val%2Fa%2Cb&from=1&to=10&buckets=500",
+  );
   await api.series("r", ["a,b"], { from: null, to: null });
   assert.equal(asked[1], "/api/v1/runs/r/series?names=a%2Cb&names=a%2Cb");
 });
 
 test("a problem of the server keeps its words", async () => {
-  const { api } = apiOf(reply(404, { title: "Not found", detail: "run: expected a known id, got x", subject: "run" }, "application/problem+json"));
-  await assert.rejects(api.run("x"), (error) => error instanceof ApiError && error.status === 404 && /expected a known id, got x/.test(error.message) && error.problem.subject === "run");
+  const { api } = apiOf(
+    reply(
+      404,
+      { title: "Not found", detail: "run: expected a known id, got x", subject: "run" },
+      "application/problem+json",
+    ),
+  );
+  await assert.rejects(
+    api.run("x"),
+    (error) =>
+      error instanceof ApiError &&
+      error.status === 404 &&
+      /expected a known id, got x/.test(error.message) &&
+      error.problem.subject === "run",
+  );
 });
 
 test("an error without a body, and no answer at all, are sentences too", async () => {
-  await assert.rejects(apiOf(reply(502, "<html>", "text/html")).api.runs(), (error) => error.status === 502 && error.message.includes("502"));
-  const dead = new Api(async () => { throw new TypeError("fetch failed"); });
-  await assert.rejects(dead.runs(), (error) => error instanceof ApiError && error.status === 0 && error.message === "The server does not answer.");
+  await assert.rejects(
+    apiOf(reply(502, "<html>", "text/html")).api.runs(),
+    (error) => error.status === 502 && error.message.includes("502"),
+  );
+  const dead = new Api(async () => {
+    throw new TypeError("fetch failed");
+  });
+  await assert.rejects(
+    dead.runs(),
+    (error) =>
+      error instanceof ApiError && error.status === 0 && error.message === "The server does not answer.",
+  );
 });
 
 test("every page of runs is read", async () => {
-  const { api, asked } = apiOf(reply(200, { items: [1, 2], next: "b", now_ms: 1 }), reply(200, { items: [3], next: null, now_ms: 2 }));
+  const { api, asked } = apiOf(
+    reply(200, { items: [1, 2], next: "b", now_ms: 1 }),
+    reply(200, { items: [3], next: null, now_ms: 2 }),
+  );
   assert.deepEqual(await api.allRuns(), { items: [1, 2, 3], now_ms: 2 });
-  assert.deepEqual(asked, ["/api/v1/runs?limit=5000&sparks=false", "/api/v1/runs?after=b&limit=5000&sparks=false"]);
+  assert.deepEqual(asked, [
+    "/api/v1/runs?limit=5000&sparks=false",
+    "/api/v1/runs?after=b&limit=5000&sparks=false",
+  ]);
 });
 
 test("parameters that are not given are left out", () => {

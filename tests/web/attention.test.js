@@ -4,12 +4,22 @@ import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib
 import { alertOf } from "./layers.js";
 
 test("lamps count what is open, by severity and by silence", () => {
-  const alerts = [alertOf(), alertOf({ state: "recovering", severity: "warning" }), alertOf({ state: "pending" }), alertOf({ state: "resolved" }), alertOf({ rule: "stalled", severity: "warning" }), alertOf({ rule: "trainer-lost", severity: "warning" })];
+  const alerts = [
+    alertOf(),
+    alertOf({ state: "recovering", severity: "warning" }),
+    alertOf({ state: "pending" }),
+    alertOf({ state: "resolved" }),
+    alertOf({ rule: "stalled", severity: "warning" }),
+    alertOf({ rule: "trainer-lost", severity: "warning" }),
+  ];
   assert.deepEqual(lamps(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
 });
 
 test("the tab says how many alerts fire, and nothing when none does", () => {
-  assert.deepEqual([tabTitle("Fleet", 2), tabTitle("Fleet", 0), tabTitle("", 0)], ["(2) Fleet · tocsin", "Fleet · tocsin", "tocsin"]);
+  assert.deepEqual(
+    [tabTitle("Fleet", 2), tabTitle("Fleet", 0), tabTitle("", 0)],
+    ["(2) Fleet · tocsin", "Fleet · tocsin", "tocsin"],
+  );
 });
 
 test("only a critical alert that begins to fire tolls, once, and never one from an old spool", () => {
@@ -23,22 +33,56 @@ test("only a critical alert that begins to fire tolls, once, and never one from 
 });
 
 test("the gravest alert comes first: open, then severity, then the newest", () => {
-  const order = [alertOf({ id: "gone", state: "resolved" }), alertOf({ id: "warn", severity: "warning" }), alertOf({ id: "old", fired_ms: 1 }), alertOf({ id: "new", fired_ms: 9 }), alertOf({ id: "soon", state: "pending" })].sort(byGravity);
-  assert.deepEqual(order.map((alert) => alert.id), ["new", "old", "warn", "soon", "gone"]);
+  const order = [
+    alertOf({ id: "gone", state: "resolved" }),
+    alertOf({ id: "warn", severity: "warning" }),
+    alertOf({ id: "old", fired_ms: 1 }),
+    alertOf({ id: "new", fired_ms: 9 }),
+    alertOf({ id: "soon", state: "pending" }),
+  ].sort(byGravity);
+  assert.deepEqual(
+    order.map((alert) => alert.id),
+    ["new", "old", "warn", "soon", "gone"],
+  );
 });
 
 test("bands run from the onset to the resolution, or to the newest step", () => {
-  const alerts = [alertOf({ onset_step: 10 }), alertOf({ onset_step: 5, state: "resolved", resolved_step: 8 }), alertOf({ state: "pending" })];
-  assert.deepEqual(bands(alerts, 100), [{ severity: "critical", from: 5, to: 8 }, { severity: "critical", from: 10, to: 100 }]);
+  const alerts = [
+    alertOf({ onset_step: 10 }),
+    alertOf({ onset_step: 5, state: "resolved", resolved_step: 8 }),
+    alertOf({ state: "pending" }),
+  ];
+  assert.deepEqual(bands(alerts, 100), [
+    { severity: "critical", from: 5, to: 8 },
+    { severity: "critical", from: 10, to: 100 },
+  ]);
 });
 
 test("overlapping bands join, and a warning's ends where a critical one begins", () => {
-  const alerts = [alertOf({ onset_step: 50 }), alertOf({ onset_step: 60 }), alertOf({ severity: "warning", onset_step: 20 })];
-  assert.deepEqual(bands(alerts, 100), [{ severity: "warning", from: 20, to: 50 }, { severity: "critical", from: 50, to: 100 }]);
+  const alerts = [
+    alertOf({ onset_step: 50 }),
+    alertOf({ onset_step: 60 }),
+    alertOf({ severity: "warning", onset_step: 20 }),
+  ];
+  assert.deepEqual(bands(alerts, 100), [
+    { severity: "warning", from: 20, to: 50 },
+    { severity: "critical", from: 50, to: 100 },
+  ]);
 });
 
 test("a step within a tint leads to its alert: the one that is read, else the gravest; outside to none", () => {
-  const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" }), past = alertOf({ id: "past", severity: "warning", state: "resolved", onset_step: 5, fired_step: 6, resolved_step: 20 });
+  const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" }),
+    past = alertOf({
+      id: "past",
+      severity: "warning",
+      state: "resolved",
+      onset_step: 5,
+      fired_step: 6,
+      resolved_step: 20,
+    });
   const at = (step, chosen = null) => alertAt([past, grave], step, chosen, 100)?.id ?? null;
-  assert.deepEqual([at(4), at(6), at(15), at(15, "past"), at(99), at(101)], [null, "past", "grave", "past", "grave", null]);
+  assert.deepEqual(
+    [at(4), at(6), at(15), at(15, "past"), at(99), at(101)],
+    [null, "past", "grave", "past", "grave", null],
+  );
 });

@@ -2,38 +2,92 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { auditOf, overheadOf } from "../../web/lib/audit.js";
 
-const finding = (change = {}) => ({ check: "lr-zero", severity: "warning", subject: "opt1", expected: "above 0", got: "0", remedy: "set it", ...change });
-const audit = (data, change = {}) => ({ id: 1, kind: "audit", step: 0, time_ms: 0, attempt: 1, rank: 0, data, ...change });
+const finding = (change = {}) => ({
+  check: "lr-zero",
+  severity: "warning",
+  subject: "opt1",
+  expected: "above 0",
+  got: "0",
+  remedy: "set it",
+  ...change,
+});
+const audit = (data, change = {}) => ({
+  id: 1,
+  kind: "audit",
+  step: 0,
+  time_ms: 0,
+  attempt: 1,
+  rank: 0,
+  data,
+  ...change,
+});
 
 test("a run without an audit is not a run without findings", () => {
   assert.equal(auditOf([]), null);
   assert.equal(auditOf([audit({}, { kind: "phase" })]), null);
-  assert.deepEqual(auditOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]), { findings: [], unseen: [], checks: 1, tookMs: 2 });
+  assert.deepEqual(auditOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]), {
+    findings: [],
+    unseen: [],
+    checks: 1,
+    tookMs: 2,
+  });
 });
 
 test("the newest answer of a check counts, other checks keep theirs", () => {
-  const first = audit({ checks: ["lr-zero", "clamped-values"], findings: [finding(), finding({ check: "clamped-values", severity: "info" })], took_ms: 1 });
+  const first = audit({
+    checks: ["lr-zero", "clamped-values"],
+    findings: [finding(), finding({ check: "clamped-values", severity: "info" })],
+    took_ms: 1,
+  });
   const second = audit({ checks: ["lr-zero"], findings: [], took_ms: 0.5 }, { step: 9 });
   const { findings, tookMs } = auditOf([first, second]);
-  assert.deepEqual(findings.map(({ check }) => check), ["clamped-values"]);
+  assert.deepEqual(
+    findings.map(({ check }) => check),
+    ["clamped-values"],
+  );
   assert.equal(tookMs, 1.5);
 });
 
 test("grave findings come first, of the newest attempt and its lowest rank only", () => {
-  const told = (severities) => ({ checks: [], findings: severities.map((severity) => finding({ severity })), not_auditable: ["graph"], took_ms: 1 });
-  const { findings, unseen } = auditOf([audit(told(["critical"])), audit(told(["info", "warning"]), { attempt: 2 }), audit(told(["critical"]), { attempt: 2, rank: 1 })]);
-  assert.deepEqual(findings.map(({ severity }) => severity), ["warning", "info"]);
+  const told = (severities) => ({
+    checks: [],
+    findings: severities.map((severity) => finding({ severity })),
+    not_auditable: ["graph"],
+    took_ms: 1,
+  });
+  const { findings, unseen } = auditOf([
+    audit(told(["critical"])),
+    audit(told(["info", "warning"]), { attempt: 2 }),
+    audit(told(["critical"]), { attempt: 2, rank: 1 }),
+  ]);
+  assert.deepEqual(
+    findings.map(({ severity }) => severity),
+    ["warning", "info"],
+  );
   assert.deepEqual(unseen, ["graph"]);
 });
 
 test("anything may come over the wire", () => {
-  const { findings, unseen } = auditOf([audit({ checks: "x", findings: [null, 3, {}, { check: "a", severity: "<b>" }], not_auditable: [7, null], took_ms: "Infinity" })]);
-  assert.deepEqual(findings.map(({ check, severity, subject }) => [check, severity, subject]), [["a", "info", ""]]);
+  const { findings, unseen } = auditOf([
+    audit({
+      checks: "x",
+      findings: [null, 3, {}, { check: "a", severity: "<b>" }],
+      not_auditable: [7, null],
+      took_ms: "Infinity",
+    }),
+  ]);
+  assert.deepEqual(
+    findings.map(({ check, severity, subject }) => [check, severity, subject]),
+    [["a", "info", ""]],
+  );
   assert.deepEqual(unseen, []);
 });
 
 test("overhead is the newest of what the hook told of itself", () => {
   const fact = (name, last) => ({ name, n: 1, first_step: 0, last_step: 0, last });
   assert.equal(overheadOf([fact("loss", 1)]), null);
-  assert.deepEqual(overheadOf([fact("hook/cost_us", 12.5), fact("hook/share_percent", 0.25)]), { us: 12.5, percent: 0.25 });
+  assert.deepEqual(overheadOf([fact("hook/cost_us", 12.5), fact("hook/share_percent", 0.25)]), {
+    us: 12.5,
+    percent: 0.25,
+  });
 });

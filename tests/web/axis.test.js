@@ -7,7 +7,14 @@ test("ticks are 1, 2, 5 times a power of ten", () => {
 });
 
 test("a linear axis holds its data and begins at zero where zero is near", () => {
-  for (const [low, high] of [[0.3, 2.7], [90, 101], [-3, -1], [-2, 5], [0, 0], [1e-5, 3e-5]]) {
+  for (const [low, high] of [
+    [0.3, 2.7],
+    [90, 101],
+    [-3, -1],
+    [-2, 5],
+    [0, 0],
+    [1e-5, 3e-5],
+  ]) {
     const { range, ticks, labels } = linearAxis(low, high);
     assert.ok(range[0] <= low && range[1] >= high, `${low} to ${high} in ${range}`);
     assert.ok(ticks.length >= 2 && ticks.length <= 9 && labels.length === ticks.length, `${ticks}`);
@@ -23,7 +30,10 @@ test("a flat series is drawn flat: the axis spans five percent of the value", ()
 
 test("tick labels have no noise of floating point", () => {
   assert.deepEqual(linearAxis(0, 0.7).labels, ["0", "0.2", "0.4", "0.6", "0.8"]);
-  assert.deepEqual(linearAxis(0.0205, 0.0214).labels.every((label) => label.length <= 7), true);
+  assert.deepEqual(
+    linearAxis(0.0205, 0.0214).labels.every((label) => label.length <= 7),
+    true,
+  );
 });
 
 test("a log axis has powers of ten, and numbers between where there are few", () => {
@@ -42,23 +52,42 @@ test("the loss scale's axis has powers of two, below one too", () => {
 });
 
 test("nothing positive in sight still has an axis", () => {
-  for (const plan of [logAxis(Infinity, -Infinity), log2Axis(Infinity, -Infinity), linearAxis(Infinity, -Infinity)]) assert.ok(plan.range.every(Number.isFinite) && plan.ticks.length > 1);
+  for (const plan of [
+    logAxis(Infinity, -Infinity),
+    log2Axis(Infinity, -Infinity),
+    linearAxis(Infinity, -Infinity),
+  ])
+    assert.ok(plan.range.every(Number.isFinite) && plan.ticks.length > 1);
 });
 
 test("room for the rail keeps the data's share", () => {
   const plan = withRail({ log: false, range: [0, 8], ticks: [], labels: [] }, 0.1, 0.1);
-  assert.deepEqual(plan.range.map((v) => Math.round(v * 1e6) / 1e6), [-1, 9]);
+  assert.deepEqual(
+    plan.range.map((v) => Math.round(v * 1e6) / 1e6),
+    [-1, 9],
+  );
 });
 
 test("an axis turns logarithmic for a wide spread and back much later", () => {
-  assert.deepEqual([prefersLog(0.1, 50, false), prefersLog(1, 50, false), prefersLog(1, 50, true), prefersLog(0, 50, true)], [true, false, true, false]);
+  assert.deepEqual(
+    [prefersLog(0.1, 50, false), prefersLog(1, 50, false), prefersLog(1, 50, true), prefersLog(0, 50, true)],
+    [true, false, true, false],
+  );
 });
 
 test("a label says its tick, whatever the size of the values", () => {
   const read = (/** @type {string} */ label) => Number(label.replaceAll("\u202f", "").replace("−", "-"));
   for (const size of [1e-9, 1e-5, 1e-4, 1e-3, 0.03, 1, 700, 1e4, 1e5, 1e6, 3e12])
-    for (const [low, high] of [[0, 1.1], [1, 1], [0.96, 1.04], [-1.5, 1.5], [1.02, 1.31]]) {
+    for (const [low, high] of [
+      [0, 1.1],
+      [1, 1],
+      [0.96, 1.04],
+      [-1.5, 1.5],
+      [1.02, 1.31],
+    ]) {
       const { ticks, labels } = linearAxis(low * size, high * size);
-      labels.forEach((label, i) => assert.ok(Math.abs(read(label) - ticks[i]) <= Math.abs(ticks[i]) * 1e-9, `${label} at ${ticks[i]}`));
+      labels.forEach((label, i) =>
+        assert.ok(Math.abs(read(label) - ticks[i]) <= Math.abs(ticks[i]) * 1e-9, `${label} at ${ticks[i]}`),
+      );
     }
 });

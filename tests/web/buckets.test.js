@@ -22,7 +22,10 @@ const least = (layer) => Math.min(...layer.min.filter((v) => !Number.isNaN(v)));
 const most = (layer) => Math.max(...layer.max.filter((v) => !Number.isNaN(v)));
 
 test("search finds the last item at or below", () => {
-  assert.deepEqual([at([1, 3, 5], 0), at([1, 3, 5], 1), at([1, 3, 5], 4), at([1, 3, 5], 9), at([], 1)], [-1, 0, 1, 2, -1]);
+  assert.deepEqual(
+    [at([1, 3, 5], 0), at([1, 3, 5], 1), at([1, 3, 5], 4), at([1, 3, 5], 9), at([], 1)],
+    [-1, 0, 1, 2, -1],
+  );
 });
 
 for (const width of [50, 333, 1000]) {
@@ -36,7 +39,8 @@ for (const width of [50, 333, 1000]) {
 }
 
 test("a bounded layer keeps its counts, extremes and newest steps", () => {
-  const layer = layerOf(noisy(1000, 7)), out = compact(layer, 900);
+  const layer = layerOf(noisy(1000, 7)),
+    out = compact(layer, 900);
   assert.ok(out.x.length <= 900);
   assert.equal(total(out, "n"), 1000);
   assert.equal(total(out, "nan"), total(layer, "nan"));
@@ -45,13 +49,28 @@ test("a bounded layer keeps its counts, extremes and newest steps", () => {
 });
 
 test("a mean of buckets is the mean of their finite records", () => {
-  const out = thin(layerOf([[0, 1], [1, 2], [2, NaN], [3, 6]]), 0, 4, 1);
+  const out = thin(
+    layerOf([
+      [0, 1],
+      [1, 2],
+      [2, NaN],
+      [3, 6],
+    ]),
+    0,
+    4,
+    1,
+  );
   assert.equal(out.mean[0], 3);
   assert.equal(finite(out, 0), 3);
 });
 
 test("records out of order stand in order of step, doubles both", () => {
-  const layer = layerOf([[5, 1], [2, 2], [5, 3], [4, 4]]);
+  const layer = layerOf([
+    [5, 1],
+    [2, 2],
+    [5, 3],
+    [4, 4],
+  ]);
   assert.deepEqual(layer.x, [2, 4, 5, 5]);
   assert.deepEqual(layer.last, [2, 4, 1, 3]);
 });

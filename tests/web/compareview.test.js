@@ -1,17 +1,54 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dashOf, freeSlot, inkOf, MOST_RUNS, readCompare, withRun, writeCompare } from "../../web/lib/compareview.js";
+import {
+  dashOf,
+  freeSlot,
+  inkOf,
+  MOST_RUNS,
+  readCompare,
+  withRun,
+  writeCompare,
+} from "../../web/lib/compareview.js";
 
 test("the address holds runs, colours, baseline and look", () => {
-  const view = { ...readCompare(""), runs: [{ id: "a/b c", slot: 3, hidden: true }, { id: "d", slot: 0, hidden: false }], base: "d", x: "tokens", smooth: 0.5, difference: true, series: ["act/x,y"], axes: { "a:b": "log" }, from: 1, to: 2.5, at: 2, full: "loss", same: true };
+  const view = {
+    ...readCompare(""),
+    runs: [
+      { id: "a/b c", slot: 3, hidden: true },
+      { id: "d", slot: 0, hidden: false },
+    ],
+    base: "d",
+    x: "tokens",
+    smooth: 0.5,
+    difference: true,
+    series: ["act/x,y"],
+    axes: { "a:b": "log" },
+    from: 1,
+    to: 2.5,
+    at: 2,
+    full: "loss",
+    same: true,
+  };
   assert.deepEqual(readCompare(writeCompare(view)), view);
   assert.equal(writeCompare(readCompare("")), "");
 });
 
 test("a run keeps its colour while others come and go", () => {
-  const three = ["a", "b", "c"].reduce(withRun, []), without = three.filter((run) => run.id !== "a"), again = withRun(without, "d");
-  assert.deepEqual(readCompare(writeCompare({ ...readCompare(""), runs: without })).runs.map((run) => run.slot), [1, 2]);
-  assert.deepEqual(again.map((run) => [run.id, run.slot]), [["b", 1], ["c", 2], ["d", 0]]);
+  const three = ["a", "b", "c"].reduce(withRun, []),
+    without = three.filter((run) => run.id !== "a"),
+    again = withRun(without, "d");
+  assert.deepEqual(
+    readCompare(writeCompare({ ...readCompare(""), runs: without })).runs.map((run) => run.slot),
+    [1, 2],
+  );
+  assert.deepEqual(
+    again.map((run) => [run.id, run.slot]),
+    [
+      ["b", 1],
+      ["c", 2],
+      ["d", 0],
+    ],
+  );
 });
 
 test("sixty runs look different, and a comparison has a bound", () => {
@@ -24,6 +61,12 @@ test("sixty runs look different, and a comparison has a bound", () => {
 
 test("an address that makes no sense compares what it can", () => {
   const view = readCompare("?run=a&run=a&run=b&slots=5.5.x&base=zz&x=moon&from=3&to=1&axis=odd:loss");
-  assert.deepEqual(view.runs.map((run) => [run.id, run.slot]), [["a", 5], ["b", 0]]);
+  assert.deepEqual(
+    view.runs.map((run) => [run.id, run.slot]),
+    [
+      ["a", 5],
+      ["b", 0],
+    ],
+  );
   assert.deepEqual([view.base, view.x, view.from, view.axes], [null, "step", null, {}]);
 });

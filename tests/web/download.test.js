@@ -11,5 +11,8 @@ test("a file's name keeps letters of any script and nothing that a shell or a di
 
 test("a picture's bytes come out of its address, packed or plain", async () => {
   assert.equal(await blobOf("data:image/svg+xml,%3Csvg%2F%3E").text(), "<svg/>");
-  assert.deepEqual([...new Uint8Array(await blobOf("data:image/png;base64,iVBO").arrayBuffer())], [0x89, 0x50, 0x4e]);
+  assert.deepEqual(
+    [...new Uint8Array(await blobOf("data:image/png;base64,iVBO").arrayBuffer())],
+    [0x89, 0x50, 0x4e],
+  );
 });

@@ -3,21 +3,42 @@ import { test } from "node:test";
 import { durationText, ENDS, localMs, localText, secondsOf } from "../../web/lib/duration.js";
 
 test("lengths are read as people type them, and not guessed", () => {
-  const read = Object.fromEntries(["90", "90 s", "5min", "1 h 30 min", "2d", "0.5 h", ""].map((text) => [text, secondsOf(text)]));
-  assert.deepEqual(read, { 90: 90, "90 s": 90, "5min": 300, "1 h 30 min": 5400, "2d": 172800, "0.5 h": 1800, "": null });
+  const read = Object.fromEntries(
+    ["90", "90 s", "5min", "1 h 30 min", "2d", "0.5 h", ""].map((text) => [text, secondsOf(text)]),
+  );
+  assert.deepEqual(read, {
+    90: 90,
+    "90 s": 90,
+    "5min": 300,
+    "1 h 30 min": 5400,
+    "2d": 172800,
+    "0.5 h": 1800,
+    "": null,
+  });
   for (const text of ["soon", "5 x", "-3", "1e3", "5 constructor"]) assert.equal(secondsOf(text), null, text);
 });
 
 test("what is written is read again as the same", () => {
-  for (const s of [0, 1, 5, 59.5, 60, 61, 3600, 5400, 14400, 86400, 90061]) assert.equal(secondsOf(durationText(s)), s);
+  for (const s of [0, 1, 5, 59.5, 60, 61, 3600, 5400, 14400, 86400, 90061])
+    assert.equal(secondsOf(durationText(s)), s);
 });
 
 test("ends of silences lie ahead, those in the morning at nine", () => {
-  for (const now of [new Date(2026, 10, 20, 8, 59), new Date(2026, 10, 20, 9, 0), new Date(2026, 10, 22, 23, 0), new Date(2026, 10, 23, 9, 30)]) {
+  for (const now of [
+    new Date(2026, 10, 20, 8, 59),
+    new Date(2026, 10, 20, 9, 0),
+    new Date(2026, 10, 22, 23, 0),
+    new Date(2026, 10, 23, 9, 30),
+  ]) {
     for (const { at } of ENDS) assert.ok(at(now) > now);
     const monday = ENDS.find(({ key }) => key === "monday")?.at(now);
     assert.deepEqual([monday?.getDay(), monday?.getHours()], [1, 9]);
-    assert.equal(ENDS.find(({ key }) => key === "morning")?.at(now).getHours(), 9);
+    assert.equal(
+      ENDS.find(({ key }) => key === "morning")
+        ?.at(now)
+        .getHours(),
+      9,
+    );
   }
 });
 

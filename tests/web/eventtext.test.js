@@ -5,15 +5,45 @@ import { eventText } from "../../web/lib/eventtext.js";
 const told = (kind, data) => eventText({ kind, data });
 
 test("what the hook tells of a run is a sentence, not its fields", () => {
-  assert.equal(told("scaler", { scaler: "scaler1", change: "backoff", from: 65536, to: 32768 }), "backoff 65\u202f536 → 32\u202f768 · scaler1");
-  assert.equal(told("attached", { optimizers: [{ class: "AdamW", name: "opt1", parameters: 3, defaults: { lr: 0.001 } }], scalers: [], torch: "2.13.0", signals: { clip: "ok", loss: "missing: x" } }), "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x");
-  assert.equal(told("audit", { checks: ["a", "b"], findings: [{ severity: "critical", check: "eps", subject: "opt1" }], took_ms: 1.5 }), "1 finding of 2 checks in 1.50 ms · critical eps: opt1");
-  assert.equal(told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }), "the script's clip at 1");
-  assert.equal(told("grad-norm-source", { source: "own", clip: null, series: "", taken: "after clipping" }), "sampled by the hook · after clipping, so gradient rules cannot fire");
-  assert.equal(told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }), "loss is the sum of 4 losses per step · each was divided by the number of losses");
+  assert.equal(
+    told("scaler", { scaler: "scaler1", change: "backoff", from: 65536, to: 32768 }),
+    "backoff 65\u202f536 → 32\u202f768 · scaler1",
+  );
+  assert.equal(
+    told("attached", {
+      optimizers: [{ class: "AdamW", name: "opt1", parameters: 3, defaults: { lr: 0.001 } }],
+      scalers: [],
+      torch: "2.13.0",
+      signals: { clip: "ok", loss: "missing: x" },
+    }),
+    "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x",
+  );
+  assert.equal(
+    told("audit", {
+      checks: ["a", "b"],
+      findings: [{ severity: "critical", check: "eps", subject: "opt1" }],
+      took_ms: 1.5,
+    }),
+    "1 finding of 2 checks in 1.50 ms · critical eps: opt1",
+  );
+  assert.equal(
+    told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }),
+    "the script's clip at 1",
+  );
+  assert.equal(
+    told("grad-norm-source", { source: "own", clip: null, series: "", taken: "after clipping" }),
+    "sampled by the hook · after clipping, so gradient rules cannot fire",
+  );
+  assert.equal(
+    told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }),
+    "loss is the sum of 4 losses per step · each was divided by the number of losses",
+  );
   assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
   assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: no longer throttled");
-  assert.equal(told("dropped", { records: 1200, events: 0, first_step: 7, last_step: 1206, reason: "the disk is full" }), "1\u202f200 records · steps 7 to 1\u202f206 · the disk is full");
+  assert.equal(
+    told("dropped", { records: 1200, events: 0, first_step: 7, last_step: 1206, reason: "the disk is full" }),
+    "1\u202f200 records · steps 7 to 1\u202f206 · the disk is full",
+  );
 });
 
 test("what a script tells is told field by field, whatever it is", () => {
@@ -29,7 +59,25 @@ test("what a script adds to an event of a known kind is told too", () => {
 });
 
 test("data that are not as the kind says are told, never thrown at", () => {
-  for (const kind of ["accumulation", "attached", "audit", "scaler", "grad-norm-source", "start-step", "schedule", "phase", "checkpoint", "nonfinite-input", "gpu-throttle", "dropped"]) {
-    for (const data of [{}, { optimizers: 3, findings: "x", inputs: [null], reasons: 7 }, { optimizers: [{}], signals: null, findings: [{}], clip: "x" }]) assert.equal(typeof told(kind, data), "string");
+  for (const kind of [
+    "accumulation",
+    "attached",
+    "audit",
+    "scaler",
+    "grad-norm-source",
+    "start-step",
+    "schedule",
+    "phase",
+    "checkpoint",
+    "nonfinite-input",
+    "gpu-throttle",
+    "dropped",
+  ]) {
+    for (const data of [
+      {},
+      { optimizers: 3, findings: "x", inputs: [null], reasons: 7 },
+      { optimizers: [{}], signals: null, findings: [{}], clip: "x" },
+    ])
+      assert.equal(typeof told(kind, data), "string");
   }
 });

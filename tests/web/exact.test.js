@@ -11,7 +11,10 @@ test("every float64 comes out with the bits that went in, NaN and infinities inc
 
 test("words of the API are numbers, anything else is missing", () => {
   assert.ok(Number.isNaN(number("NaN")));
-  assert.deepEqual([number("Infinity"), number("-Infinity"), number(3), number(0)], [Infinity, -Infinity, 3, 0]);
+  assert.deepEqual(
+    [number("Infinity"), number("-Infinity"), number(3), number(0)],
+    [Infinity, -Infinity, 3, 0],
+  );
   assert.deepEqual([number(null), number(undefined), number("12"), number("nan")], [null, null, null, null]);
 });
 

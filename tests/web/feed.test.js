@@ -5,46 +5,84 @@ import { answer, wireLayer } from "./layers.js";
 
 /** Answers in the order the test gives them; subscriptions the test can speak to. */
 function source() {
-  const asked = [], waiting = [], subscriptions = [];
+  const asked = [],
+    waiting = [],
+    subscriptions = [];
   return {
-    asked, subscriptions,
-    series: (id, names, window) => { asked.push({ names, window }); return new Promise((done, fail) => waiting.push({ done, fail })); },
-    subscribe: (view, handlers) => { const one = { view, handlers, ended: false }; subscriptions.push(one); return () => { one.ended = true; }; },
-    reply: async (i, value) => { waiting[i].done(value); await settle(); },
-    refuse: async (i, error) => { waiting[i].fail(error); await settle(); },
+    asked,
+    subscriptions,
+    series: (id, names, window) => {
+      asked.push({ names, window });
+      return new Promise((done, fail) => waiting.push({ done, fail }));
+    },
+    subscribe: (view, handlers) => {
+      const one = { view, handlers, ended: false };
+      subscriptions.push(one);
+      return () => {
+        one.ended = true;
+      };
+    },
+    reply: async (i, value) => {
+      waiting[i].done(value);
+      await settle();
+    },
+    refuse: async (i, error) => {
+      waiting[i].fail(error);
+      await settle();
+    },
   };
 }
 const settle = () => new Promise((done) => setImmediate(done));
 
 function feedOf(from) {
-  const heard = [], failures = [];
-  const feed = new Feed(from, from, "r", { changed: (delta) => heard.push(delta), failed: (error) => failures.push(error.message) });
+  const heard = [],
+    failures = [];
+  const feed = new Feed(from, from, "r", {
+    changed: (delta) => heard.push(delta),
+    failed: (error) => failures.push(error.message),
+  });
   return { feed, heard, failures };
 }
 
 test("it asks once, then the socket goes on from the cursor of the answer", async () => {
-  const from = source(), { feed, heard } = feedOf(from);
+  const from = source(),
+    { feed, heard } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   assert.equal(from.subscriptions[0].handlers.cursor(), 5);
-  from.subscriptions[0].handlers.message({ type: "run", id: 1, cursor: 6, series: { loss: [wireLayer([[1, 2]])] } });
+  from.subscriptions[0].handlers.message({
+    type: "run",
+    id: 1,
+    cursor: 6,
+    series: { loss: [wireLayer([[1, 2]])] },
+  });
   assert.deepEqual([feed.set.get("loss")[0].x, feed.set.cursor, heard.length], [[0, 1], 6, 2]);
 });
 
 test("a resync and a reconnect ask again; what was shown stays until the answer comes", async () => {
-  const from = source(), { feed } = feedOf(from);
+  const from = source(),
+    { feed } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   from.subscriptions[0].handlers.message({ type: "resync", id: 1 });
   assert.deepEqual([from.asked.length, feed.set.get("loss")[0].x], [2, [0]]);
-  await from.reply(1, answer(9, { loss: [[0, 1], [1, 2]] }));
+  await from.reply(
+    1,
+    answer(9, {
+      loss: [
+        [0, 1],
+        [1, 2],
+      ],
+    }),
+  );
   assert.deepEqual([feed.set.get("loss")[0].x, from.subscriptions[0].ended], [[0, 1], true]);
   from.subscriptions[1].handlers.reconnected();
   assert.equal(from.asked.length, 3);
 });
 
 test("the newest window wins: an answer to an older question is dropped", async () => {
-  const from = source(), { feed } = feedOf(from);
+  const from = source(),
+    { feed } = feedOf(from);
   void feed.load(["loss"], { from: 0, to: 10 });
   void feed.load(["loss"], { from: 5, to: 6 });
   await from.reply(1, answer(2, { loss: [[5, 1]] }));
@@ -53,7 +91,8 @@ test("the newest window wins: an answer to an older question is dropped", async 
 });
 
 test("a failure is told and leaves what is shown alone", async () => {
-  const from = source(), { feed, failures } = feedOf(from);
+  const from = source(),
+    { feed, failures } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   void feed.reload();

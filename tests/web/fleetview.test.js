@@ -1,24 +1,50 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { USUAL } from "../../web/lib/columns.js";
-import { listing, order, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../../web/lib/fleetview.js";
+import {
+  listing,
+  order,
+  readFleet,
+  resorted,
+  shelfOf,
+  shelfShown,
+  writeFleet,
+} from "../../web/lib/fleetview.js";
 import { rowOf } from "./layers.js";
 
 const PLAIN = readFleet("");
 const rows = [
-  rowOf({ id: "a", created_ms: 1, project: "x", last_step: 5, tags: ["t"] }), rowOf({ id: "b", created_ms: 2, project: "y", last_step: null }),
-  rowOf({ id: "c", created_ms: 3, project: "x", last_step: 9, health: "critical" }), rowOf({ id: "d", created_ms: 0, project: "y", last_step: 7, health: "ended" }),
+  rowOf({ id: "a", created_ms: 1, project: "x", last_step: 5, tags: ["t"] }),
+  rowOf({ id: "b", created_ms: 2, project: "y", last_step: null }),
+  rowOf({ id: "c", created_ms: 3, project: "x", last_step: 9, health: "critical" }),
+  rowOf({ id: "d", created_ms: 0, project: "y", last_step: 7, health: "ended" }),
 ];
-const shape = (view, pins = []) => listing(rows, { ...PLAIN, ...view }, new Set(pins)).map((item) => ("row" in item ? item.row.id : `[${item.title}]`)).join(" ");
+const shape = (view, pins = []) =>
+  listing(rows, { ...PLAIN, ...view }, new Set(pins))
+    .map((item) => ("row" in item ? item.row.id : `[${item.title}]`))
+    .join(" ");
 
 test("the address holds filter, order, groups, columns and picks", () => {
-  const view = { q: "tag:a b&c", sort: "loss", down: true, group: "project", columns: ["name", "loss"], picked: ["r1", "r/2"], archived: true, deleted: true, wall: true };
+  const view = {
+    q: "tag:a b&c",
+    sort: "loss",
+    down: true,
+    group: "project",
+    columns: ["name", "loss"],
+    picked: ["r1", "r/2"],
+    archived: true,
+    deleted: true,
+    wall: true,
+  };
   assert.deepEqual(readFleet(writeFleet(view)), view);
   assert.equal(writeFleet(PLAIN), "");
 });
 
 test("an address that makes no sense shows the usual fleet", () => {
-  assert.deepEqual(readFleet("?sort=nope&group=moon&columns=zzz&archived=maybe"), { ...PLAIN, columns: USUAL });
+  assert.deepEqual(readFleet("?sort=nope&group=moon&columns=zzz&archived=maybe"), {
+    ...PLAIN,
+    columns: USUAL,
+  });
 });
 
 test("by attention: what rings first, newest first within, and an update moves nothing", () => {
@@ -34,18 +60,57 @@ test("groups by project, by tag and none; what is pinned stands on top once", ()
 });
 
 test("a column sorts both ways with the unknown last, and a third click lets go", () => {
-  assert.equal([...rows].sort(order({ ...PLAIN, sort: "step", down: true })).map((row) => row.id).join(""), "cdab");
-  assert.equal([...rows].sort(order({ ...PLAIN, sort: "step", down: false })).map((row) => row.id).join(""), "adcb");
-  const once = resorted(PLAIN, "step"), twice = resorted({ ...PLAIN, ...once }, "step"), thrice = resorted({ ...PLAIN, ...twice }, "step");
-  assert.deepEqual([once, twice, thrice], [{ sort: "step", down: true }, { sort: "step", down: false }, { sort: "", down: false }]);
+  assert.equal(
+    [...rows]
+      .sort(order({ ...PLAIN, sort: "step", down: true }))
+      .map((row) => row.id)
+      .join(""),
+    "cdab",
+  );
+  assert.equal(
+    [...rows]
+      .sort(order({ ...PLAIN, sort: "step", down: false }))
+      .map((row) => row.id)
+      .join(""),
+    "adcb",
+  );
+  const once = resorted(PLAIN, "step"),
+    twice = resorted({ ...PLAIN, ...once }, "step"),
+    thrice = resorted({ ...PLAIN, ...twice }, "step");
+  assert.deepEqual(
+    [once, twice, thrice],
+    [
+      { sort: "step", down: true },
+      { sort: "step", down: false },
+      { sort: "", down: false },
+    ],
+  );
 });
 
 test("a loss that is not finite sorts above every number", () => {
-  const losses = [rowOf({ id: "n", last: { loss: "NaN" } }), rowOf({ id: "1", last: { loss: 1 } }), rowOf({ id: "-", last: { loss: null } })];
-  assert.deepEqual([...losses].sort(order({ ...PLAIN, sort: "loss", down: true })).map((row) => row.id), ["n", "1", "-"].slice(0, 3));
+  const losses = [
+    rowOf({ id: "n", last: { loss: "NaN" } }),
+    rowOf({ id: "1", last: { loss: 1 } }),
+    rowOf({ id: "-", last: { loss: null } }),
+  ];
+  assert.deepEqual(
+    [...losses].sort(order({ ...PLAIN, sort: "loss", down: true })).map((row) => row.id),
+    ["n", "1", "-"].slice(0, 3),
+  );
 });
 
 test("a deleted run lies on its own shelf until it goes, archived or not", () => {
-  assert.deepEqual([rowOf({}), rowOf({ archived: true }), rowOf({ archived: true, leaving_ms: 5 }), rowOf({ leaving_ms: null })].map(shelfOf), ["fleet", "archived", "deleted", "fleet"]);
-  assert.deepEqual(["", "?archived=1", "?deleted=1"].map((text) => shelfShown(readFleet(text))), ["fleet", "archived", "deleted"]);
+  assert.deepEqual(
+    [
+      rowOf({}),
+      rowOf({ archived: true }),
+      rowOf({ archived: true, leaving_ms: 5 }),
+      rowOf({ leaving_ms: null }),
+    ].map(shelfOf),
+    ["fleet", "archived", "deleted", "fleet"],
+  );
+  assert.deepEqual(
+    ["", "?archived=1", "?deleted=1"].map((text) => shelfShown(readFleet(text))),
+    ["fleet", "archived", "deleted"],
+  );
 });

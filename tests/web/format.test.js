@@ -1,6 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, clock, counted, int, moment, num, pow2, powers, ruleTitle, scale, short, span } from "../../web/lib/format.js";
+import {
+  ago,
+  bytes,
+  clock,
+  counted,
+  int,
+  moment,
+  num,
+  pow2,
+  powers,
+  ruleTitle,
+  scale,
+  short,
+  span,
+} from "../../web/lib/format.js";
 
 test("whole numbers are grouped by narrow spaces, with a true minus", () => {
   assert.equal(int(18412), "18\u202f412");
@@ -10,16 +24,25 @@ test("whole numbers are grouped by narrow spaces, with a true minus", () => {
 });
 
 test("numbers have four significant figures, and powers of ten below 1e-3 and from 1e5", () => {
-  assert.deepEqual([0.21, 13.456789, 1.3e-4, 123456, -0.5, 1e5, 1e-3].map((v) => num(v)), ["0.2100", "13.46", "1.3e-4", "1.23e5", "\u22120.5000", "1e5", "0.001000"]);
+  assert.deepEqual(
+    [0.21, 13.456789, 1.3e-4, 123456, -0.5, 1e5, 1e-3].map((v) => num(v)),
+    ["0.2100", "13.46", "1.3e-4", "1.23e5", "\u22120.5000", "1e5", "0.001000"],
+  );
 });
 
 test("the non-finite are words and the missing is a dash, never 0", () => {
   assert.deepEqual([num(279.7, 2), num(12345.678), num(9999.96)], ["280", "12\u202f346", "10\u202f000"]);
-  assert.deepEqual([NaN, Infinity, -Infinity, null, undefined, 0].map((v) => num(v)), ["NaN", "+Inf", "\u2212Inf", "–", "–", "0"]);
+  assert.deepEqual(
+    [NaN, Infinity, -Infinity, null, undefined, 0].map((v) => num(v)),
+    ["NaN", "+Inf", "\u2212Inf", "–", "–", "0"],
+  );
 });
 
 test("zeros at the end go where they say nothing", () => {
-  assert.deepEqual([0.5, 34.2, 10, 1000, 0.05].map((v) => short(v)), ["0.5", "34.2", "10", "1\u202f000", "0.05"]);
+  assert.deepEqual(
+    [0.5, 34.2, 10, 1000, 0.05].map((v) => short(v)),
+    ["0.5", "34.2", "10", "1\u202f000", "0.05"],
+  );
 });
 
 test("powers of two read as powers, with the number beside them", () => {
@@ -29,11 +52,26 @@ test("powers of two read as powers, with the number beside them", () => {
   assert.deepEqual(scale(512), ["2⁹", "512"]);
   assert.deepEqual([pow2(500), pow2(0), pow2(NaN), pow2(Infinity)], ["500", "0", "NaN", "+Inf"]);
   assert.deepEqual(scale(0), ["0", ""]);
-  assert.deepEqual([scale(0.5), scale(2 ** -144)], [["2⁻¹", "0.5"], ["2⁻¹⁴⁴", "4.48e-44"]], "below 1 nothing is rounded to a whole number");
+  assert.deepEqual(
+    [scale(0.5), scale(2 ** -144)],
+    [
+      ["2⁻¹", "0.5"],
+      ["2⁻¹⁴⁴", "4.48e-44"],
+    ],
+    "below 1 nothing is rounded to a whole number",
+  );
 });
 
 test("spans and ages are for people", () => {
-  assert.deepEqual([0.34, 8.2, 45, 240, 4080, 7200, 200000].map(span), ["0.3 s", "8.2 s", "45 s", "4 min", "68 min", "2 h", "2 d"]);
+  assert.deepEqual([0.34, 8.2, 45, 240, 4080, 7200, 200000].map(span), [
+    "0.3 s",
+    "8.2 s",
+    "45 s",
+    "4 min",
+    "68 min",
+    "2 h",
+    "2 d",
+  ]);
   assert.deepEqual([ago(1000, 2000), ago(1000, 241000), ago(null, 5)], ["now", "4 min ago", "–"]);
 });
 
@@ -44,7 +82,11 @@ test("exact times name their zone", () => {
 });
 
 test("rules read as titles, counts as sentences, bytes with units", () => {
-  assert.deepEqual(["scaler-collapse", "nonfinite-loss", "zero-lr"].map(ruleTitle), ["Scaler collapse", "Non-finite loss", "Zero LR"]);
+  assert.deepEqual(["scaler-collapse", "nonfinite-loss", "zero-lr"].map(ruleTitle), [
+    "Scaler collapse",
+    "Non-finite loss",
+    "Zero LR",
+  ]);
   assert.deepEqual([counted(1, "alert"), counted(2, "alert")], ["1 alert", "2 alerts"]);
   assert.deepEqual([bytes(12), bytes(228000)], ["12 B", "228 kB"]);
 });

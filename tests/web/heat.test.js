@@ -3,7 +3,11 @@ import { test } from "node:test";
 import { cellKind, firstFault, shade, unpackMatrix } from "../../web/lib/heat.js";
 
 /** A matrix as the API packs it. */
-const packed = (values, rows, columns) => ({ dtype: "f4", bdata: Buffer.from(Float32Array.from(values).buffer).toString("base64"), shape: `${rows},${columns}` });
+const packed = (values, rows, columns) => ({
+  dtype: "f4",
+  bdata: Buffer.from(Float32Array.from(values).buffer).toString("base64"),
+  shape: `${rows},${columns}`,
+});
 
 test("a matrix is read row by row, NaN and infinities in it", () => {
   const { rows, columns, values } = unpackMatrix(packed([1, NaN, 0.5, Infinity, -1, 0], 2, 3));
@@ -19,7 +23,10 @@ test("a matrix cut short or of another type is refused with what was expected", 
 
 test("shades go by the logarithm, and faults move none of them", () => {
   const dark = shade(Float64Array.of(1e-3, 1, 1e3, NaN, Infinity, -1, 0));
-  assert.deepEqual([dark(1e-3), dark(1), dark(1e3)].map((v) => Math.round(v * 1e9) / 1e9), [0, 0.5, 1]);
+  assert.deepEqual(
+    [dark(1e-3), dark(1), dark(1e3)].map((v) => Math.round(v * 1e9) / 1e9),
+    [0, 0.5, 1],
+  );
   assert.equal(shade(Float64Array.of(2, 2))(2), 0.5);
 });
 

@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { grouped, isMine, narrows, neighbour, PLAIN, readInbox, STATES, successor, tally, textFilter, writeInbox } from "../../web/lib/inbox.js";
+import {
+  grouped,
+  isMine,
+  narrows,
+  neighbour,
+  PLAIN,
+  readInbox,
+  STATES,
+  successor,
+  tally,
+  textFilter,
+  writeInbox,
+} from "../../web/lib/inbox.js";
 import { alertOf } from "./layers.js";
 
 const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
@@ -8,34 +20,80 @@ const ACK = { by: "t_1 night shift", at_ms: 1, note: "" };
 const marksOf = (table) => (id) => ({ id, ...NONE, ...table[id] });
 
 test("the address holds the whole view, and what cannot be read is left out", () => {
-  const view = { state: "silenced", severity: "critical", project: "a b&c", rule: "loss-spike", q: 'run:"x y"', alert: "r.f.1" };
+  const view = {
+    state: "silenced",
+    severity: "critical",
+    project: "a b&c",
+    rule: "loss-spike",
+    q: 'run:"x y"',
+    alert: "r.f.1",
+  };
   assert.deepEqual(readInbox(writeInbox(view)), view);
   assert.equal(writeInbox(PLAIN), "");
   assert.deepEqual(readInbox("?state=nonsense&else=1"), PLAIN);
 });
 
 test("every alert is counted in each state that it is in", () => {
-  const alerts = [alertOf({ id: "a" }), alertOf({ id: "b" }), alertOf({ id: "c" }), alertOf({ id: "p", state: "pending" }), alertOf({ id: "r", state: "resolved" })];
+  const alerts = [
+    alertOf({ id: "a" }),
+    alertOf({ id: "b" }),
+    alertOf({ id: "c" }),
+    alertOf({ id: "p", state: "pending" }),
+    alertOf({ id: "r", state: "resolved" }),
+  ];
   const counts = tally(alerts, marksOf({ b: { ack: ACK }, c: { silenced_by: ["s"] } }), "night shift");
   assert.deepEqual(counts, { open: 3, mine: 1, silenced: 1, pending: 1, resolved: 1, all: 5 });
 });
 
 test("groups hold each alert once: taken, silenced and waiting ones apart", () => {
-  const alerts = [alertOf({ id: "a", severity: "warning" }), alertOf({ id: "b" }), alertOf({ id: "t" }), alertOf({ id: "q" }), alertOf({ id: "p", state: "pending" }), alertOf({ id: "r", state: "resolved" })];
-  const groups = grouped(alerts, { ...PLAIN, state: "all" }, marksOf({ t: { ack: ACK }, q: { inhibited_by: ["b"] } }), "me");
-  assert.deepEqual(groups.map((group) => [group.key, group.items.map((alert) => alert.id)]), [["now", ["b", "a"]], ["taken", ["t"]], ["quiet", ["q"]], ["waiting", ["p"]], ["resolved", ["r"]]]);
+  const alerts = [
+    alertOf({ id: "a", severity: "warning" }),
+    alertOf({ id: "b" }),
+    alertOf({ id: "t" }),
+    alertOf({ id: "q" }),
+    alertOf({ id: "p", state: "pending" }),
+    alertOf({ id: "r", state: "resolved" }),
+  ];
+  const groups = grouped(
+    alerts,
+    { ...PLAIN, state: "all" },
+    marksOf({ t: { ack: ACK }, q: { inhibited_by: ["b"] } }),
+    "me",
+  );
+  assert.deepEqual(
+    groups.map((group) => [group.key, group.items.map((alert) => alert.id)]),
+    [
+      ["now", ["b", "a"]],
+      ["taken", ["t"]],
+      ["quiet", ["q"]],
+      ["waiting", ["p"]],
+      ["resolved", ["r"]],
+    ],
+  );
 });
 
 test("the alert that is read stays although it does not fit any more", () => {
   const alerts = [alertOf({ id: "a" }), alertOf({ id: "over", state: "resolved" })];
-  const ids = (alert) => grouped(alerts, { ...PLAIN, alert }, marksOf({}), "me").flatMap((group) => group.items.map((each) => each.id));
+  const ids = (alert) =>
+    grouped(alerts, { ...PLAIN, alert }, marksOf({}), "me").flatMap((group) =>
+      group.items.map((each) => each.id),
+    );
   assert.deepEqual([ids("over"), ids("a")], [["a", "over"], ["a"]]);
 });
 
 test("words, fields and denials must all hold", () => {
   const alert = alertOf({ rule: "loss-spike", run_name: "my run", project: "deblur", severity: "critical" });
-  for (const text of ["", "spike", "rule:loss", 'run:"my run"', "-severity:warning project:deb", "loss spike"]) assert.ok(textFilter(text)(alert), text);
-  for (const text of ["nothing", "rule:plateau", "-spike", "spike severity:info"]) assert.ok(!textFilter(text)(alert), text);
+  for (const text of [
+    "",
+    "spike",
+    "rule:loss",
+    'run:"my run"',
+    "-severity:warning project:deb",
+    "loss spike",
+  ])
+    assert.ok(textFilter(text)(alert), text);
+  for (const text of ["nothing", "rule:plateau", "-spike", "spike severity:info"])
+    assert.ok(!textFilter(text)(alert), text);
   assert.ok(!narrows({ ...PLAIN, project: "else" })(alert));
 });
 
@@ -48,7 +106,16 @@ test("an acknowledgement is mine by the name of my login, not by a part of it", 
 
 test("going on stops at the ends, and begins at the top where nothing is chosen", () => {
   const ids = ["a", "b", "c"];
-  assert.deepEqual([neighbour(ids, "a", 1), neighbour(ids, "c", 1), neighbour(ids, "a", -1), neighbour(ids, null, 1), neighbour([], "a", 1)], ["b", "c", "a", "a", null]);
+  assert.deepEqual(
+    [
+      neighbour(ids, "a", 1),
+      neighbour(ids, "c", 1),
+      neighbour(ids, "a", -1),
+      neighbour(ids, null, 1),
+      neighbour([], "a", 1),
+    ],
+    ["b", "c", "a", "a", null],
+  );
 });
 
 test("what leaves the list is followed by the next, at the end by the one before", () => {

@@ -3,7 +3,13 @@ import { test } from "node:test";
 import { readPins, writePins } from "../../web/lib/kept.js";
 
 /** A browser's storage. */
-const storage = (kept = {}) => ({ kept, getItem: (key) => kept[key] ?? null, setItem: (key, value) => { kept[key] = value; } });
+const storage = (kept = {}) => ({
+  kept,
+  getItem: (key) => kept[key] ?? null,
+  setItem: (key, value) => {
+    kept[key] = value;
+  },
+});
 
 test("pins come back as they were kept", () => {
   const place = storage();
@@ -12,8 +18,16 @@ test("pins come back as they were kept", () => {
 });
 
 test("a storage that is spoilt or forbidden is an empty one", () => {
-  for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"]) assert.equal(readPins(storage({ "tocsin.pins": spoilt })).size, 0, spoilt);
-  const forbidden = { getItem() { throw new Error("denied"); }, setItem() { throw new Error("denied"); } };
+  for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"])
+    assert.equal(readPins(storage({ "tocsin.pins": spoilt })).size, 0, spoilt);
+  const forbidden = {
+    getItem() {
+      throw new Error("denied");
+    },
+    setItem() {
+      throw new Error("denied");
+    },
+  };
   assert.equal(readPins(forbidden).size, 0);
   writePins(forbidden, new Set(["a"]));
 });

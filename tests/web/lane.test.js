@@ -5,15 +5,24 @@ import { Lane } from "../../web/lib/lane.js";
 /** Work that ends when it is told to. */
 function held() {
   let end = () => {};
-  const done = new Promise((resolve, reject) => { end = (error) => (error ? reject(error) : resolve("done")); });
+  const done = new Promise((resolve, reject) => {
+    end = (error) => (error ? reject(error) : resolve("done"));
+  });
   return { work: () => done, end };
 }
 
 const settled = () => new Promise((done) => setImmediate(done));
 
 test("no more than its width runs at once, in the order asked for", async () => {
-  const lane = new Lane(2), begun = [], works = [held(), held(), held()];
-  const all = works.map(({ work }, i) => lane.run(() => { begun.push(i); return work(); }));
+  const lane = new Lane(2),
+    begun = [],
+    works = [held(), held(), held()];
+  const all = works.map(({ work }, i) =>
+    lane.run(() => {
+      begun.push(i);
+      return work();
+    }),
+  );
   await settled();
   assert.deepEqual([begun, lane.busy], [[0, 1], true]);
   works[1].end();
@@ -25,7 +34,10 @@ test("no more than its width runs at once, in the order asked for", async () => 
 });
 
 test("work that fails makes room like any other", async () => {
-  const lane = new Lane(1), first = held(), failed = lane.run(first.work), next = lane.run(async () => 2);
+  const lane = new Lane(1),
+    first = held(),
+    failed = lane.run(first.work),
+    next = lane.run(async () => 2);
   first.end(new Error("gone"));
   await assert.rejects(failed, /gone/);
   assert.equal(await next, 2);

@@ -4,35 +4,62 @@ import { Latest } from "../../web/lib/latest.js";
 
 /** A Latest whose answers come when the test says so. */
 function slow() {
-  const asked = [], shown = [], waiting = [];
-  const latest = new Latest((text) => { asked.push(text); return new Promise((answer, fail) => waiting.push({ answer: () => answer(text), fail })); }, (text) => shown.push(text), (text) => shown.push(`failed: ${text}`));
+  const asked = [],
+    shown = [],
+    waiting = [];
+  const latest = new Latest(
+    (text) => {
+      asked.push(text);
+      return new Promise((answer, fail) => waiting.push({ answer: () => answer(text), fail }));
+    },
+    (text) => shown.push(text),
+    (text) => shown.push(`failed: ${text}`),
+  );
   return { latest, asked, shown, next: () => waiting.shift() };
 }
 
 test("of what is typed while an answer is on its way only the newest is asked for", async () => {
-  const { latest, asked, shown, next } = slow(), done = latest.want("a");
+  const { latest, asked, shown, next } = slow(),
+    done = latest.want("a");
   for (const text of ["ab", "abc", "abcd"]) void latest.want(text);
   next().answer();
   await new Promise(setImmediate);
   next().answer();
   await done;
-  assert.deepEqual([asked, shown], [["a", "abcd"], ["a", "abcd"]]);
+  assert.deepEqual(
+    [asked, shown],
+    [
+      ["a", "abcd"],
+      ["a", "abcd"],
+    ],
+  );
 });
 
 test("the same text is not asked for twice, a failed one is", async () => {
   const { latest, asked, shown, next } = slow();
-  for (const fate of ["answer", "answer"]) { const done = latest.want("a"); next()?.[fate](); await done; }
+  for (const fate of ["answer", "answer"]) {
+    const done = latest.want("a");
+    next()?.[fate]();
+    await done;
+  }
   const failing = latest.want("b");
   next().fail(new Error("away"));
   await failing;
   const again = latest.want("b");
   next().answer();
   await again;
-  assert.deepEqual([asked, shown], [["a", "b", "b"], ["a", "failed: b", "b"]]);
+  assert.deepEqual(
+    [asked, shown],
+    [
+      ["a", "b", "b"],
+      ["a", "failed: b", "b"],
+    ],
+  );
 });
 
 test("a text that was taken back meanwhile is not asked for", async () => {
-  const { latest, asked, next } = slow(), done = latest.want("a");
+  const { latest, asked, next } = slow(),
+    done = latest.want("a");
   void latest.want("ab");
   void latest.want("a");
   next().answer();

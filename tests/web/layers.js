@@ -17,21 +17,69 @@ export function layerOf(records, attempt = 1, rank = 0) {
 
 /** Records as a layer of the API. */
 export function wireLayer(records, attempt = 1, rank = 0) {
-  return { attempt, rank, exact: true, x: packed(records.map(([x]) => x)), t: packed(records.map(([x]) => x * 10)), first: packed(records.map(([, v]) => v)) };
+  return {
+    attempt,
+    rank,
+    exact: true,
+    x: packed(records.map(([x]) => x)),
+    t: packed(records.map(([x]) => x * 10)),
+    first: packed(records.map(([, v]) => v)),
+  };
 }
 
 export function answer(cursor, series) {
-  const steps = Object.values(series).flat().map(([x]) => x);
-  return { run: "r", x: "step", level: 0, cursor, first_step: Math.min(...steps), last_step: Math.max(...steps), series: Object.fromEntries(Object.entries(series).map(([name, records]) => [name, [wireLayer(records)]])) };
+  const steps = Object.values(series)
+    .flat()
+    .map(([x]) => x);
+  return {
+    run: "r",
+    x: "step",
+    level: 0,
+    cursor,
+    first_step: Math.min(...steps),
+    last_step: Math.max(...steps),
+    series: Object.fromEntries(Object.entries(series).map(([name, records]) => [name, [wireLayer(records)]])),
+  };
 }
 
 let serial = 0;
 /** An alert that fires, with what the test cares about. */
 export function alertOf(change = {}) {
   serial += 1;
-  return { id: `a${serial}`, run_id: "r", run_name: "run", project: "p", rule: "scaler-collapse", subject: "scale", severity: "critical", state: "firing", onset_step: 10, onset_ms: 1000, fired_step: 20, fired_ms: 2000, resolved_step: null, resolved_ms: null, late: false, summary: "fell", labels: {}, diagnosis: null, ...change };
+  return {
+    id: `a${serial}`,
+    run_id: "r",
+    run_name: "run",
+    project: "p",
+    rule: "scaler-collapse",
+    subject: "scale",
+    severity: "critical",
+    state: "firing",
+    onset_step: 10,
+    onset_ms: 1000,
+    fired_step: 20,
+    fired_ms: 2000,
+    resolved_step: null,
+    resolved_ms: null,
+    late: false,
+    summary: "fell",
+    labels: {},
+    diagnosis: null,
+    ...change,
+  };
 }
 
 export function rowOf(change = {}) {
-  return { id: "r", project: "deblur", name: "mdt", state: "running", health: "ok", tags: [], host: "node-07", created_ms: 0, reason: null, ...change };
+  return {
+    id: "r",
+    project: "deblur",
+    name: "mdt",
+    state: "running",
+    health: "ok",
+    tags: [],
+    host: "node-07",
+    created_ms: 0,
+    reason: null,
+    ...change,
+  };
 }

@@ -10,17 +10,37 @@ class World {
   serial = 0;
   now = () => this.time;
   random = () => 0.5;
-  later = (run, ms) => { this.timers.set(++this.serial, { run, at: this.time + ms }); return this.serial; };
+  later = (run, ms) => {
+    this.timers.set(++this.serial, { run, at: this.time + ms });
+    return this.serial;
+  };
   cancel = (timer) => this.timers.delete(timer);
   open = () => {
-    const socket = { readyState: 0, sent: [], send: (text) => socket.sent.push(JSON.parse(text)), close: () => { socket.readyState = 3; } };
+    const socket = {
+      readyState: 0,
+      sent: [],
+      send: (text) => socket.sent.push(JSON.parse(text)),
+      close: () => {
+        socket.readyState = 3;
+      },
+    };
     this.sockets.push(socket);
     return socket;
   };
-  get socket() { return this.sockets.at(-1); }
-  connect() { this.socket.readyState = 1; this.socket.onopen(); }
-  say(frame) { this.socket.onmessage({ data: JSON.stringify(frame) }); }
-  drop(code = 1006) { this.socket.readyState = 3; this.socket.onclose({ code }); }
+  get socket() {
+    return this.sockets.at(-1);
+  }
+  connect() {
+    this.socket.readyState = 1;
+    this.socket.onopen();
+  }
+  say(frame) {
+    this.socket.onmessage({ data: JSON.stringify(frame) });
+  }
+  drop(code = 1006) {
+    this.socket.readyState = 3;
+    this.socket.onclose({ code });
+  }
   /** Lets time pass, running what is due in its order. */
   pass(ms) {
     const end = this.time + ms;
@@ -36,23 +56,31 @@ class World {
 }
 
 function started() {
-  const world = new World(), live = new Live(world);
+  const world = new World(),
+    live = new Live(world);
   live.start();
   return { world, live };
 }
 
 test("a subscription is asked for when the socket opens, with its cursor, and hears its frames", () => {
-  const { world, live } = started(), heard = [];
-  live.subscribe({ view: "run", run: "r", names: ["loss"] }, { cursor: () => 812, message: (frame) => heard.push(frame.cursor) });
+  const { world, live } = started(),
+    heard = [];
+  live.subscribe(
+    { view: "run", run: "r", names: ["loss"] },
+    { cursor: () => 812, message: (frame) => heard.push(frame.cursor) },
+  );
   world.connect();
-  assert.deepEqual(world.socket.sent, [{ type: "subscribe", id: 1, view: "run", run: "r", names: ["loss"], cursor: 812 }]);
+  assert.deepEqual(world.socket.sent, [
+    { type: "subscribe", id: 1, view: "run", run: "r", names: ["loss"], cursor: 812 },
+  ]);
   world.say({ type: "run", id: 1, cursor: 830 });
   world.say({ type: "run", id: 9, cursor: 831 });
   assert.deepEqual(heard, [830]);
 });
 
 test("an ended subscription is told to the server and hears nothing more", () => {
-  const { world, live } = started(), heard = [];
+  const { world, live } = started(),
+    heard = [];
   const end = live.subscribe({ view: "fleet" }, { message: (frame) => heard.push(frame) });
   world.connect();
   end();
@@ -62,8 +90,12 @@ test("an ended subscription is told to the server and hears nothing more", () =>
 
 test("after a reconnect it subscribes anew from the newest cursor and says that something was missed", () => {
   const { world, live } = started();
-  let cursor = 1, missed = 0;
-  live.subscribe({ view: "run", run: "r" }, { cursor: () => cursor, message: () => {}, reconnected: () => missed++ });
+  let cursor = 1,
+    missed = 0;
+  live.subscribe(
+    { view: "run", run: "r" },
+    { cursor: () => cursor, message: () => {}, reconnected: () => missed++ },
+  );
   live.onReconnect(() => missed++);
   world.connect();
   cursor = 7;
@@ -80,7 +112,8 @@ test("when the database is back, what failed meanwhile is asked for again, once"
   live.subscribe({ view: "fleet" }, { message: () => {}, reconnected: () => missed++ });
   live.onReconnect(() => missed++);
   world.connect();
-  for (const failing of [null, "connection refused", "connection refused", null, null]) world.say({ type: "beat", failing });
+  for (const failing of [null, "connection refused", "connection refused", null, null])
+    world.say({ type: "beat", failing });
   assert.equal(missed, 2);
 });
 
@@ -93,7 +126,10 @@ test("a lost socket is retried at once and quietly; a second failure is offline,
   world.drop();
   assert.equal(live.state.online, false);
   assert.equal(live.state.retry_ms, world.time + 500);
-  assert.deepEqual([0, 1, 2, 3, 4, 5, 9].map((tries) => backoff(tries, 0.5)), [250, 500, 1000, 2000, 4000, 8000, 8000]);
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 5, 9].map((tries) => backoff(tries, 0.5)),
+    [250, 500, 1000, 2000, 4000, 8000, 8000],
+  );
 });
 
 test("an open socket without a beat for twelve seconds is offline and given up", () => {
@@ -107,15 +143,20 @@ test("an open socket without a beat for twelve seconds is offline and given up",
 });
 
 test("a beat keeps it online and tells how far behind the server is", () => {
-  const { world, live } = started(), beats = [];
+  const { world, live } = started(),
+    beats = [];
   live.onBeat((beat) => beats.push(beat.now_ms));
   world.connect();
-  for (let i = 0; i < 6; i++) { world.pass(5000); world.say({ type: "beat", now_ms: i, backlog_bytes: 0, lag_ms: 40 }); }
+  for (let i = 0; i < 6; i++) {
+    world.pass(5000);
+    world.say({ type: "beat", now_ms: i, backlog_bytes: 0, lag_ms: 40 });
+  }
   assert.deepEqual([live.state.online, live.state.lag_ms, beats.length], [true, 40, 6]);
 });
 
 test("alerts reach their listeners whatever is subscribed", () => {
-  const { world, live } = started(), alerts = [];
+  const { world, live } = started(),
+    alerts = [];
   live.onAlert((alert) => alerts.push(alert.id));
   world.connect();
   world.say({ type: "alert", alert: { id: "x" } });

@@ -17,6 +17,9 @@ test("a matcher goes in and out, the others stay", () => {
 
 test("a silence of an alert begins with its rule and run; empty labels are not offered", () => {
   const labels = labelsOf(alertOf({ rule: "loss-spike", run_id: "r_1", subject: "" }));
-  assert.deepEqual(labels.filter(({ usual }) => usual).map(({ name }) => name), ["rule", "run_id"]);
+  assert.deepEqual(
+    labels.filter(({ usual }) => usual).map(({ name }) => name),
+    ["rule", "run_id"],
+  );
   assert.ok(!labels.some(({ name }) => name === "subject"));
 });

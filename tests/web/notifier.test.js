@@ -5,9 +5,29 @@ import { Notifier } from "../../web/lib/notifier.js";
 const note = (id) => ({ id, kind: "alerts", title: `title ${id}`, created_ms: 0, reason: "", alerts: [] });
 
 function notifierOf(kept = {}, notes = [], permission = "granted") {
-  const shown = [], storage = { getItem: (key) => kept[key] ?? null, setItem: (key, value) => { kept[key] = value; } };
-  const source = { notes: async (after) => { const items = after === null ? notes.slice(-1) : notes.filter(({ id }) => id > after); return { items, next: items.at(-1)?.id ?? after }; } };
-  return { shown, kept, notifier: new Notifier(source, { permission: () => permission, show: (title) => shown.push(title) }, storage, () => ({ body: "", address: "/" })) };
+  const shown = [],
+    storage = {
+      getItem: (key) => kept[key] ?? null,
+      setItem: (key, value) => {
+        kept[key] = value;
+      },
+    };
+  const source = {
+    notes: async (after) => {
+      const items = after === null ? notes.slice(-1) : notes.filter(({ id }) => id > after);
+      return { items, next: items.at(-1)?.id ?? after };
+    },
+  };
+  return {
+    shown,
+    kept,
+    notifier: new Notifier(
+      source,
+      { permission: () => permission, show: (title) => shown.push(title) },
+      storage,
+      () => ({ body: "", address: "/" }),
+    ),
+  };
 }
 
 test("what was sent before the page was opened is not shown", async () => {

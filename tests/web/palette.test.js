@@ -2,13 +2,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { best, fit } from "../../web/lib/palette.js";
 
-const all = ["restorer-fp16", "fleet", "swin-t-fp16-restarts", "Copy the address", "alerts"].map((text) => ({ text, note: "page", act: () => {} }));
+const all = ["restorer-fp16", "fleet", "swin-t-fp16-restarts", "Copy the address", "alerts"].map((text) => ({
+  text,
+  note: "page",
+  act: () => {},
+}));
 const found = (typed) => best(typed, all, 9).map(({ text }) => text);
 
 test("the beginning of a word goes before its middle, and that before scattered letters", () => {
   assert.deepEqual(found("fl"), ["fleet"]);
   assert.deepEqual(found("fp16").sort(), ["restorer-fp16", "swin-t-fp16-restarts"]);
-  assert.ok(fit("rest", "restorer") > fit("rest", "the rest") && fit("rest", "the rest") > fit("rst", "restorer"));
+  assert.ok(
+    fit("rest", "restorer") > fit("rest", "the rest") && fit("rest", "the rest") > fit("rst", "restorer"),
+  );
 });
 
 test("letters in order are enough, and in no other order", () => {

@@ -4,34 +4,75 @@ import { envelopeOf, picture } from "../../web/lib/picture.js";
 import { thin } from "../../web/lib/buckets.js";
 import { layerOf } from "./layers.js";
 
-const LOG = { axis: "log" }, STEPS = { axis: "log2", steps: true };
-const draw = (drawing, layers, range = [0, 100], skipped = []) => picture(drawing, layers, skipped, range, 800, false);
+const LOG = { axis: "log" },
+  STEPS = { axis: "log2", steps: true };
+const draw = (drawing, layers, range = [0, 100], skipped = []) =>
+  picture(drawing, layers, skipped, range, 800, false);
 
 test("the line has a gap where a value is not finite, and a mark at that step", () => {
-  const { lines, marks } = draw({ axis: "linear" }, [layerOf([[0, 1], [1, NaN], [2, 3]])]);
+  const { lines, marks } = draw({ axis: "linear" }, [
+    layerOf([
+      [0, 1],
+      [1, NaN],
+      [2, 3],
+    ]),
+  ]);
   assert.deepEqual([lines[0].y[0], Number.isNaN(lines[0].y[1]), lines[0].y[2]], [1, true, 3]);
-  assert.deepEqual(marks.map(({ x, kind }) => [x, kind]), [[1, "nan"]]);
+  assert.deepEqual(
+    marks.map(({ x, kind }) => [x, kind]),
+    [[1, "nan"]],
+  );
 });
 
 test("on a log axis zeros and negatives leave the line and stand on the rail", () => {
-  const { lines, marks, plan } = draw(LOG, [layerOf([[0, 1], [10, 0], [20, -1], [30, 10]])]);
+  const { lines, marks, plan } = draw(LOG, [
+    layerOf([
+      [0, 1],
+      [10, 0],
+      [20, -1],
+      [30, 10],
+    ]),
+  ]);
   assert.deepEqual(lines[0].y.map(Number.isFinite), [true, false, false, true]);
-  assert.deepEqual(marks.map(({ kind }) => kind), ["zero", "negative"]);
+  assert.deepEqual(
+    marks.map(({ kind }) => kind),
+    ["zero", "negative"],
+  );
   assert.ok(10 ** plan.range[0] < 1);
 });
 
 test("data stay below the rail of marks", () => {
-  const plain = draw(LOG, [layerOf([[0, 1], [1, 10]])]).plan.range, railed = draw(LOG, [layerOf([[0, 1], [1, 10], [2, NaN]])]).plan.range;
+  const plain = draw(LOG, [
+      layerOf([
+        [0, 1],
+        [1, 10],
+      ]),
+    ]).plan.range,
+    railed = draw(LOG, [
+      layerOf([
+        [0, 1],
+        [1, 10],
+        [2, NaN],
+      ]),
+    ]).plan.range;
   assert.ok(railed[1] > plain[1] + 0.1);
 });
 
 test("a held value shows the newest of its bucket: a scale stays a power of two", () => {
-  const { lines } = draw(STEPS, [layerOf(Array.from({ length: 5000 }, (_, i) => [i, 2 ** (16 - Math.floor(i / 1000))]))], [0, 5000]);
+  const { lines } = draw(
+    STEPS,
+    [layerOf(Array.from({ length: 5000 }, (_, i) => [i, 2 ** (16 - Math.floor(i / 1000))]))],
+    [0, 5000],
+  );
   assert.ok(lines[0].y.every((v) => Number.isInteger(Math.log2(v))));
 });
 
 test("no more points than pixels are drawn", () => {
-  const { lines } = draw({ axis: "linear" }, [layerOf(Array.from({ length: 20000 }, (_, i) => [i, Math.sin(i)]))], [0, 20000]);
+  const { lines } = draw(
+    { axis: "linear" },
+    [layerOf(Array.from({ length: 20000 }, (_, i) => [i, Math.sin(i)]))],
+    [0, 20000],
+  );
   assert.ok(lines[0].x.length <= 802);
 });
 
@@ -41,14 +82,31 @@ test("the envelope holds every spike", () => {
 });
 
 test("the envelope is closed at every gap, so that nothing is filled across it", () => {
-  const layer = thin(layerOf([[0, 1], [1, 2], [10, NaN], [20, 3], [21, 5]]), 0, 30, 3);
-  const { x, y } = envelopeOf(layer, null), cut = x.findIndex(Number.isNaN);
+  const layer = thin(
+    layerOf([
+      [0, 1],
+      [1, 2],
+      [10, NaN],
+      [20, 3],
+      [21, 5],
+    ]),
+    0,
+    30,
+    3,
+  );
+  const { x, y } = envelopeOf(layer, null),
+    cut = x.findIndex(Number.isNaN);
   assert.ok(cut > 0 && Number.isNaN(y[cut]));
   assert.deepEqual([x[0], y[0]], [x[cut - 1], y[cut - 1]]);
 });
 
 test("nothing but non-finite values still has an axis and its marks", () => {
-  const { marks, plan, empty } = draw(LOG, [layerOf([[0, NaN], [50, Infinity]])]);
+  const { marks, plan, empty } = draw(LOG, [
+    layerOf([
+      [0, NaN],
+      [50, Infinity],
+    ]),
+  ]);
   assert.deepEqual([marks.length, plan.range.every(Number.isFinite), empty], [2, true, false]);
 });
 
@@ -57,23 +115,64 @@ test("no values at all is an empty picture", () => {
 });
 
 test("faults of a superseded stretch stay marked", () => {
-  const { marks, lines } = draw(LOG, [layerOf([[10, 1], [20, 1]], 2), layerOf([[5, 1], [15, NaN]], 1)]);
-  assert.deepEqual(marks.map(({ x, kind }) => [x, kind]), [[15, "nan"]]);
-  assert.deepEqual(lines.map((line) => line.faint), [true, false, false]);
+  const { marks, lines } = draw(LOG, [
+    layerOf(
+      [
+        [10, 1],
+        [20, 1],
+      ],
+      2,
+    ),
+    layerOf(
+      [
+        [5, 1],
+        [15, NaN],
+      ],
+      1,
+    ),
+  ]);
+  assert.deepEqual(
+    marks.map(({ x, kind }) => [x, kind]),
+    [[15, "nan"]],
+  );
+  assert.deepEqual(
+    lines.map((line) => line.faint),
+    [true, false, false],
+  );
 });
 
 test("smoothing leaves the raw line and its range behind it, and every mark", () => {
-  const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]), layers = [layerOf(records)];
-  const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false), soft = picture({ axis: "linear" }, layers, [], [0, 200], 800, false, { smooth: 0.95 });
+  const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]),
+    layers = [layerOf(records)];
+  const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false),
+    soft = picture({ axis: "linear" }, layers, [], [0, 200], 800, false, { smooth: 0.95 });
   assert.deepEqual(soft.marks, plain.marks);
   assert.deepEqual(soft.envelope, plain.envelope);
-  assert.deepEqual(soft.lines.map((line) => Boolean(line.raw)), [true, false]);
+  assert.deepEqual(
+    soft.lines.map((line) => Boolean(line.raw)),
+    [true, false],
+  );
   assert.deepEqual(soft.lines[0].y, plain.lines[0].y);
   assert.ok(soft.lines[1].y.slice(150).every((v) => v > 0.3 && v < 0.7));
 });
 
 test("an older attempt is drawn in full where it is asked for, else only where nothing newer is", () => {
-  const layers = [layerOf([[10, 1], [20, 1]], 2), layerOf([[5, 2], [15, 2]], 1)];
+  const layers = [
+    layerOf(
+      [
+        [10, 1],
+        [20, 1],
+      ],
+      2,
+    ),
+    layerOf(
+      [
+        [5, 2],
+        [15, 2],
+      ],
+      1,
+    ),
+  ];
   const full = picture({ axis: "linear" }, layers, [], [0, 30], 800, false, { older: [1] });
   assert.equal(full.lines.filter((line) => line.ink).flatMap((line) => line.x).length, 2);
   assert.ok(full.lines.every((line) => !line.faint));

@@ -4,11 +4,27 @@ import { picture } from "../../web/lib/picture.js";
 import { leading, rankRange, ranksOf } from "../../web/lib/ranks.js";
 import { layerOf } from "./layers.js";
 
-const ranks = [0, 1, 2].map((rank) => layerOf([[0, rank], [1, 10 * rank], [2, rank === 2 ? NaN : 5]], 1, rank));
+const ranks = [0, 1, 2].map((rank) =>
+  layerOf(
+    [
+      [0, rank],
+      [1, 10 * rank],
+      [2, rank === 2 ? NaN : 5],
+    ],
+    1,
+    rank,
+  ),
+);
 
 test("the band holds every rank's least and greatest value", () => {
   const band = rankRange(ranks, [0, 3], 3);
-  assert.deepEqual([band.min, band.max], [[0, 0, 5], [2, 20, 5]]);
+  assert.deepEqual(
+    [band.min, band.max],
+    [
+      [0, 0, 5],
+      [2, 20, 5],
+    ],
+  );
 });
 
 test("one rank alone has no band", () => {
@@ -16,7 +32,10 @@ test("one rank alone has no band", () => {
 });
 
 test("a rank that was chosen leads its attempts, and the ranks are told in order", () => {
-  assert.deepEqual(leading(ranks, 2).map((layer) => layer.rank), [2, 0, 1]);
+  assert.deepEqual(
+    leading(ranks, 2).map((layer) => layer.rank),
+    [2, 0, 1],
+  );
   assert.equal(leading(ranks, 9), ranks);
   assert.deepEqual(ranksOf([...ranks].reverse()), [0, 1, 2]);
 });
@@ -24,6 +43,9 @@ test("a rank that was chosen leads its attempts, and the ranks are told in order
 test("behind the band of all ranks only one is a line, but every rank's faults are marked", () => {
   const { lines, marks } = picture({ axis: "linear" }, ranks, [], [0, 3], 100, false, { ranks: "band" });
   assert.equal(lines.length, 1);
-  assert.deepEqual(marks.map(({ kind, x }) => [kind, x]), [["nan", 2]]);
+  assert.deepEqual(
+    marks.map(({ kind, x }) => [kind, x]),
+    [["nan", 2]],
+  );
   assert.equal(picture({ axis: "linear" }, ranks, [], [0, 3], 100, false, { ranks: "each" }).lines.length, 3);
 });

@@ -11,7 +11,8 @@ function count(path) {
   let found = 0;
   const visit = (node) => {
     if (node.kind === ts.SyntaxKind.RegularExpressionLiteral) found++;
-    if ((ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === "RegExp") found++;
+    if ((ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === "RegExp")
+      found++;
     ts.forEachChild(node, visit);
   };
   visit(ts.createSourceFile(path, text(path), ts.ScriptTarget.Latest, true, ts.ScriptKind.JS));
@@ -19,8 +20,15 @@ function count(path) {
 }
 
 test("docs/regular-expressions.md counts the patterns of every file of the pages", () => {
-  const files = readdirSync(new URL("web", ROOT), { recursive: true }).filter((name) => name.endsWith(".js")).map((name) => `web/${name}`);
-  const used = files.map((path) => [path, count(path)]).filter(([, n]) => n).sort();
-  const listed = [...text("docs/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm)].map(([, path, n]) => [path, Number(n)]).sort();
+  const files = readdirSync(new URL("web", ROOT), { recursive: true })
+    .filter((name) => name.endsWith(".js"))
+    .map((name) => `web/${name}`);
+  const used = files
+    .map((path) => [path, count(path)])
+    .filter(([, n]) => n)
+    .sort();
+  const listed = [...text("docs/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm)]
+    .map(([, path, n]) => [path, Number(n)])
+    .sort();
   assert.deepEqual(listed, used);
 });

@@ -3,17 +3,34 @@ import { test } from "node:test";
 import { inside, outside, rootOf } from "../../web/lib/root.js";
 
 test("the root is where the pages were loaded from", () => {
-  const addresses = ["https://h/lib/root.js", "https://h/tocsin/lib/root.js", "http://h:8321/a/b/lib/root.js", "file:///home/x/web/lib/root.js"];
+  const addresses = [
+    "https://h/lib/root.js",
+    "https://h/tocsin/lib/root.js",
+    "http://h:8321/a/b/lib/root.js",
+    "file:///home/x/web/lib/root.js",
+  ];
   assert.deepEqual(addresses.map(rootOf), ["", "/tocsin", "/a/b", ""]);
 });
 
 test("our addresses get the root, those of others stay", () => {
   const given = ["/", "/alerts?x", "//elsewhere/x", "https://h/x", "#main", "blob:x", ""];
-  assert.deepEqual(given.map((address) => outside(address, "/t")), ["/t/", "/t/alerts?x", "//elsewhere/x", "https://h/x", "#main", "blob:x", ""]);
-  assert.deepEqual(given.map((address) => outside(address, "")), given);
+  assert.deepEqual(
+    given.map((address) => outside(address, "/t")),
+    ["/t/", "/t/alerts?x", "//elsewhere/x", "https://h/x", "#main", "blob:x", ""],
+  );
+  assert.deepEqual(
+    given.map((address) => outside(address, "")),
+    given,
+  );
 });
 
 test("a path of the browser leads to a page of ours, or elsewhere", () => {
-  assert.deepEqual(["/t", "/t/", "/t/runs/x", "/tt/runs", "/alerts"].map((path) => inside(path, "/t")), ["/", "/", "/runs/x", "", ""]);
-  assert.deepEqual(["/", "/runs/x"].map((path) => inside(path, "")), ["/", "/runs/x"]);
+  assert.deepEqual(
+    ["/t", "/t/", "/t/runs/x", "/tt/runs", "/alerts"].map((path) => inside(path, "/t")),
+    ["/", "/", "/runs/x", "", ""],
+  );
+  assert.deepEqual(
+    ["/", "/runs/x"].map((path) => inside(path, "")),
+    ["/", "/runs/x"],
+  );
 });

@@ -3,19 +3,57 @@ import { test } from "node:test";
 import { addressOf, askedIn, isPage, match, runAddress } from "../../web/lib/route.js";
 
 test("each page has its address, and a run's name may hold anything", () => {
-  const pages = ["/", "/alerts", "/rules/", "/silences", "/routes", "/channels", "/deliveries", "/settings", "/compare", "/runs/a%2Fb", "/runs/%ff", "/else"].map((path) => match(path).page);
-  assert.deepEqual(pages, ["fleet", "alerts", "rules", "silences", "routes", "channels", "deliveries", "settings", "compare", "run", "run", "missing"]);
+  const pages = [
+    "/",
+    "/alerts",
+    "/rules/",
+    "/silences",
+    "/routes",
+    "/channels",
+    "/deliveries",
+    "/settings",
+    "/compare",
+    "/runs/a%2Fb",
+    "/runs/%ff",
+    "/else",
+  ].map((path) => match(path).page);
+  assert.deepEqual(pages, [
+    "fleet",
+    "alerts",
+    "rules",
+    "silences",
+    "routes",
+    "channels",
+    "deliveries",
+    "settings",
+    "compare",
+    "run",
+    "run",
+    "missing",
+  ]);
   assert.equal(match(runAddress("a/b ?", { at: 3 }).split("?at")[0]).id, "a/b ?");
 });
 
 test("a link of the API or a file is the browser's own business", () => {
-  assert.deepEqual(["/", "/alerts", "/runs/x", "/api/v1/runs", "/icon.svg", "/alertsx"].map(isPage), [true, true, true, false, false, false]);
+  assert.deepEqual(["/", "/alerts", "/runs/x", "/api/v1/runs", "/icon.svg", "/alertsx"].map(isPage), [
+    true,
+    true,
+    true,
+    false,
+    false,
+    false,
+  ]);
 });
 
 test("an address too long for a proxy stands behind the #, and both are read", () => {
-  const short = "?run=a", long = `?${"run=abcdefgh&".repeat(1000)}`, parsed = (text) => new URL(text, "http://x");
+  const short = "?run=a",
+    long = `?${"run=abcdefgh&".repeat(1000)}`,
+    parsed = (text) => new URL(text, "http://x");
   assert.equal(addressOf("/compare", short), "/compare?run=a");
   assert.equal(parsed(addressOf("/compare", long)).search, "");
-  assert.deepEqual([short, long, ""].map((text) => askedIn(parsed(addressOf("/compare", text)))), [short, long, ""]);
+  assert.deepEqual(
+    [short, long, ""].map((text) => askedIn(parsed(addressOf("/compare", text)))),
+    [short, long, ""],
+  );
   assert.equal(askedIn(parsed(`/compare${long}`)), long);
 });

@@ -1,12 +1,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { added, changed, freeName, moved, newMuteTime, newRoute, removed, renamedMuteTime, reordered, routeSentence, withOrWithout } from "../../web/lib/routesdoc.js";
+import {
+  added,
+  changed,
+  freeName,
+  moved,
+  newMuteTime,
+  newRoute,
+  removed,
+  renamedMuteTime,
+  reordered,
+  routeSentence,
+  withOrWithout,
+} from "../../web/lib/routesdoc.js";
 
 const EMPTY = { routes: [], inhibitions: [], mute_times: [] };
 
 test("a change leaves the document before it as it was, so that it can be taken back", () => {
-  const one = added(EMPTY, "routes", newRoute(EMPTY)), two = changed(one, "routes", 0, { name: "b" });
-  assert.deepEqual([one.routes[0].name, two.routes[0].name, removed(two, "routes", 0).routes.length, EMPTY.routes.length], ["new route", "b", 0, 0]);
+  const one = added(EMPTY, "routes", newRoute(EMPTY)),
+    two = changed(one, "routes", 0, { name: "b" });
+  assert.deepEqual(
+    [one.routes[0].name, two.routes[0].name, removed(two, "routes", 0).routes.length, EMPTY.routes.length],
+    ["new route", "b", 0, 0],
+  );
 });
 
 test("names of new parts are free", () => {
@@ -16,18 +32,44 @@ test("names of new parts are free", () => {
 });
 
 test("a route moves up and down, and not over the ends", () => {
-  assert.deepEqual([moved(["a", "b", "c"], 2, 0), moved(["a", "b"], 0, 2), moved(["a", "b"], 0, -1)], [["c", "a", "b"], ["a", "b"], ["a", "b"]]);
-  const doc = { ...EMPTY, routes: [{ ...newRoute(EMPTY), name: "a" }, { ...newRoute(EMPTY), name: "b" }] };
-  assert.deepEqual(reordered(doc, "routes", 1, 0).routes.map(({ name }) => name), ["b", "a"]);
+  assert.deepEqual(
+    [moved(["a", "b", "c"], 2, 0), moved(["a", "b"], 0, 2), moved(["a", "b"], 0, -1)],
+    [
+      ["c", "a", "b"],
+      ["a", "b"],
+      ["a", "b"],
+    ],
+  );
+  const doc = {
+    ...EMPTY,
+    routes: [
+      { ...newRoute(EMPTY), name: "a" },
+      { ...newRoute(EMPTY), name: "b" },
+    ],
+  };
+  assert.deepEqual(
+    reordered(doc, "routes", 1, 0).routes.map(({ name }) => name),
+    ["b", "a"],
+  );
 });
 
 test("routes follow a mute time to its new name", () => {
-  const doc = { ...EMPTY, routes: [{ ...newRoute(EMPTY), mute_times: ["nights", "weekend"] }], mute_times: [newMuteTime(EMPTY, "UTC")] };
+  const doc = {
+    ...EMPTY,
+    routes: [{ ...newRoute(EMPTY), mute_times: ["nights", "weekend"] }],
+    mute_times: [newMuteTime(EMPTY, "UTC")],
+  };
   assert.deepEqual(renamedMuteTime(doc, 0, "dark").routes[0].mute_times, ["dark", "weekend"]);
 });
 
 test("a route reads aloud", () => {
   const route = { ...newRoute(EMPTY), channels: ["phone"], continue: true, mute_times: ["nights"] };
-  assert.equal(routeSentence(route, (s) => `${s / 3600} h`), 'severity="critical" → phone, again every 4 h, not in nights, then goes on to the next');
-  assert.deepEqual([withOrWithout(["a"], "b", true), withOrWithout(["a"], "a", true), withOrWithout(["a"], "a", false)], [["a", "b"], ["a"], []]);
+  assert.equal(
+    routeSentence(route, (s) => `${s / 3600} h`),
+    'severity="critical" → phone, again every 4 h, not in nights, then goes on to the next',
+  );
+  assert.deepEqual(
+    [withOrWithout(["a"], "b", true), withOrWithout(["a"], "a", true), withOrWithout(["a"], "a", false)],
+    [["a", "b"], ["a"], []],
+  );
 });

@@ -1,8 +1,39 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BLANK, bodyOf, conditionText, draftOf, idFrom, joinSpan, labelsOf, numberOf, scopeText, splitSpan, toml } from "../../web/lib/ruledraft.js";
+import {
+  BLANK,
+  bodyOf,
+  conditionText,
+  draftOf,
+  idFrom,
+  joinSpan,
+  labelsOf,
+  numberOf,
+  scopeText,
+  splitSpan,
+  toml,
+} from "../../web/lib/ruledraft.js";
 
-const RULE = { id: "a", title: "", series: "val/psnr", reducer: "mean", window: "5 min", comparison: "<", limit: 24, for: "1 step", recover: 25, keep_firing_for: "0 steps", severity: "critical", labels: { team: "a=b" }, projects: ["x*", "y"], runs: [], tags: [], description: "", remedy: "", enabled: false };
+const RULE = {
+  id: "a",
+  title: "",
+  series: "val/psnr",
+  reducer: "mean",
+  window: "5 min",
+  comparison: "<",
+  limit: 24,
+  for: "1 step",
+  recover: 25,
+  keep_firing_for: "0 steps",
+  severity: "critical",
+  labels: { team: "a=b" },
+  projects: ["x*", "y"],
+  runs: [],
+  tags: [],
+  description: "",
+  remedy: "",
+  enabled: false,
+};
 
 test("a rule comes back from the form as it went in", () => {
   assert.deepEqual(bodyOf(draftOf(RULE)), RULE);
@@ -12,11 +43,27 @@ test("a rule comes back from the form as it went in", () => {
 });
 
 test("numbers are read as people write them, and what is none is left for the server to name", () => {
-  assert.deepEqual(["16 384", "\u22120.5", "2^14", "1e-3", "", "five", "NaN"].map(numberOf), [16384, -0.5, 16384, 0.001, null, "five", "NaN"]);
+  assert.deepEqual(["16 384", "\u22120.5", "2^14", "1e-3", "", "five", "NaN"].map(numberOf), [
+    16384,
+    -0.5,
+    16384,
+    0.001,
+    null,
+    "five",
+    "NaN",
+  ]);
 });
 
 test("lengths part into number and unit, and join again", () => {
-  assert.deepEqual([splitSpan("20 steps"), splitSpan("1 step"), splitSpan("2.5 h"), splitSpan("?")], [["20", "steps"], ["1", "steps"], ["2.5", "h"], ["", "steps"]]);
+  assert.deepEqual(
+    [splitSpan("20 steps"), splitSpan("1 step"), splitSpan("2.5 h"), splitSpan("?")],
+    [
+      ["20", "steps"],
+      ["1", "steps"],
+      ["2.5", "h"],
+      ["", "steps"],
+    ],
+  );
   assert.equal(joinSpan(" ", "min"), "0 min");
 });
 
@@ -31,8 +78,13 @@ test("labels stand one a line; a value may hold an equals sign", () => {
 });
 
 test("the text for a file leaves out what is usual, and quotes what must be", () => {
-  const text = toml(bodyOf({ ...BLANK, id: "a", title: 'say "hi"\n', limit: "5", keep_firing_for: "0 steps" }));
-  assert.equal(text, '[[rule]]\nid = "a"\ntitle = "say \\"hi\\"\\u000a"\nseries = "loss"\nreducer = "mean"\nwindow = "20 steps"\ncomparison = ">"\nlimit = 5');
+  const text = toml(
+    bodyOf({ ...BLANK, id: "a", title: 'say "hi"\n', limit: "5", keep_firing_for: "0 steps" }),
+  );
+  assert.equal(
+    text,
+    '[[rule]]\nid = "a"\ntitle = "say \\"hi\\"\\u000a"\nseries = "loss"\nreducer = "mean"\nwindow = "20 steps"\ncomparison = ">"\nlimit = 5',
+  );
 });
 
 test("a rule in words", () => {

@@ -2,13 +2,39 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rulestrip.js";
 
-const layer = (values, first = 0) => ({ x: values.map((_, i) => first + i), x1: values.map((_, i) => first + i), min: values, max: values, mean: values, nan: values.map((v) => Number(Number.isNaN(v))), pinf: values.map(() => 0), ninf: values.map(() => 0) });
-const firing = (step, resolved_step, healthy = true) => ({ severity: "warning", subject: "loss", onset_step: step, step, resolved_step, summary: "", healthy });
+const layer = (values, first = 0) => ({
+  x: values.map((_, i) => first + i),
+  x1: values.map((_, i) => first + i),
+  min: values,
+  max: values,
+  mean: values,
+  nan: values.map((v) => Number(Number.isNaN(v))),
+  pinf: values.map(() => 0),
+  ninf: values.map(() => 0),
+});
+const firing = (step, resolved_step, healthy = true) => ({
+  severity: "warning",
+  subject: "loss",
+  onset_step: step,
+  step,
+  resolved_step,
+  summary: "",
+  healthy,
+});
 
 test("alarms lie where they rang, and one that is not over goes to the end", () => {
   const found = stretchesOf([firing(50, null), firing(10, 20)], [0, 100]);
-  assert.deepEqual(found.map(({ from, to, open }) => [from, to, open]), [[0.1, 0.2, false], [0.5, 1, true]]);
-  assert.deepEqual(stretchesOf([firing(5, 5)], [5, 5]).map(({ from, to }) => [from, to]), [[0, 0]]);
+  assert.deepEqual(
+    found.map(({ from, to, open }) => [from, to, open]),
+    [
+      [0.1, 0.2, false],
+      [0.5, 1, true],
+    ],
+  );
+  assert.deepEqual(
+    stretchesOf([firing(5, 5)], [5, 5]).map(({ from, to }) => [from, to]),
+    [[0, 0]],
+  );
 });
 
 test("the line breaks where values are not finite, and stays in its box", () => {
@@ -32,7 +58,8 @@ test("steps of all layers, none where there are none", () => {
 });
 
 test("a run under the rule in words", () => {
-  const run = (firings, series = ["loss"]) => verdictOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
+  const run = (firings, series = ["loss"]) =>
+    verdictOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
   assert.equal(run([]).word, "Quiet");
   assert.equal(run([], []).text, "no such series");
   assert.equal(run([firing(1, 2), firing(3, 4, false)]).word, "1 of 2 on healthy steps");

@@ -2,13 +2,51 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { levelOf, listed, readRules, sourceText, writeRules } from "../../web/lib/ruleview.js";
 
-const own = (fields) => ({ kind: "own", id: "a", title: "", series: "loss", source: "", description: "", projects: [], tags: [], severity: "warning", enabled: true, ...fields });
-const builtin = (fields) => ({ kind: "builtin", id: "plateau", title: "Loss does not fall", severity: "info", enabled: true, settings: [], effective: { severity: null, settings: {} }, tunings: [], ...fields });
-const RULES = [own({}), own({ id: "b", series: "val/psnr", enabled: false }), builtin({}), builtin({ id: "stalled", title: "Steps have stopped", severity: "critical", tunings: [{}] })];
-const ids = (search) => listed(RULES, readRules(search)).map((rule) => rule.id).join(" ");
+const own = (fields) => ({
+  kind: "own",
+  id: "a",
+  title: "",
+  series: "loss",
+  source: "",
+  description: "",
+  projects: [],
+  tags: [],
+  severity: "warning",
+  enabled: true,
+  ...fields,
+});
+const builtin = (fields) => ({
+  kind: "builtin",
+  id: "plateau",
+  title: "Loss does not fall",
+  severity: "info",
+  enabled: true,
+  settings: [],
+  effective: { severity: null, settings: {} },
+  tunings: [],
+  ...fields,
+});
+const RULES = [
+  own({}),
+  own({ id: "b", series: "val/psnr", enabled: false }),
+  builtin({}),
+  builtin({ id: "stalled", title: "Steps have stopped", severity: "critical", tunings: [{}] }),
+];
+const ids = (search) =>
+  listed(RULES, readRules(search))
+    .map((rule) => rule.id)
+    .join(" ");
 
 test("the address holds the whole view", () => {
-  const view = { q: "a b&c", severity: "critical", state: "changed", project: "x", rule: "r", fresh: true, copy: "y" };
+  const view = {
+    q: "a b&c",
+    severity: "critical",
+    state: "changed",
+    project: "x",
+    rule: "r",
+    fresh: true,
+    copy: "y",
+  };
   assert.deepEqual(readRules(writeRules(view)), view);
   assert.equal(writeRules(readRules("?severity=page&state=maybe")), "");
 });

@@ -7,17 +7,42 @@ const NAMES = ["act/a", "act/b", "act/c", "pixel", "sys/gpu", "val/psnr"];
 const shape = (view) => sections(NAMES, { ...NONE, ...view }).map(({ title, names }) => [title, ...names]);
 
 test("series stand by prefix, the machine's own last", () => {
-  assert.deepEqual(shape({}), [["General", "pixel"], ["act", "act/a", "act/b", "act/c"], ["val", "val/psnr"], ["sys", "sys/gpu"]]);
+  assert.deepEqual(shape({}), [
+    ["General", "pixel"],
+    ["act", "act/a", "act/b", "act/c"],
+    ["val", "val/psnr"],
+    ["sys", "sys/gpu"],
+  ]);
 });
 
 test("what is pinned stands first and nowhere else", () => {
   assert.deepEqual(shape({ pins: ["val/psnr", "act/b", "gone"] })[0], ["Pinned", "val/psnr", "act/b"]);
-  assert.equal(shape({ pins: ["val/psnr"] }).flat().filter((name) => name === "val/psnr").length, 1);
+  assert.equal(
+    shape({ pins: ["val/psnr"] })
+      .flat()
+      .filter((name) => name === "val/psnr").length,
+    1,
+  );
 });
 
 test("a filter has alternatives, stars and ends; all else is text", () => {
-  assert.deepEqual(shape({ find: "^act|psnr$" }).map(([title]) => title), ["act", "val"]);
-  for (const [text, name, holds] of [["", "x", true], ["a(b", "xA(By", true], ["act/*max", "act/attn_max_2", true], ["act.*max$", "act/attn_max_2", false], ["^a*a$", "a", false], ["^a*a$", "aa", true], ["^loss$", "loss", true], ["^loss$", "loss2", false], ["a*b*c", "cba", false], ["$", "x", true]]) assert.equal(nameFilter(text)(name), holds, text);
+  assert.deepEqual(
+    shape({ find: "^act|psnr$" }).map(([title]) => title),
+    ["act", "val"],
+  );
+  for (const [text, name, holds] of [
+    ["", "x", true],
+    ["a(b", "xA(By", true],
+    ["act/*max", "act/attn_max_2", true],
+    ["act.*max$", "act/attn_max_2", false],
+    ["^a*a$", "a", false],
+    ["^a*a$", "aa", true],
+    ["^loss$", "loss", true],
+    ["^loss$", "loss2", false],
+    ["a*b*c", "cba", false],
+    ["$", "x", true],
+  ])
+    assert.equal(nameFilter(text)(name), holds, text);
 });
 
 test("a filter from a link that would never end as a regular expression ends", () => {
@@ -27,15 +52,20 @@ test("a filter from a link that would never end as a regular expression ends", (
 
 test("moving a series to every place puts it there and disturbs no other", () => {
   const section = sections(NAMES, NONE)[1];
-  for (const name of section.names) for (let to = 0; to < 3; to++) {
-    const now = sections(NAMES, { ...NONE, order: moved(section, name, to, []) })[1].names;
-    assert.equal(now[to], name);
-    assert.deepEqual(now.filter((each) => each !== name), section.names.filter((each) => each !== name));
-  }
+  for (const name of section.names)
+    for (let to = 0; to < 3; to++) {
+      const now = sections(NAMES, { ...NONE, order: moved(section, name, to, []) })[1].names;
+      assert.equal(now[to], name);
+      assert.deepEqual(
+        now.filter((each) => each !== name),
+        section.names.filter((each) => each !== name),
+      );
+    }
 });
 
 test("pinned series are moved within the pins", () => {
-  const pins = ["pixel", "act/a", "val/psnr"], [section] = sections(NAMES, { ...NONE, pins });
+  const pins = ["pixel", "act/a", "val/psnr"],
+    [section] = sections(NAMES, { ...NONE, pins });
   assert.equal(section.key, PINNED);
   assert.deepEqual(moved(section, "val/psnr", 0, pins), ["val/psnr", "pixel", "act/a"]);
 });

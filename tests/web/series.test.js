@@ -5,23 +5,86 @@ import { answer, layerOf, packed, wireLayer } from "./layers.js";
 
 test("an answer of exact records holds each value, NaN and infinities too", () => {
   const set = new SeriesSet();
-  set.take(answer(5, { loss: [[0, 1], [1, NaN], [2, Infinity]] }));
+  set.take(
+    answer(5, {
+      loss: [
+        [0, 1],
+        [1, NaN],
+        [2, Infinity],
+      ],
+    }),
+  );
   const [layer] = set.get("loss");
-  assert.deepEqual([layer.nan, layer.pinf], [[0, 1, 0], [0, 0, 1]]);
+  assert.deepEqual(
+    [layer.nan, layer.pinf],
+    [
+      [0, 1, 0],
+      [0, 0, 1],
+    ],
+  );
   assert.deepEqual([set.cursor, set.first, set.last], [5, 0, 2]);
 });
 
 test("an answer of buckets keeps range, counts and last value", () => {
-  const set = new SeriesSet(), f = (v) => packed([v]);
-  set.take({ ...answer(5, { loss: [[0, 1]] }), series: { loss: [{ attempt: 1, rank: 0, exact: false, x: f(0), x1: f(99), t: f(1), min: f(-1), max: f(7), mean: f(2), first: f(1), last: f(3), n: f(100), nan: f(2), pinf: f(1), ninf: f(0) }] } });
+  const set = new SeriesSet(),
+    f = (v) => packed([v]);
+  set.take({
+    ...answer(5, { loss: [[0, 1]] }),
+    series: {
+      loss: [
+        {
+          attempt: 1,
+          rank: 0,
+          exact: false,
+          x: f(0),
+          x1: f(99),
+          t: f(1),
+          min: f(-1),
+          max: f(7),
+          mean: f(2),
+          first: f(1),
+          last: f(3),
+          n: f(100),
+          nan: f(2),
+          pinf: f(1),
+          ninf: f(0),
+        },
+      ],
+    },
+  });
   const [layer] = set.get("loss");
-  assert.deepEqual([layer.x1[0], layer.min[0], layer.max[0], layer.mean[0], layer.last[0], layer.n[0], layer.nan[0], layer.pinf[0]], [99, -1, 7, 2, 3, 100, 2, 1]);
+  assert.deepEqual(
+    [
+      layer.x1[0],
+      layer.min[0],
+      layer.max[0],
+      layer.mean[0],
+      layer.last[0],
+      layer.n[0],
+      layer.nan[0],
+      layer.pinf[0],
+    ],
+    [99, -1, 7, 2, 3, 100, 2, 1],
+  );
 });
 
 test("what the socket adds goes on where the answer ended", () => {
   const set = new SeriesSet();
   set.take(answer(5, { loss: [[0, 1]] }));
-  assert.equal(set.add({ cursor: 6, series: { loss: [wireLayer([[1, 2], [2, NaN]])] } }), true);
+  assert.equal(
+    set.add({
+      cursor: 6,
+      series: {
+        loss: [
+          wireLayer([
+            [1, 2],
+            [2, NaN],
+          ]),
+        ],
+      },
+    }),
+    true,
+  );
   assert.deepEqual(set.get("loss")[0].x, [0, 1, 2]);
   assert.deepEqual([set.cursor, set.last], [6, 2]);
 });
@@ -36,34 +99,102 @@ test("a frame that is not newer than the cursor changes nothing", () => {
 test("memory is bounded however long the run is watched", () => {
   const set = new SeriesSet(100);
   set.take(answer(0, { loss: [[0, 1]] }));
-  for (let i = 1; i <= 2000; i++) set.add({ cursor: i, series: { loss: [wireLayer([[i, i === 777 ? NaN : i]])] } });
+  for (let i = 1; i <= 2000; i++)
+    set.add({ cursor: i, series: { loss: [wireLayer([[i, i === 777 ? NaN : i]])] } });
   const [layer] = set.get("loss");
   assert.ok(layer.x.length <= 100);
-  assert.equal(layer.n.reduce((a, b) => a + b), 2001);
-  assert.equal(layer.nan.reduce((a, b) => a + b), 1);
+  assert.equal(
+    layer.n.reduce((a, b) => a + b),
+    2001,
+  );
+  assert.equal(
+    layer.nan.reduce((a, b) => a + b),
+    1,
+  );
 });
 
 test("a closed window takes no steps from outside", () => {
   const set = new SeriesSet();
   set.bounds = { from: 0, to: 5 };
   set.take(answer(1, { loss: [[0, 1]] }));
-  set.add({ cursor: 2, series: { loss: [wireLayer([[4, 1], [9, 1]])] } });
+  set.add({
+    cursor: 2,
+    series: {
+      loss: [
+        wireLayer([
+          [4, 1],
+          [9, 1],
+        ]),
+      ],
+    },
+  });
   assert.deepEqual(set.get("loss")[0].x, [0, 4]);
 });
 
 test("the newest attempt is drawn from its first step; what it replayed of the older one is faint", () => {
-  const first = layerOf([[0, 1], [10, 1], [20, 1]], 1), second = layerOf([[10, 2], [30, 2]], 2);
-  const parts = stretches([second, first]).map(({ layer, from, to, faint }) => [layer.attempt, from, to, faint]);
-  assert.deepEqual(parts, [[1, 10, Infinity, true], [2, 10, Infinity, false], [1, 0, 10, false]]);
+  const first = layerOf(
+      [
+        [0, 1],
+        [10, 1],
+        [20, 1],
+      ],
+      1,
+    ),
+    second = layerOf(
+      [
+        [10, 2],
+        [30, 2],
+      ],
+      2,
+    );
+  const parts = stretches([second, first]).map(({ layer, from, to, faint }) => [
+    layer.attempt,
+    from,
+    to,
+    faint,
+  ]);
+  assert.deepEqual(parts, [
+    [1, 10, Infinity, true],
+    [2, 10, Infinity, false],
+    [1, 0, 10, false],
+  ]);
 });
 
 test("other ranks of an attempt are faint", () => {
   const parts = stretches([layerOf([[0, 1]], 1, 0), layerOf([[0, 1]], 1, 1)]);
-  assert.deepEqual(parts.map(({ layer, faint }) => [layer.rank, faint]), [[1, true], [0, false]]);
+  assert.deepEqual(
+    parts.map(({ layer, faint }) => [layer.rank, faint]),
+    [
+      [1, true],
+      [0, false],
+    ],
+  );
 });
 
 test("a reading is the value at or before a step, of the newest attempt that has one", () => {
-  const layers = [layerOf([[10, 5], [20, 6]], 2), layerOf([[0, 1], [12, 2]], 1)];
-  assert.deepEqual([reading(layers, 15)?.layer.last[reading(layers, 15).i], reading(layers, 4)?.layer.attempt, reading(layers, -1)], [5, 1, null]);
+  const layers = [
+    layerOf(
+      [
+        [10, 5],
+        [20, 6],
+      ],
+      2,
+    ),
+    layerOf(
+      [
+        [0, 1],
+        [12, 2],
+      ],
+      1,
+    ),
+  ];
+  assert.deepEqual(
+    [
+      reading(layers, 15)?.layer.last[reading(layers, 15).i],
+      reading(layers, 4)?.layer.attempt,
+      reading(layers, -1),
+    ],
+    [5, 1, null],
+  );
   assert.equal(reading(layers, null)?.i, 1);
 });

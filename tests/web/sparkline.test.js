@@ -15,12 +15,23 @@ test("a spike of one record reaches higher than all else", () => {
 });
 
 test("each kind of non-finite value has its mark, a stretch of them one", () => {
-  const { marks } = sparkShape(sparkOf([[null, null, null, 3, 0, 0], ...Array(9).fill(bucket(1, 2)), bucket(1, 2, 0, 1), bucket(1, 2, 0, 1)]));
-  assert.deepEqual(marks.map(({ kind }) => kind), ["nan", "pinf"]);
+  const { marks } = sparkShape(
+    sparkOf([
+      [null, null, null, 3, 0, 0],
+      ...Array(9).fill(bucket(1, 2)),
+      bucket(1, 2, 0, 1),
+      bucket(1, 2, 0, 1),
+    ]),
+  );
+  assert.deepEqual(
+    marks.map(({ kind }) => kind),
+    ["nan", "pinf"],
+  );
 });
 
 test("a bucket without a finite value breaks the line, one without a step does not", () => {
-  const lines = (between) => sparkShape(sparkOf([bucket(1, 2), between, bucket(1, 2)])).line.match(/M/g)?.length;
+  const lines = (between) =>
+    sparkShape(sparkOf([bucket(1, 2), between, bucket(1, 2)])).line.match(/M/g)?.length;
   assert.deepEqual([lines([null, null, null, 1, 0, 0]), lines(null)], [2, 1]);
 });
 
@@ -30,17 +41,39 @@ test("the onset stands at its share of the run, and nowhere if it is out of sigh
 });
 
 test("flat, empty, zero and non-finite series have a shape without NaN", () => {
-  for (const buckets of [[bucket(5, 5)], [], [null], [bucket(0, 0), bucket(0, 1)], [[null, null, null, 1, 0, 0]]]) {
-    for (const log of [true, false, "auto"]) assert.doesNotMatch(JSON.stringify(sparkShape(sparkOf(buckets), { log })), /NaN|Infinity/);
+  for (const buckets of [
+    [bucket(5, 5)],
+    [],
+    [null],
+    [bucket(0, 0), bucket(0, 1)],
+    [[null, null, null, 1, 0, 0]],
+  ]) {
+    for (const log of [true, false, "auto"])
+      assert.doesNotMatch(JSON.stringify(sparkShape(sparkOf(buckets), { log })), /NaN|Infinity/);
   }
 });
 
 test("values spread by more than three ask for a log axis, but not with zeros", () => {
-  assert.deepEqual([spreads([bucket(1, 9)]), spreads([bucket(1, 2)]), spreads([bucket(0, 9)])], [true, false, false]);
+  assert.deepEqual(
+    [spreads([bucket(1, 9)]), spreads([bucket(1, 2)]), spreads([bucket(0, 9)])],
+    [true, false, false],
+  );
 });
 
 test("the tape keeps spikes and breaks where nothing is finite", () => {
-  const path = tapePath([layerOf([[0, 1], [5, 2], [10, NaN], [20, 15], [30, 1]])], 0, 30);
+  const path = tapePath(
+    [
+      layerOf([
+        [0, 1],
+        [5, 2],
+        [10, NaN],
+        [20, 15],
+        [30, 1],
+      ]),
+    ],
+    0,
+    30,
+  );
   assert.equal(path.match(/M/g).length, 2);
   assert.doesNotMatch(path, /NaN/);
   assert.ok(Math.min(...ys(path)) < 6);

@@ -4,5 +4,8 @@ import { storingText } from "../../web/parts/storing.js";
 
 test("the database's own words stand in one sentence, and what becomes of the records in the next", () => {
   const told = storingText("database or disk is full.\n");
-  assert.equal(told, "The server cannot store new records: database or disk is full. Training continues; records are buffered on disk until it can.");
+  assert.equal(
+    told,
+    "The server cannot store new records: database or disk is full. Training continues; records are buffered on disk until it can.",
+  );
 });

@@ -12,7 +12,8 @@ test("the address holds zoom, pinned step and chosen alert", () => {
 });
 
 test("an address that makes no sense shows the whole run", () => {
-  for (const search of ["?from=9&to=3", "?from=x&to=y", "?from=1", "?follow=-4", "?follow=NaN", "?at=", ""]) assert.deepEqual(readView(search), NONE, search);
+  for (const search of ["?from=9&to=3", "?from=x&to=y", "?from=1", "?follow=-4", "?follow=NaN", "?at=", ""])
+    assert.deepEqual(readView(search), NONE, search);
 });
 
 test("the whole run grows with headroom: new steps within it move nothing", () => {
@@ -43,10 +44,27 @@ test("steps to follow are a round number", () => {
 });
 
 test("the address holds every choice of a person, whatever a series is called", () => {
-  const view = { ...WHOLE, from: 1, to: 9, x: "wall", smooth: 0.9, axes: { loss: "log", "a:b,c&d=<é>": "log2" }, older: [2, 1], ranks: "3", full: "loss", find: "act/|opt/", pins: ["x,y", "z"], order: ["b"], shut: ["", "sys"] };
+  const view = {
+    ...WHOLE,
+    from: 1,
+    to: 9,
+    x: "wall",
+    smooth: 0.9,
+    axes: { loss: "log", "a:b,c&d=<é>": "log2" },
+    older: [2, 1],
+    ranks: "3",
+    full: "loss",
+    find: "act/|opt/",
+    pins: ["x,y", "z"],
+    order: ["b"],
+    shut: ["", "sys"],
+  };
   assert.deepEqual(readView(writeView(view)), view);
 });
 
 test("choices that make no sense are left out", () => {
-  assert.deepEqual(readView("?x=sideways&smooth=7&axis=cubic:loss&axis=loss&attempt=-1&attempt=x&ranks=all"), { ...WHOLE, smooth: 0.99 });
+  assert.deepEqual(
+    readView("?x=sideways&smooth=7&axis=cubic:loss&axis=loss&attempt=-1&attempt=x&ranks=all"),
+    { ...WHOLE, smooth: 0.99 },
+  );
 });

@@ -11,48 +11,140 @@ import { thin } from "../../web/lib/buckets.js";
 import { alertOf, layerOf, rowOf } from "./layers.js";
 
 test("addresses that run code are not followed", () => {
-  for (const bad of ["javascript:alert(1)", " JavaScript:alert(1)", "\tjavascript:x", "data:text/html,x", "vbscript:x"]) assert.equal(safeAddress(bad), false, bad);
-  for (const good of ["/runs/x", "https://example.org", "?at=1", "#dx", "runs/a:b"]) assert.equal(safeAddress(good), true, good);
+  for (const bad of [
+    "javascript:alert(1)",
+    " JavaScript:alert(1)",
+    "\tjavascript:x",
+    "data:text/html,x",
+    "vbscript:x",
+  ])
+    assert.equal(safeAddress(bad), false, bad);
+  for (const good of ["/runs/x", "https://example.org", "?at=1", "#dx", "runs/a:b"])
+    assert.equal(safeAddress(good), true, good);
 });
 
 test("each address has its page, and a run's id survives it", () => {
-  assert.deepEqual(["/", "/alerts", "/alerts/", "/runs/r_1", "/runs/", "/x"].map((path) => match(path).page), ["fleet", "alerts", "alerts", "run", "missing", "missing"]);
+  assert.deepEqual(
+    ["/", "/alerts", "/alerts/", "/runs/r_1", "/runs/", "/x"].map((path) => match(path).page),
+    ["fleet", "alerts", "alerts", "run", "missing", "missing"],
+  );
   assert.equal(match(new URL(runAddress("a/b c?", { at: 5 }), "http://x").pathname).id, "a/b c?");
   assert.equal(runAddress("r", { at: 0, alert: "a&b" }), "/runs/r?at=0&alert=a%26b");
   assert.equal(match("/runs/%E0%A4%A").page, "run");
 });
 
 test("the filter takes free text and fields, all of which must hold", () => {
-  const row = rowOf({ project: "deblur", name: "mdt-FP16", tags: ["fp16", "base"], state: "stalled", reason: { rule: "loss-spike" } });
-  for (const yes of ["", "mdt", "FP16", "project:deb", "tag:base state:stalled", "rule:spike"]) assert.equal(runFilter(yes)(row), true, yes);
-  for (const no of ["other", "state:running", "mdt tag:none", "project:mdt"]) assert.equal(runFilter(no)(row), false, no);
+  const row = rowOf({
+    project: "deblur",
+    name: "mdt-FP16",
+    tags: ["fp16", "base"],
+    state: "stalled",
+    reason: { rule: "loss-spike" },
+  });
+  for (const yes of ["", "mdt", "FP16", "project:deb", "tag:base state:stalled", "rule:spike"])
+    assert.equal(runFilter(yes)(row), true, yes);
+  for (const no of ["other", "state:running", "mdt tag:none", "project:mdt"])
+    assert.equal(runFilter(no)(row), false, no);
 });
 
 test("nested settings are flat pairs, and no digit is rounded away", () => {
-  assert.deepEqual(flatten({ lr: 0.00012345678, amp: { dtype: "fp16" }, betas: [0.9, 0.999], layers: [{ n: 1 }], seed: null }), [["lr", "0.00012345678"], ["amp.dtype", "fp16"], ["betas", "[0.9, 0.999]"], ["layers.0.n", "1"], ["seed", "–"]]);
+  assert.deepEqual(
+    flatten({
+      lr: 0.00012345678,
+      amp: { dtype: "fp16" },
+      betas: [0.9, 0.999],
+      layers: [{ n: 1 }],
+      seed: null,
+    }),
+    [
+      ["lr", "0.00012345678"],
+      ["amp.dtype", "fp16"],
+      ["betas", "[0.9, 0.999]"],
+      ["layers.0.n", "1"],
+      ["seed", "–"],
+    ],
+  );
 });
 
 test("pieces of code join to the code", () => {
-  const code = "# why\nfor g in opt.param_groups:\n    g['lr'] = 1e-4  # \"now\"\nx = \"a # b\"";
-  assert.equal(pieces(code).map(({ text }) => text).join(""), code);
-  assert.deepEqual(pieces(code).filter(({ kind }) => kind === "c").map(({ text }) => text), ["# why", "# \"now\""]);
+  const code = '# why\nfor g in opt.param_groups:\n    g[\'lr\'] = 1e-4  # "now"\nx = "a # b"';
+  assert.equal(
+    pieces(code)
+      .map(({ text }) => text)
+      .join(""),
+    code,
+  );
+  assert.deepEqual(
+    pieces(code)
+      .filter(({ kind }) => kind === "c")
+      .map(({ text }) => text),
+    ["# why", '# "now"'],
+  );
 });
 
 test("evidence reads in its unit, a scale as a power, the non-finite as a word", () => {
   const item = (name, value, unit = "") => evidenceText({ name, value, unit, step: null });
-  assert.deepEqual([item("scale before", 65536), item("grad norm", "Infinity"), item("skipped", 34.2, "%"), item("since", 90, "s"), item("at", 1790, "step"), item("why", "2^3 seen"), item("scale", 2 ** -144)], ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen", "2⁻¹⁴⁴ 4.48e-44"]);
+  assert.deepEqual(
+    [
+      item("scale before", 65536),
+      item("grad norm", "Infinity"),
+      item("skipped", 34.2, "%"),
+      item("since", 90, "s"),
+      item("at", 1790, "step"),
+      item("why", "2^3 seen"),
+      item("scale", 2 ** -144),
+    ],
+    ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen", "2⁻¹⁴⁴ 4.48e-44"],
+  );
 });
 
 test("a diagnosis as text has its cause, evidence, remedies and address", () => {
-  const text = asText(alertOf({ diagnosis: { cause: "LR too high", evidence: [{ name: "lr", value: 0.1, unit: "", step: 4 }], alternatives: [], remedies: [{ text: "Lower it", code: "lr = 1e-3" }], disproof: "Rerun", story: [] } }), "http://x/runs/r");
-  for (const part of ["Cause: LR too high", "- lr: 0.1 (step 4)", "1. Lower it", "lr = 1e-3", "Would disprove it: Rerun", "http://x/runs/r"]) assert.ok(text.includes(part), part);
+  const text = asText(
+    alertOf({
+      diagnosis: {
+        cause: "LR too high",
+        evidence: [{ name: "lr", value: 0.1, unit: "", step: 4 }],
+        alternatives: [],
+        remedies: [{ text: "Lower it", code: "lr = 1e-3" }],
+        disproof: "Rerun",
+        story: [],
+      },
+    }),
+    "http://x/runs/r",
+  );
+  for (const part of [
+    "Cause: LR too high",
+    "- lr: 0.1 (step 4)",
+    "1. Lower it",
+    "lr = 1e-3",
+    "Would disprove it: Rerun",
+    "http://x/runs/r",
+  ])
+    assert.ok(text.includes(part), part);
 });
 
 test("a readout is exact for a record, mean and range for a bucket, and names what is not finite", () => {
-  const layer = layerOf([[0, 1], [1, 3], [2, NaN], [3, 512]]);
+  const layer = layerOf([
+    [0, 1],
+    [1, 3],
+    [2, NaN],
+    [3, 512],
+  ]);
   assert.equal(meanReadout(layer, 1).value, "3");
   assert.equal(meanReadout(layer, 2).value, "NaN");
-  const bucket = thin(layerOf([[0, 1], [1, 3], [2, NaN]]), 0, 3, 1);
+  const bucket = thin(
+    layerOf([
+      [0, 1],
+      [1, 3],
+      [2, NaN],
+    ]),
+    0,
+    3,
+    1,
+  );
   assert.deepEqual(meanReadout(bucket, 0), { value: "2", soft: "1 … 3", bad: "NaN", step: 0 });
-  assert.deepEqual([scaleReadout(layer, 3).value, scaleReadout(layer, 3).soft, heldReadout(layer, 2).value], ["2⁹", "512", "NaN"]);
+  assert.deepEqual(
+    [scaleReadout(layer, 3).value, scaleReadout(layer, 3).soft, heldReadout(layer, 2).value],
+    ["2⁹", "512", "NaN"],
+  );
 });

@@ -1,4 +1,7 @@
-/** Every alert this browser knows: asked for once, kept fresh by the socket, asked for again after each reconnect. */
+/**
+ * Every alert this browser knows: asked for once, kept fresh by the socket, asked for again after each
+ * reconnect.
+ */
 
 import { tolls } from "./attention.js";
 
@@ -17,7 +20,10 @@ export class AlertBook {
     this.api = api;
   }
 
-  /** Asks the server for all. Open ones that it does not name any more are forgotten; older resolved ones, learned run by run, it never names. */
+  /**
+   * Asks the server for all. Open ones that it does not name any more are forgotten; older resolved ones,
+   * learned run by run, it never names.
+   */
   async load() {
     const { items } = await this.api.alerts();
     const rang = this.loaded ? items.find((alert) => tolls(this.#alerts.get(alert.id), alert)) : undefined;
@@ -37,7 +43,11 @@ export class AlertBook {
     this.#tell(rang);
   }
 
-  /** Adds alerts that were asked for by their run. Nothing of it is news, so nothing tolls. @param {Alert[]} alerts */
+  /**
+   * Adds alerts that were asked for by their run. Nothing of it is news, so nothing tolls.
+   *
+   * @param {Alert[]} alerts
+   */
   learn(alerts) {
     for (const alert of alerts) this.#alerts.set(alert.id, alert);
     this.#tell(null);
@@ -45,7 +55,8 @@ export class AlertBook {
 
   #bound() {
     const resolved = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
-    for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT))) this.#alerts.delete(alert.id);
+    for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT)))
+      this.#alerts.delete(alert.id);
   }
 
   /** @returns {Alert[]} */
@@ -53,12 +64,18 @@ export class AlertBook {
     return [...this.#alerts.values()];
   }
 
-  /** @param {string} run @returns {Alert[]} */
+  /**
+   * @param {string} run
+   * @returns {Alert[]}
+   */
   of(run) {
     return this.all().filter((alert) => alert.run_id === run);
   }
 
-  /** @param {(rang: Alert | null) => void} listener told of each change, with the alert that tolls @returns {() => void} */
+  /**
+   * @param {(rang: Alert | null) => void} listener told of each change, with the alert that tolls
+   * @returns {() => void}
+   */
   onChange(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

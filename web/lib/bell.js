@@ -2,7 +2,13 @@
 
 const KEY = "tocsin.sound";
 /** Partials of a bell: multiple of the strike tone, loudness, seconds to fade. */
-const PARTIALS = [[0.5, 0.5, 2.4], [1, 1, 1.6], [1.2, 0.55, 1.2], [2, 0.35, 0.8], [2.7, 0.18, 0.5]];
+const PARTIALS = [
+  [0.5, 0.5, 2.4],
+  [1, 1, 1.6],
+  [1.2, 0.55, 1.2],
+  [2, 0.35, 0.8],
+  [2.7, 0.18, 0.5],
+];
 const STRIKE_HZ = 440;
 
 /** @type {AudioContext | null} */
@@ -10,19 +16,33 @@ let audio = null;
 
 /** Whether the person wants sound. */
 export function soundOn() {
-  try { return localStorage.getItem(KEY) === "on"; } catch { return audio !== null; }
+  try {
+    return localStorage.getItem(KEY) === "on";
+  } catch {
+    return audio !== null;
+  }
 }
 
-/** Browsers allow sound only from a gesture: call it from a click. @param {boolean} on */
+/**
+ * Browsers allow sound only from a gesture: call it from a click.
+ *
+ * @param {boolean} on
+ */
 export function setSound(on) {
-  try { localStorage.setItem(KEY, on ? "on" : "off"); } catch { /* for this page only, then */ }
+  try {
+    localStorage.setItem(KEY, on ? "on" : "off");
+  } catch {
+    /* for this page only, then */
+  }
   if (on) audio ??= new AudioContext();
   if (on) ring();
 }
 
 /** After a reload sound stays off until the first gesture; this takes the first one. */
 export function wakeOnGesture() {
-  const wake = () => { if (soundOn()) audio ??= new AudioContext(); };
+  const wake = () => {
+    if (soundOn()) audio ??= new AudioContext();
+  };
   addEventListener("pointerdown", wake, { once: true });
   addEventListener("keydown", wake, { once: true });
 }
@@ -30,12 +50,20 @@ export function wakeOnGesture() {
 export function ring() {
   if (!audio || !soundOn()) return;
   void audio.resume();
-  for (const [multiple, loudness, seconds] of PARTIALS) partial(audio, STRIKE_HZ * multiple, loudness * 0.12, seconds);
+  for (const [multiple, loudness, seconds] of PARTIALS)
+    partial(audio, STRIKE_HZ * multiple, loudness * 0.12, seconds);
 }
 
-/** @param {AudioContext} context @param {number} hz @param {number} loudness @param {number} seconds */
+/**
+ * @param {AudioContext} context
+ * @param {number} hz
+ * @param {number} loudness
+ * @param {number} seconds
+ */
 function partial(context, hz, loudness, seconds) {
-  const tone = context.createOscillator(), gain = context.createGain(), now = context.currentTime;
+  const tone = context.createOscillator(),
+    gain = context.createGain(),
+    now = context.currentTime;
   tone.frequency.value = hz;
   gain.gain.setValueAtTime(0, now);
   gain.gain.linearRampToValueAtTime(loudness, now + 0.005);

@@ -1,11 +1,35 @@
 /** Buckets that lose nothing: min, max and counts of NaN and infinities survive every merge. */
 
-/** @param {number} attempt @param {number} rank @returns {Layer} */
-export const emptyLayer = (attempt, rank) => ({ attempt, rank, x: [], x1: [], min: [], max: [], mean: [], last: [], n: [], nan: [], pinf: [], ninf: [], t: [] });
+/**
+ * @param {number} attempt
+ * @param {number} rank
+ * @returns {Layer}
+ */
+export const emptyLayer = (attempt, rank) => ({
+  attempt,
+  rank,
+  x: [],
+  x1: [],
+  min: [],
+  max: [],
+  mean: [],
+  last: [],
+  n: [],
+  nan: [],
+  pinf: [],
+  ninf: [],
+  t: [],
+});
 
-/** Index of the last item at or below `x` in ascending `xs`; -1 if none. @param {ArrayLike<number>} xs @param {number} x */
+/**
+ * Index of the last item at or below `x` in ascending `xs`; -1 if none.
+ *
+ * @param {ArrayLike<number>} xs
+ * @param {number} x
+ */
 export function at(xs, x) {
-  let low = -1, high = xs.length - 1;
+  let low = -1,
+    high = xs.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (xs[middle] <= x) low = middle;
@@ -14,16 +38,37 @@ export function at(xs, x) {
   return low;
 }
 
-/** Finite values in bucket `i`. @param {Layer} layer @param {number} i */
+/**
+ * Finite values in bucket `i`.
+ *
+ * @param {Layer} layer
+ * @param {number} i
+ */
 export const finite = (layer, i) => layer.n[i] - layer.nan[i] - layer.pinf[i] - layer.ninf[i];
 
-/** Writes one record as a bucket of one, in order of step, and tells where. @param {Layer} layer @param {number} step @param {number} value @param {number} t */
+/**
+ * Writes one record as a bucket of one, in order of step, and tells where.
+ *
+ * @param {Layer} layer
+ * @param {number} step
+ * @param {number} value
+ * @param {number} t
+ */
 export function insertRecord(layer, step, value, t) {
   const place = at(layer.x, step) + 1;
   const good = Number.isFinite(value) ? value : NaN;
   const columns = /** @type {[number[], number][]} */ ([
-    [layer.x, step], [layer.x1, step], [layer.min, good], [layer.max, good], [layer.mean, good], [layer.last, value], [layer.n, 1],
-    [layer.nan, Number(Number.isNaN(value))], [layer.pinf, Number(value === Infinity)], [layer.ninf, Number(value === -Infinity)], [layer.t, t],
+    [layer.x, step],
+    [layer.x1, step],
+    [layer.min, good],
+    [layer.max, good],
+    [layer.mean, good],
+    [layer.last, value],
+    [layer.n, 1],
+    [layer.nan, Number(Number.isNaN(value))],
+    [layer.pinf, Number(value === Infinity)],
+    [layer.ninf, Number(value === -Infinity)],
+    [layer.t, t],
   ]);
   for (const [column, item] of columns) {
     if (place === column.length) column.push(item);
@@ -32,15 +77,41 @@ export function insertRecord(layer, step, value, t) {
   return place;
 }
 
-/** Adds bucket `i` of `from` to the end of `to` as a bucket of its own. @param {Layer} to @param {Layer} from @param {number} i */
+/**
+ * Adds bucket `i` of `from` to the end of `to` as a bucket of its own.
+ *
+ * @param {Layer} to
+ * @param {Layer} from
+ * @param {number} i
+ */
 export function pushBucket(to, from, i) {
-  for (const key of /** @type {const} */ (["x", "x1", "min", "max", "mean", "last", "n", "nan", "pinf", "ninf", "t"])) to[key].push(from[key][i]);
+  for (const key of /** @type {const} */ ([
+    "x",
+    "x1",
+    "min",
+    "max",
+    "mean",
+    "last",
+    "n",
+    "nan",
+    "pinf",
+    "ninf",
+    "t",
+  ]))
+    to[key].push(from[key][i]);
 }
 
-/** Joins bucket `i` of `from` into the last bucket of `to`. @param {Layer} to @param {Layer} from @param {number} i */
+/**
+ * Joins bucket `i` of `from` into the last bucket of `to`.
+ *
+ * @param {Layer} to
+ * @param {Layer} from
+ * @param {number} i
+ */
 export function joinBucket(to, from, i) {
   const k = to.x.length - 1;
-  const a = finite(to, k), b = finite(from, i);
+  const a = finite(to, k),
+    b = finite(from, i);
   to.x1[k] = Math.max(to.x1[k], from.x1[i]);
   to.min[k] = a && b ? Math.min(to.min[k], from.min[i]) : b ? from.min[i] : to.min[k];
   to.max[k] = a && b ? Math.max(to.max[k], from.max[i]) : b ? from.max[i] : to.max[k];
@@ -50,10 +121,20 @@ export function joinBucket(to, from, i) {
   for (const key of /** @type {const} */ (["n", "nan", "pinf", "ninf"])) to[key][k] += from[key][i];
 }
 
-/** `layer` with at most about `count` buckets over [from, to], and one more at each side so that lines leave the picture. @param {Layer} layer @param {number} from @param {number} to @param {number} count @returns {Layer} */
+/**
+ * `layer` with at most about `count` buckets over [from, to], and one more at each side so that lines leave
+ * the picture.
+ *
+ * @param {Layer} layer
+ * @param {number} from
+ * @param {number} to
+ * @param {number} count
+ * @returns {Layer}
+ */
 export function thin(layer, from, to, count) {
   const out = emptyLayer(layer.attempt, layer.rank);
-  const start = Math.max(0, at(layer.x, from)), stop = Math.min(layer.x.length - 1, at(layer.x, to) + 1);
+  const start = Math.max(0, at(layer.x, from)),
+    stop = Math.min(layer.x.length - 1, at(layer.x, to) + 1);
   const width = Math.max((to - from) / count, Number.MIN_VALUE);
   let open = -Infinity;
   for (let i = start; i <= stop; i++) {
@@ -65,7 +146,14 @@ export function thin(layer, from, to, count) {
   return out;
 }
 
-/** Bounds a layer in memory: above `limit` buckets the older half is joined two by two. Nothing is dropped, only resolution. @param {Layer} layer @param {number} limit @returns {Layer} */
+/**
+ * Bounds a layer in memory: above `limit` buckets the older half is joined two by two. Nothing is dropped,
+ * only resolution.
+ *
+ * @param {Layer} layer
+ * @param {number} limit
+ * @returns {Layer}
+ */
 export function compact(layer, limit) {
   const size = layer.x.length;
   if (size <= limit) return layer;

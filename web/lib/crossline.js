@@ -1,4 +1,7 @@
-/** One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the panel heads. */
+/**
+ * One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the
+ * panel heads.
+ */
 
 import { say } from "./dom.js";
 
@@ -7,7 +10,11 @@ const CLICK_PX = 4;
 /** A second click within this time is a double click, which resets the zoom and pins nothing. */
 const DOUBLE_CLICK_MS = 280;
 
-/** @typedef {{ width: () => number, range: () => [number, number], timeline: () => import("./timeline.js").Timeline, margins: () => { left: number, right: number }, told: (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource */
+/**
+ * @typedef {{ width: () => number, range: () => [number, number], timeline: () =>
+ *   import("./timeline.js").Timeline, margins: () => { left: number, right: number }, told: (step: number |
+ *   null) => void, pinned: (step: number | null) => void }} CrossSource
+ */
 
 export class CrossLine {
   /** @type {number | null} */
@@ -19,7 +26,12 @@ export class CrossLine {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #click;
 
-  /** @param {HTMLElement} host @param {HTMLElement} line @param {HTMLElement} label @param {CrossSource} source */
+  /**
+   * @param {HTMLElement} host
+   * @param {HTMLElement} line
+   * @param {HTMLElement} label
+   * @param {CrossSource} source
+   */
   constructor(host, line, label, source) {
     this.host = host;
     this.line = line;
@@ -44,16 +56,23 @@ export class CrossLine {
     this.refresh();
   }
 
-  /** The step under a pointer elsewhere, which is told here too; null: it left. @param {number | null} step */
+  /**
+   * The step under a pointer elsewhere, which is told here too; null: it left.
+   *
+   * @param {number | null} step
+   */
   hover(step) {
     this.#hoverAt(step);
   }
 
   /** Draws the line anew: the window or the data changed. */
   refresh() {
-    const { step } = this, { left, right } = this.source.margins(), [a, b] = this.source.range();
+    const { step } = this,
+      { left, right } = this.source.margins(),
+      [a, b] = this.source.range();
     const width = this.source.width() - left - right;
-    const line = this.source.timeline(), px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
+    const line = this.source.timeline(),
+      px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
     this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
     if (!this.line.hidden) {
       this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
@@ -64,11 +83,19 @@ export class CrossLine {
     this.source.told(step);
   }
 
-  /** @param {PointerEvent} event @returns {number | null} */
+  /**
+   * @param {PointerEvent} event
+   * @returns {number | null}
+   */
   #stepAt(event) {
-    const { left, right } = this.source.margins(), [a, b] = this.source.range(), box = this.host.getBoundingClientRect();
-    const width = box.width - left - right, px = event.clientX - box.left - left;
-    return px < 0 || px > width ? null : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
+    const { left, right } = this.source.margins(),
+      [a, b] = this.source.range(),
+      box = this.host.getBoundingClientRect();
+    const width = box.width - left - right,
+      px = event.clientX - box.left - left;
+    return px < 0 || px > width
+      ? null
+      : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
   }
 
   /** @param {PointerEvent} event */
@@ -115,7 +142,9 @@ export class CrossLine {
     const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!way) return;
     event.preventDefault();
-    const { toStep } = this.source.timeline(), [a, b] = this.source.range().map(toStep), stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
+    const { toStep } = this.source.timeline(),
+      [a, b] = this.source.range().map(toStep),
+      stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
     this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
   }
 }

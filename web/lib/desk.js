@@ -4,7 +4,10 @@ import { query } from "./api.js";
 
 /** @typedef {import("./routesdoc.js").Routing} Routing */
 /** @typedef {{ matchers: string[], starts_ms: number | null, ends_ms: number, reason: string }} NewSilence */
-/** @typedef {{ name?: string, kind?: string, enabled?: boolean, limit_per_hour?: number, config?: Record<string, string> }} ChannelChange */
+/**
+ * @typedef {{ name?: string, kind?: string, enabled?: boolean, limit_per_hour?: number, config?:
+ *   Record<string, string> }} ChannelChange
+ */
 
 const JSON_HEADERS = { "content-type": "application/json", accept: "application/json" };
 
@@ -14,9 +17,19 @@ export class Desk {
     this.api = api;
   }
 
-  /** @param {string} method @param {string} path @param {unknown} [body] @param {boolean} [keepalive] it goes on when the page is left */
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @param {boolean} [keepalive] it goes on when the page is left
+   */
   #send(method, path, body, keepalive = false) {
-    return this.api.ask(path, { method, keepalive, headers: JSON_HEADERS, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+    return this.api.ask(path, {
+      method,
+      keepalive,
+      headers: JSON_HEADERS,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
   }
 
   /** @returns {Promise<{ items: AlertMarks[], silences: Silence[] }>} */
@@ -24,27 +37,43 @@ export class Desk {
     return this.api.ask("/alerts/marks");
   }
 
-  /** @param {{ state?: string, run?: string, limit?: number }} filter @returns {Promise<{ items: Alert[] }>} */
+  /**
+   * @param {{ state?: string, run?: string, limit?: number }} filter
+   * @returns {Promise<{ items: Alert[] }>}
+   */
   alerts(filter) {
     return this.api.ask(`/alerts${query(filter)}`);
   }
 
-  /** @param {string} id @returns {Promise<Alert>} */
+  /**
+   * @param {string} id
+   * @returns {Promise<Alert>}
+   */
   alert(id) {
     return this.api.ask(`/alerts/${encodeURIComponent(id)}`);
   }
 
-  /** @param {string} id @returns {Promise<{ items: LifeLine[], marks: AlertMarks }>} */
+  /**
+   * @param {string} id
+   * @returns {Promise<{ items: LifeLine[], marks: AlertMarks }>}
+   */
   history(id) {
     return this.api.ask(`/alerts/${encodeURIComponent(id)}/history`);
   }
 
-  /** @param {string} id @param {string} note @returns {Promise<AlertMarks>} */
+  /**
+   * @param {string} id
+   * @param {string} note
+   * @returns {Promise<AlertMarks>}
+   */
   acknowledge(id, note) {
     return this.#send("POST", `/alerts/${encodeURIComponent(id)}/ack`, { note });
   }
 
-  /** @param {string} id @returns {Promise<AlertMarks>} */
+  /**
+   * @param {string} id
+   * @returns {Promise<AlertMarks>}
+   */
   giveBack(id) {
     return this.#send("DELETE", `/alerts/${encodeURIComponent(id)}/ack`);
   }
@@ -54,9 +83,15 @@ export class Desk {
     return this.api.ask("/silences");
   }
 
-  /** @param {NewSilence} wanted @param {string | null} [id] of the one to change @returns {Promise<Silence>} */
+  /**
+   * @param {NewSilence} wanted
+   * @param {string | null} [id] of the one to change
+   * @returns {Promise<Silence>}
+   */
   putSilence(wanted, id = null) {
-    return id === null ? this.#send("POST", "/silences", wanted) : this.#send("PUT", `/silences/${encodeURIComponent(id)}`, wanted);
+    return id === null
+      ? this.#send("POST", "/silences", wanted)
+      : this.#send("PUT", `/silences/${encodeURIComponent(id)}`, wanted);
   }
 
   /** @param {string} id */
@@ -64,7 +99,10 @@ export class Desk {
     return this.#send("DELETE", `/silences/${encodeURIComponent(id)}`);
   }
 
-  /** @param {string[]} matchers @returns {Promise<{ items: string[], open: number }>} */
+  /**
+   * @param {string[]} matchers
+   * @returns {Promise<{ items: string[], open: number }>}
+   */
   trySilence(matchers) {
     return this.#send("POST", "/silences/test", { matchers });
   }
@@ -74,9 +112,15 @@ export class Desk {
     return this.api.ask("/channels");
   }
 
-  /** @param {ChannelChange} wanted @param {string | null} [id] of the one to change @returns {Promise<Channel>} */
+  /**
+   * @param {ChannelChange} wanted
+   * @param {string | null} [id] of the one to change
+   * @returns {Promise<Channel>}
+   */
   putChannel(wanted, id = null) {
-    return id === null ? this.#send("POST", "/channels", wanted) : this.#send("PATCH", `/channels/${encodeURIComponent(id)}`, wanted);
+    return id === null
+      ? this.#send("POST", "/channels", wanted)
+      : this.#send("PATCH", `/channels/${encodeURIComponent(id)}`, wanted);
   }
 
   /** @param {string} id */
@@ -84,7 +128,10 @@ export class Desk {
     return this.#send("DELETE", `/channels/${encodeURIComponent(id)}`, undefined, true);
   }
 
-  /** @param {string} id @returns {Promise<{ ok: boolean, detail: string }>} */
+  /**
+   * @param {string} id
+   * @returns {Promise<{ ok: boolean, detail: string }>}
+   */
   testChannel(id) {
     return this.#send("POST", `/channels/${encodeURIComponent(id)}/test`);
   }
@@ -94,27 +141,43 @@ export class Desk {
     return this.api.ask("/routes");
   }
 
-  /** @param {Routing} doc @returns {Promise<Routing>} */
+  /**
+   * @param {Routing} doc
+   * @returns {Promise<Routing>}
+   */
   putRoutes(doc) {
     return this.#send("PUT", "/routes", doc);
   }
 
-  /** @param {Routing | null} routing @param {Record<string, string> | null} labels @returns {Promise<{ items: RouteTrial[], left_out: number }>} */
+  /**
+   * @param {Routing | null} routing
+   * @param {Record<string, string> | null} labels
+   * @returns {Promise<{ items: RouteTrial[], left_out: number }>}
+   */
   tryRoutes(routing, labels) {
     return this.#send("POST", "/routes/test", { routing, labels });
   }
 
-  /** @param {{ channel?: string, state?: string, before?: string | null, limit?: number }} filter @returns {Promise<{ items: Delivery[], next: string | null }>} */
+  /**
+   * @param {{ channel?: string, state?: string, before?: string | null, limit?: number }} filter
+   * @returns {Promise<{ items: Delivery[], next: string | null }>}
+   */
   deliveries(filter) {
     return this.api.ask(`/deliveries${query(filter)}`);
   }
 
-  /** @param {string} id @returns {Promise<Delivery>} */
+  /**
+   * @param {string} id
+   * @returns {Promise<Delivery>}
+   */
   retry(id) {
     return this.#send("POST", `/deliveries/${encodeURIComponent(id)}/retry`);
   }
 
-  /** @param {string | null} after @returns {Promise<{ items: BrowserNote[], next: string | null }>} */
+  /**
+   * @param {string | null} after
+   * @returns {Promise<{ items: BrowserNote[], next: string | null }>}
+   */
   notes(after) {
     return this.api.ask(`/notifications${query({ after, limit: after === null ? 1 : 100 })}`);
   }
@@ -124,7 +187,12 @@ export class Desk {
     return this.api.ask("/tokens");
   }
 
-  /** @param {string} name @param {string} scope @param {string | null} project @returns {Promise<TokenRow>} with its secret, this once */
+  /**
+   * @param {string} name
+   * @param {string} scope
+   * @param {string | null} project
+   * @returns {Promise<TokenRow>} with its secret, this once
+   */
   makeToken(name, scope, project) {
     return this.#send("POST", "/tokens", { name, scope, project });
   }
@@ -139,7 +207,12 @@ export class Desk {
     return this.api.ask("/projects");
   }
 
-  /** Who did what, newest first; for admins. @param {number} limit @returns {Promise<{ items: AuditRow[] }>} */
+  /**
+   * Who did what, newest first; for admins.
+   *
+   * @param {number} limit
+   * @returns {Promise<{ items: AuditRow[] }>}
+   */
   audit(limit) {
     return this.api.ask(`/audit${query({ limit })}`);
   }

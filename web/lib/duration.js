@@ -3,7 +3,12 @@
 /** @type {Record<string, number>} */
 const SECONDS = { s: 1, sec: 1, m: 60, min: 60, h: 3600, d: 86_400, w: 604_800 };
 
-/** "90", "90 s", "5 min", "1 h 30 min". @param {string} text @returns {number | null} seconds; null: it cannot be read */
+/**
+ * "90", "90 s", "5 min", "1 h 30 min".
+ *
+ * @param {string} text
+ * @returns {number | null} seconds; null: it cannot be read
+ */
 export function secondsOf(text) {
   const clean = text.trim().toLowerCase();
   if (/^\d+(\.\d+)?$/.test(clean)) return Number(clean);
@@ -16,9 +21,18 @@ export function secondsOf(text) {
   return sum;
 }
 
-/** As short as it is exact. @param {number} s */
+/**
+ * As short as it is exact.
+ *
+ * @param {number} s
+ */
 export function durationText(s) {
-  const parts = /** @type {[string, number][]} */ ([["d", 86_400], ["h", 3600], ["min", 60]]), out = [];
+  const parts = /** @type {[string, number][]} */ ([
+      ["d", 86_400],
+      ["h", 3600],
+      ["min", 60],
+    ]),
+    out = [];
   for (const [unit, size] of parts) {
     const n = Math.floor(s / size);
     if (n) out.push(`${n} ${unit}`);
@@ -28,17 +42,31 @@ export function durationText(s) {
   return out.join(" ");
 }
 
-/** Ends of a silence, by the viewer's own clock and zone. @type {readonly { key: string, text: string, at: (now: Date) => Date }[]} */
+/**
+ * Ends of a silence, by the viewer's own clock and zone.
+ *
+ * @type {readonly { key: string, text: string, at: (now: Date) => Date }[]}
+ */
 export const ENDS = [
-  { key: "30m", text: "30 min", at: (now) => after(now, 30) }, { key: "2h", text: "2 h", at: (now) => after(now, 120) },
-  { key: "8h", text: "8 h", at: (now) => after(now, 480) }, { key: "morning", text: "9:00", at: (now) => nextMorning(now) },
-  { key: "monday", text: "Monday 9:00", at: (now) => nextMonday(now) }, { key: "7d", text: "7 d", at: (now) => after(now, 7 * 1440) },
+  { key: "30m", text: "30 min", at: (now) => after(now, 30) },
+  { key: "2h", text: "2 h", at: (now) => after(now, 120) },
+  { key: "8h", text: "8 h", at: (now) => after(now, 480) },
+  { key: "morning", text: "9:00", at: (now) => nextMorning(now) },
+  { key: "monday", text: "Monday 9:00", at: (now) => nextMonday(now) },
+  { key: "7d", text: "7 d", at: (now) => after(now, 7 * 1440) },
 ];
 
-/** @param {Date} now @param {number} minutes */
+/**
+ * @param {Date} now
+ * @param {number} minutes
+ */
 const after = (now, minutes) => new Date(now.getTime() + minutes * 60_000);
 
-/** The next nine in the morning. @param {Date} now */
+/**
+ * The next nine in the morning.
+ *
+ * @param {Date} now
+ */
 function nextMorning(now) {
   const at = new Date(now.getFullYear(), now.getMonth(), now.getDate(), 9);
   return at > now ? at : new Date(now.getFullYear(), now.getMonth(), now.getDate() + 1, 9);
@@ -46,17 +74,26 @@ function nextMorning(now) {
 
 /** @param {Date} now */
 function nextMonday(now) {
-  const days = (8 - now.getDay()) % 7, at = new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, 9);
+  const days = (8 - now.getDay()) % 7,
+    at = new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, 9);
   return at > now ? at : new Date(at.getFullYear(), at.getMonth(), at.getDate() + 7, 9);
 }
 
-/** For an input of type datetime-local. @param {number} ms */
+/**
+ * For an input of type datetime-local.
+ *
+ * @param {number} ms
+ */
 export function localText(ms) {
-  const at = new Date(ms), two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  const at = new Date(ms),
+    two = (/** @type {number} */ n) => String(n).padStart(2, "0");
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
-/** @param {string} text of an input of type datetime-local @returns {number | null} Unix ms */
+/**
+ * @param {string} text of an input of type datetime-local
+ * @returns {number | null} Unix ms
+ */
 export function localMs(text) {
   const ms = new Date(text).getTime();
   return text && Number.isFinite(ms) ? ms : null;

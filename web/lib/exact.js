@@ -3,13 +3,22 @@
 /** @type {Record<string, number>} */
 const WORDS = { NaN: NaN, Infinity: Infinity, "-Infinity": -Infinity };
 
-/** A number of the API, or null where there is none. Missing is not NaN. @param {unknown} value */
+/**
+ * A number of the API, or null where there is none. Missing is not NaN.
+ *
+ * @param {unknown} value
+ */
 export function number(value) {
   if (typeof value === "number") return value;
   return typeof value === "string" && value in WORDS ? WORDS[value] : null;
 }
 
-/** Float64 values of a packed array, exact to the bit. @param {Packed} packed @returns {Float64Array} */
+/**
+ * Float64 values of a packed array, exact to the bit.
+ *
+ * @param {Packed} packed
+ * @returns {Float64Array}
+ */
 export function unpack(packed) {
   if (packed.dtype !== "f8") throw new TypeError(`array: expected dtype "f8", got "${packed.dtype}"`);
   const text = atob(packed.bdata);

@@ -1,11 +1,17 @@
-/** Series of one run, kept fresh: asked for once, then carried on by the socket, asked for again whenever the socket was away. */
+/**
+ * Series of one run, kept fresh: asked for once, then carried on by the socket, asked for again whenever the
+ * socket was away.
+ */
 
 import { SeriesSet } from "./series.js";
 
 /**
- * @typedef {{ series: (id: string, names: string[], window: StepWindow & { buckets?: number }, signal?: AbortSignal) => Promise<SeriesAnswer> }} SeriesSource
- * @typedef {{ subscribe: (view: import("./live.js").View, handlers: import("./live.js").Handlers) => () => void }} LiveSource
- * @typedef {{ changed: (delta: RunDelta | null, grew: boolean) => void, failed: (error: Error) => void }} Listener
+ * @typedef {{ series: (id: string, names: string[], window: StepWindow & { buckets?: number }, signal?:
+ *   AbortSignal) => Promise<SeriesAnswer> }} SeriesSource
+ * @typedef {{ subscribe: (view: import("./live.js").View, handlers: import("./live.js").Handlers) => () =>
+ *   void }} LiveSource
+ * @typedef {{ changed: (delta: RunDelta | null, grew: boolean) => void, failed: (error: Error) => void }}
+ *   Listener
  */
 
 export class Feed {
@@ -14,7 +20,12 @@ export class Feed {
   /** @type {AbortController | null} */
   #asking = null;
 
-  /** @param {SeriesSource} api @param {LiveSource} live @param {string} run @param {Listener} listener */
+  /**
+   * @param {SeriesSource} api
+   * @param {LiveSource} live
+   * @param {string} run
+   * @param {Listener} listener
+   */
   constructor(api, live, run, listener) {
     this.api = api;
     this.live = live;
@@ -28,7 +39,12 @@ export class Feed {
     this.window = { from: null, to: null };
   }
 
-  /** Shows `names` over `window` from now on; the newest call wins. @param {string[]} names @param {StepWindow & { buckets?: number }} window */
+  /**
+   * Shows `names` over `window` from now on; the newest call wins.
+   *
+   * @param {string[]} names
+   * @param {StepWindow & { buckets?: number }} window
+   */
   async load(names, window) {
     this.names = names;
     this.window = window;
@@ -61,11 +77,14 @@ export class Feed {
     this.set.take(answer);
     this.ready = true;
     this.#unsubscribe?.();
-    this.#unsubscribe = this.live.subscribe({ view: "run", run: this.run, names: this.names }, {
-      cursor: () => this.set.cursor,
-      message: (frame) => this.#hear(frame),
-      reconnected: () => void this.reload(),
-    });
+    this.#unsubscribe = this.live.subscribe(
+      { view: "run", run: this.run, names: this.names },
+      {
+        cursor: () => this.set.cursor,
+        message: (frame) => this.#hear(frame),
+        reconnected: () => void this.reload(),
+      },
+    );
     this.listener.changed(null, true);
   }
 

@@ -1,18 +1,32 @@
 /** Which field an error of the API is about, and the sentence that stands at it. */
 
-/** The longest name that is `subject` or a place it lies in: routes[0].matchers[1] lies in routes[0].matchers. @param {unknown} subject @param {string[]} names @returns {string | null} */
+/**
+ * The longest name that is `subject` or a place it lies in: routes[0].matchers[1] lies in routes[0].matchers.
+ *
+ * @param {unknown} subject
+ * @param {string[]} names
+ * @returns {string | null}
+ */
 export function fieldOf(subject, names) {
   if (typeof subject !== "string" || !subject) return null;
-  const found = names.filter((name) => name && (subject === name || (subject.startsWith(name) && /[.[]/.test(subject[name.length]))));
+  const found = names.filter(
+    (name) => name && (subject === name || (subject.startsWith(name) && /[.[]/.test(subject[name.length]))),
+  );
   return found.sort((a, b) => b.length - a.length)[0] ?? null;
 }
 
 /** @param {unknown} value */
-const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
+const shown = (value) => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
 
-/** @param {{ message: string, problem?: { expected?: unknown, got?: unknown, subject?: unknown } }} error @returns {string} */
+/**
+ * @param {{ message: string, problem?: { expected?: unknown, got?: unknown, subject?: unknown } }} error
+ * @returns {string}
+ */
 export function sentence({ message, problem }) {
   if (!problem || typeof problem.expected !== "string" || !problem.expected) return message;
-  const got = problem.got === null || problem.got === undefined || problem.got === "" ? "nothing" : shown(problem.got).slice(0, 200);
+  const got =
+    problem.got === null || problem.got === undefined || problem.got === ""
+      ? "nothing"
+      : shown(problem.got).slice(0, 200);
   return `Expected ${problem.expected}, got ${got}.`;
 }

@@ -9,48 +9,104 @@ const GAP_PX = 4;
 /** @param {Flag} flag */
 const widthOf = (flag) => flag.text.length * LETTER_PX + FRAME_PX;
 
-/** @param {Flag} flag @param {number} px @param {boolean} mirrored */
-const spotOf = (flag, px, mirrored) => ({ flag, px, mirrored, from: mirrored ? px - widthOf(flag) : px, to: mirrored ? px : px + widthOf(flag) });
+/**
+ * @param {Flag} flag
+ * @param {number} px
+ * @param {boolean} mirrored
+ */
+const spotOf = (flag, px, mirrored) => ({
+  flag,
+  px,
+  mirrored,
+  from: mirrored ? px - widthOf(flag) : px,
+  to: mirrored ? px : px + widthOf(flag),
+});
 
-/** @param {Flag[]} flags @param {(step: number) => number} toPx @param {number} left @param {number} right @param {number} most @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text stands left of its step */
+/**
+ * @param {Flag[]} flags
+ * @param {(step: number) => number} toPx
+ * @param {number} left
+ * @param {number} right
+ * @param {number} most
+ * @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text stands left of its step
+ */
 export function placeFlags(flags, toPx, left, right, most = 40) {
   /** @type {{ flag: Flag, px: number, mirrored: boolean, from: number, to: number }[]} */
   const placed = [];
   for (const flag of [...flags].sort((a, b) => b.weight - a.weight || b.step - a.step)) {
     const px = toPx(flag.step);
     if (placed.length >= most || px < left || px > right) continue;
-    const spot = [spotOf(flag, px, false), spotOf(flag, px, true)].find((each) => each.from >= 0 && each.to <= right + 2 && !placed.some((other) => each.from < other.to + GAP_PX && each.to > other.from - GAP_PX));
+    const spot = [spotOf(flag, px, false), spotOf(flag, px, true)].find(
+      (each) =>
+        each.from >= 0 &&
+        each.to <= right + 2 &&
+        !placed.some((other) => each.from < other.to + GAP_PX && each.to > other.from - GAP_PX),
+    );
     if (spot) placed.push(spot);
   }
   return placed;
 }
 
-/** What an event says in a word or two; "" for events that are no flag. @param {RunEvent} event */
+/**
+ * What an event says in a word or two; "" for events that are no flag.
+ *
+ * @param {RunEvent} event
+ */
 export function eventText(event) {
   if (event.kind === "checkpoint") return "checkpoint";
-  if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate") return String(event.data?.name ?? event.data?.phase ?? "eval").slice(0, 24);
-  if (event.kind === "expect") return `expected: ${String(event.data?.what ?? event.data?.kind ?? "change").slice(0, 24)}`;
+  if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate")
+    return String(event.data?.name ?? event.data?.phase ?? "eval").slice(0, 24);
+  if (event.kind === "expect")
+    return `expected: ${String(event.data?.what ?? event.data?.kind ?? "change").slice(0, 24)}`;
   return "";
 }
 
-/** Steps for which a script announced a change: `run.expect("lr-restart", steps=[1000, 3000])`, once however many ranks said it. @param {RunEvent[]} events @returns {{ severity: "expected", from: number, to: number }[]} */
+/**
+ * Steps for which a script announced a change: `run.expect("lr-restart", steps=[1000, 3000])`, once however
+ * many ranks said it.
+ *
+ * @param {RunEvent[]} events
+ * @returns {{ severity: "expected", from: number, to: number }[]}
+ */
 export function expectedSpans(events) {
   /** @type {Map<string, { severity: "expected", from: number, to: number }>} */
   const spans = new Map();
   for (const { kind, data, step } of events) {
     if (kind !== "expect") continue;
-    const told = [data?.steps].flat().filter((each) => typeof each === "number"), from = Number(told[0] ?? step ?? NaN), to = Number(told[told.length - 1] ?? from);
+    const told = [data?.steps].flat().filter((each) => typeof each === "number"),
+      from = Number(told[0] ?? step ?? NaN),
+      to = Number(told[told.length - 1] ?? from);
     if (from < to) spans.set(`${from} ${to}`, { severity: "expected", from, to });
   }
   return [...spans.values()];
 }
 
-/** @param {Alert[]} alerts @param {RunEvent[]} events @param {string | null} chosen the alert being read: its flag always finds a place @returns {Flag[]} */
+/**
+ * @param {Alert[]} alerts
+ * @param {RunEvent[]} events
+ * @param {string | null} chosen the alert being read: its flag always finds a place
+ * @returns {Flag[]}
+ */
 export function flagsOf(alerts, events, chosen) {
   const heights = { critical: 30, warning: 20, info: 10 };
-  const rung = alerts.filter((alert) => alert.state !== "pending" && alert.onset_step !== null)
-    .map((alert) => ({ step: Number(alert.onset_step), text: alert.rule, severity: alert.severity, weight: heights[alert.severity] + (alert.state === "resolved" ? 0 : 5) + (alert.id === chosen ? 100 : 0), key: alert.id }));
-  const told = events.filter((event) => event.step !== null && eventText(event))
-    .map((event) => ({ step: Number(event.step), text: eventText(event), severity: /** @type {const} */ (""), weight: 1, key: `event-${event.id}` }));
+  const rung = alerts
+    .filter((alert) => alert.state !== "pending" && alert.onset_step !== null)
+    .map((alert) => ({
+      step: Number(alert.onset_step),
+      text: alert.rule,
+      severity: alert.severity,
+      weight:
+        heights[alert.severity] + (alert.state === "resolved" ? 0 : 5) + (alert.id === chosen ? 100 : 0),
+      key: alert.id,
+    }));
+  const told = events
+    .filter((event) => event.step !== null && eventText(event))
+    .map((event) => ({
+      step: Number(event.step),
+      text: eventText(event),
+      severity: /** @type {const} */ (""),
+      weight: 1,
+      key: `event-${event.id}`,
+    }));
   return [...rung, ...told];
 }

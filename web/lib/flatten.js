@@ -1,10 +1,17 @@
-/** Nested settings as flat pairs: {"amp": {"dtype": "fp16"}} is "amp.dtype" = "fp16". Bounded, for configs of any size. */
+/**
+ * Nested settings as flat pairs: {"amp": {"dtype": "fp16"}} is "amp.dtype" = "fp16". Bounded, for configs of
+ * any size.
+ */
 
 import { int } from "./format.js";
 
 const MOST = 400;
 
-/** @param {unknown} value @param {string} [prefix] @returns {[string, string][]} */
+/**
+ * @param {unknown} value
+ * @param {string} [prefix]
+ * @returns {[string, string][]}
+ */
 export function flatten(value, prefix = "") {
   /** @type {[string, string][]} */
   const out = [];
@@ -12,7 +19,11 @@ export function flatten(value, prefix = "") {
   return out;
 }
 
-/** @param {unknown} value @param {string} path @param {[string, string][]} out */
+/**
+ * @param {unknown} value
+ * @param {string} path
+ * @param {[string, string][]} out
+ */
 function walk(value, path, out) {
   if (out.length >= MOST) return;
   if (value && typeof value === "object" && !isPlainList(value)) {
@@ -21,11 +32,20 @@ function walk(value, path, out) {
 }
 
 /** @param {object} value */
-const isPlainList = (value) => Array.isArray(value) && value.length <= 16 && value.every((item) => item === null || typeof item !== "object");
+const isPlainList = (value) =>
+  Array.isArray(value) &&
+  value.length <= 16 &&
+  value.every((item) => item === null || typeof item !== "object");
 
-/** A setting as it was written: no digit is rounded away. @param {unknown} value @returns {string} */
+/**
+ * A setting as it was written: no digit is rounded away.
+ *
+ * @param {unknown} value
+ * @returns {string}
+ */
 export function valueText(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : String(value);
+  if (typeof value === "number")
+    return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : String(value);
   return Array.isArray(value) ? `[${value.map(valueText).join(", ")}]` : String(value);
 }

@@ -1,10 +1,18 @@
-/** Numbers and times for people: narrow spaces, a true minus, powers of two, words for the non-finite, – for the missing. */
+/**
+ * Numbers and times for people: narrow spaces, a true minus, powers of two, words for the non-finite, – for
+ * the missing.
+ */
 
 const NARROW = "\u202f";
 const MINUS = "\u2212";
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-/** A text without these characters at its end; the pattern /[.]+$/ takes quadratic time for some texts. @param {string} text @param {string} letters */
+/**
+ * A text without these characters at its end; the pattern /[.]+$/ takes quadratic time for some texts.
+ *
+ * @param {string} text
+ * @param {string} letters
+ */
 export function withoutEnd(text, letters) {
   let end = text.length;
   while (end && letters.includes(text[end - 1])) end--;
@@ -18,14 +26,22 @@ export function int(n) {
   return n < 0 && digits !== "0" ? MINUS + digits : digits;
 }
 
-/** The word for what is not finite, "" for the rest. @param {number} v */
+/**
+ * The word for what is not finite, "" for the rest.
+ *
+ * @param {number} v
+ */
 export function word(v) {
   if (Number.isNaN(v)) return "NaN";
   if (Number.isFinite(v)) return "";
   return v > 0 ? "+Inf" : `${MINUS}Inf`;
 }
 
-/** `digits` significant figures; 1.3e-4 below 1e-3 and from 1e5. @param {number | null | undefined} v */
+/**
+ * `digits` significant figures; 1.3e-4 below 1e-3 and from 1e5.
+ *
+ * @param {number | null | undefined} v
+ */
 export function num(v, digits = 4) {
   if (v === null || v === undefined) return "–";
   if (!Number.isFinite(v)) return word(v);
@@ -38,13 +54,20 @@ export function num(v, digits = 4) {
   return sign + (Number.isInteger(size) || rounded.includes("e") ? int(size) : rounded);
 }
 
-/** The same without zeros at the end, where they say nothing: 0.5, not 0.5000. @param {number | null | undefined} v */
+/**
+ * The same without zeros at the end, where they say nothing: 0.5, not 0.5000.
+ *
+ * @param {number | null | undefined} v
+ */
 export function short(v, digits = 4) {
   const text = num(v, digits);
   return /^\D?\d+\.\d+$/.test(text) ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** @param {number} size @param {number} digits */
+/**
+ * @param {number} size
+ * @param {number} digits
+ */
 function exponent(size, digits) {
   const [mantissa, power] = size.toExponential(Math.max(0, digits - 2)).split("e");
   const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
@@ -52,23 +75,37 @@ function exponent(size, digits) {
 }
 
 /** @param {number} n a whole number, raised: ⁻¹² */
-export const raised = (n) => (n < 0 ? "⁻" : "") + [...String(Math.abs(n))].map((d) => SUPERSCRIPT[Number(d)]).join("");
+export const raised = (n) =>
+  (n < 0 ? "⁻" : "") + [...String(Math.abs(n))].map((d) => SUPERSCRIPT[Number(d)]).join("");
 
-/** 65 536 reads 2¹⁶; what is no power of two reads as a number. @param {number | null | undefined} v */
+/**
+ * 65 536 reads 2¹⁶; what is no power of two reads as a number.
+ *
+ * @param {number | null | undefined} v
+ */
 export function pow2(v) {
   if (v === null || v === undefined || !(v > 0) || !Number.isFinite(v)) return num(v);
   const power = Math.log2(v);
   return Number.isInteger(power) ? `2${raised(power)}` : num(v);
 }
 
-/** A loss scale in full: "2⁹ 512". @param {number | null | undefined} v @returns {[string, string]} power and number */
+/**
+ * A loss scale in full: "2⁹ 512".
+ *
+ * @param {number | null | undefined} v
+ * @returns {[string, string]} power and number
+ */
 export function scale(v) {
   const power = pow2(v);
   const plain = v !== null && v !== undefined && Number.isInteger(v) && Math.abs(v) < 1e9 ? int(v) : short(v);
   return power.startsWith("2") && power !== plain && power !== num(v) ? [power, plain] : [num(v), ""];
 }
 
-/** A length of time for people: 8.2 s, 4 min, 1 h 8 min, 3 d. @param {number} s seconds */
+/**
+ * A length of time for people: 8.2 s, 4 min, 1 h 8 min, 3 d.
+ *
+ * @param {number} s seconds
+ */
 export function span(s) {
   if (!Number.isFinite(s)) return "–";
   if (s < 10) return `${Math.max(0, s).toFixed(1)} s`;
@@ -80,7 +117,10 @@ export function span(s) {
   return `${Math.round(hours / 24)} d`;
 }
 
-/** @param {number | null | undefined} at_ms @param {number} now_ms */
+/**
+ * @param {number | null | undefined} at_ms
+ * @param {number} now_ms
+ */
 export function ago(at_ms, now_ms) {
   if (at_ms === null || at_ms === undefined || !at_ms) return "–";
   const seconds = (now_ms - at_ms) / 1000;
@@ -88,39 +128,85 @@ export function ago(at_ms, now_ms) {
 }
 
 const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", ...TIME, timeZoneName: "short" });
-/** Making a formatter costs more than a thousand uses of it. @type {Map<string, Intl.DateTimeFormat>} */
+const DAY = /** @type {const} */ ({
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  ...TIME,
+  timeZoneName: "short",
+});
+/**
+ * Making a formatter costs more than a thousand uses of it.
+ *
+ * @type {Map<string, Intl.DateTimeFormat>}
+ */
 const formatters = new Map();
 
-/** @param {typeof TIME | typeof DAY} style @param {string} [zone] */
+/**
+ * @param {typeof TIME | typeof DAY} style
+ * @param {string} [zone]
+ */
 function formatter(style, zone) {
-  const key = `${style === DAY} ${zone}`, made = formatters.get(key) ?? new Intl.DateTimeFormat("en-GB", { ...style, timeZone: zone });
+  const key = `${style === DAY} ${zone}`,
+    made = formatters.get(key) ?? new Intl.DateTimeFormat("en-GB", { ...style, timeZone: zone });
   formatters.set(key, made);
   return made;
 }
 
-/** Exact time with its zone, for titles. @param {number | null | undefined} ms @param {string} [zone] */
+/**
+ * Exact time with its zone, for titles.
+ *
+ * @param {number | null | undefined} ms
+ * @param {string} [zone]
+ */
 export const moment = (ms, zone) => (ms ? formatter(DAY, zone).format(ms) : "");
 
-/** Clock time, 03:12:44. @param {number | null | undefined} ms @param {string} [zone] */
+/**
+ * Clock time, 03:12:44.
+ *
+ * @param {number | null | undefined} ms
+ * @param {string} [zone]
+ */
 export const clock = (ms, zone) => (ms ? formatter(TIME, zone).format(ms) : "–");
 
-/** "scaler-collapse" reads "Scaler collapse". @param {string} id */
+/**
+ * "scaler-collapse" reads "Scaler collapse".
+ *
+ * @param {string} id
+ */
 export function ruleTitle(id) {
-  const text = id.replaceAll("-", " ").replace(/\b(lr|gpu)\b/g, (w) => w.toUpperCase()).replace(/^nonfinite/, "non-finite");
+  const text = id
+    .replaceAll("-", " ")
+    .replace(/\b(lr|gpu)\b/g, (w) => w.toUpperCase())
+    .replace(/^nonfinite/, "non-finite");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** @param {number} n @param {string} one @param {string} [many] "1 alert", "2 alerts" */
+/**
+ * @param {number} n
+ * @param {string} one
+ * @param {string} [many] "1 alert", "2 alerts"
+ */
 export const counted = (n, one, many = `${one}s`) => `${int(n)} ${n === 1 ? one : many}`;
 
-/** Bytes for people. @param {number} n */
+/**
+ * Bytes for people.
+ *
+ * @param {number} n
+ */
 export function bytes(n) {
   const units = ["B", "kB", "MB", "GB"];
   let power = 0;
-  while (n >= 1000 && power < units.length - 1) { n /= 1000; power++; }
+  while (n >= 1000 && power < units.length - 1) {
+    n /= 1000;
+    power++;
+  }
   return `${power ? n.toPrecision(3) : n} ${units[power]}`;
 }
 
-/** Summaries of the server write 2^16 for powers of two; people read 2¹⁶. @param {string} text */
+/**
+ * Summaries of the server write 2^16 for powers of two; people read 2¹⁶.
+ *
+ * @param {string} text
+ */
 export const powers = (text) => text.replace(/\b2\^(-?\d+)/g, (_, n) => `2${raised(Number(n))}`);

@@ -1,22 +1,38 @@
-/** Gradient norms by layer and step as plain data: decoding, shades on a log scale, and the first fault in words. */
+/**
+ * Gradient norms by layer and step as plain data: decoding, shades on a log scale, and the first fault in
+ * words.
+ */
 
 /**
- * @typedef {{ run: string, series: string, layers: string[], parameters: number[], steps: number[], attempts: number[], ranks: number[], why: string[], source: string[], norms: { dtype: string, bdata: string, shape: string }, all_series: string[], truncated: boolean }} LayersAnswer
+ * @typedef {{ run: string, series: string, layers: string[], parameters: number[], steps: number[], attempts:
+ *   number[], ranks: number[], why: string[], source: string[], norms: { dtype: string, bdata: string, shape:
+ *   string }, all_series: string[], truncated: boolean }} LayersAnswer
  * @typedef {"none" | "zero" | "nan" | "inf" | "value"} CellKind none: no gradient
  */
 
-/** Values of a packed float32 matrix, row by row. @param {LayersAnswer["norms"]} packed @returns {{ rows: number, columns: number, values: Float64Array }} */
+/**
+ * Values of a packed float32 matrix, row by row.
+ *
+ * @param {LayersAnswer["norms"]} packed
+ * @returns {{ rows: number, columns: number, values: Float64Array }}
+ */
 export function unpackMatrix({ dtype, bdata, shape }) {
   if (dtype !== "f4") throw new TypeError(`matrix: expected dtype "f4", got "${dtype}"`);
-  const [rows = 0, columns = 0] = shape.split(",").map(Number), text = atob(bdata);
-  if (text.length !== rows * columns * 4) throw new RangeError(`matrix: expected ${rows * columns * 4} bytes, got ${text.length}`);
-  const view = new DataView(new ArrayBuffer(text.length)), values = new Float64Array(rows * columns);
+  const [rows = 0, columns = 0] = shape.split(",").map(Number),
+    text = atob(bdata);
+  if (text.length !== rows * columns * 4)
+    throw new RangeError(`matrix: expected ${rows * columns * 4} bytes, got ${text.length}`);
+  const view = new DataView(new ArrayBuffer(text.length)),
+    values = new Float64Array(rows * columns);
   for (let i = 0; i < text.length; i++) view.setUint8(i, text.charCodeAt(i));
   for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(i * 4, true);
   return { rows, columns, values };
 }
 
-/** @param {number} v @returns {CellKind} */
+/**
+ * @param {number} v
+ * @returns {CellKind}
+ */
 export function cellKind(v) {
   if (Number.isNaN(v)) return "nan";
   if (v === Infinity) return "inf";
@@ -24,19 +40,35 @@ export function cellKind(v) {
   return v === 0 ? "zero" : "value";
 }
 
-/** How dark a value is drawn: 0 for the least positive one, 1 for the greatest, by the logarithm. @param {Float64Array} values @returns {(v: number) => number} */
+/**
+ * How dark a value is drawn: 0 for the least positive one, 1 for the greatest, by the logarithm.
+ *
+ * @param {Float64Array} values
+ * @returns {(v: number) => number}
+ */
 export function shade(values) {
-  let low = Infinity, high = -Infinity;
-  for (const v of values) if (v > 0 && v < Infinity) { low = Math.min(low, v); high = Math.max(high, v); }
+  let low = Infinity,
+    high = -Infinity;
+  for (const v of values)
+    if (v > 0 && v < Infinity) {
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+    }
   const span = Math.log(high) - Math.log(low);
   return (v) => (span > 0 ? Math.min(1, Math.max(0, (Math.log(v) - Math.log(low)) / span)) : 0.5);
 }
 
-/** The first column with a value that is not finite, and in which layers. @param {{ rows: number, columns: number, values: Float64Array }} matrix @returns {{ column: number, rows: number[] } | null} */
+/**
+ * The first column with a value that is not finite, and in which layers.
+ *
+ * @param {{ rows: number, columns: number, values: Float64Array }} matrix
+ * @returns {{ column: number, rows: number[] } | null}
+ */
 export function firstFault({ rows, columns, values }) {
   for (let column = 0; column < columns; column++) {
     const found = [];
-    for (let row = 0; row < rows; row++) if (["nan", "inf"].includes(cellKind(values[row * columns + column]))) found.push(row);
+    for (let row = 0; row < rows; row++)
+      if (["nan", "inf"].includes(cellKind(values[row * columns + column]))) found.push(row);
     if (found.length) return { column, rows: found };
   }
   return null;

@@ -1,8 +1,12 @@
 /** Pieces of Python code by kind, enough to read a remedy: comment, string, keyword, the rest. */
 
-const PIECE = /(#[^\n]*)|("""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\b(import|from|as|def|return|for|in|if|else|elif|with|not|and|or|is|None|True|False|lambda|while|try|except|raise|class)\b/g;
+const PIECE =
+  /(#[^\n]*)|("""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\b(import|from|as|def|return|for|in|if|else|elif|with|not|and|or|is|None|True|False|lambda|while|try|except|raise|class)\b/g;
 
-/** @param {string} code @returns {{ kind: "c" | "s" | "k" | "", text: string }[]} its texts joined are `code` */
+/**
+ * @param {string} code
+ * @returns {{ kind: "c" | "s" | "k" | "", text: string }[]} its texts joined are `code`
+ */
 export function pieces(code) {
   /** @type {{ kind: "c" | "s" | "k" | "", text: string }[]} */
   const out = [];

@@ -1,33 +1,66 @@
-/** The inbox of alerts: what its address says, which alerts it shows, in which groups, and how many there are of each kind. */
+/**
+ * The inbox of alerts: what its address says, which alerts it shows, in which groups, and how many there are
+ * of each kind.
+ */
 
 import { byGravity, isOpen } from "./attention.js";
 
 export const STATES = /** @type {const} */ (["open", "mine", "silenced", "pending", "resolved", "all"]);
 /** @typedef {typeof STATES[number]} InboxState */
-/** @typedef {{ state: InboxState, severity: string, project: string, rule: string, q: string, alert: string | null }} InboxView */
+/**
+ * @typedef {{ state: InboxState, severity: string, project: string, rule: string, q: string, alert: string |
+ *   null }} InboxView
+ */
 /** @typedef {(id: string) => AlertMarks} MarksOf */
 /** @typedef {{ key: string, title: string, note: string, items: Alert[] }} Group */
 
 /** @type {InboxView} */
 export const PLAIN = { state: "open", severity: "", project: "", rule: "", q: "", alert: null };
 
-/** @param {string} search @returns {InboxView} what cannot be read is left out */
+/**
+ * @param {string} search
+ * @returns {InboxView} what cannot be read is left out
+ */
 export function readInbox(search) {
-  const asked = new URLSearchParams(search), state = asked.get("state"), text = (/** @type {string} */ key) => asked.get(key) ?? "";
-  return { state: STATES.find((each) => each === state) ?? "open", severity: text("severity"), project: text("project"), rule: text("rule"), q: text("q"), alert: asked.get("alert") };
+  const asked = new URLSearchParams(search),
+    state = asked.get("state"),
+    text = (/** @type {string} */ key) => asked.get(key) ?? "";
+  return {
+    state: STATES.find((each) => each === state) ?? "open",
+    severity: text("severity"),
+    project: text("project"),
+    rule: text("rule"),
+    q: text("q"),
+    alert: asked.get("alert"),
+  };
 }
 
-/** @param {InboxView} view @returns {string} "" or "?state=…" */
+/**
+ * @param {InboxView} view
+ * @returns {string} "" or "?state=…"
+ */
 export function writeInbox(view) {
-  const pairs = Object.entries(view).filter(([key, value]) => value && !(key === "state" && value === "open"));
+  const pairs = Object.entries(view).filter(
+    ([key, value]) => value && !(key === "state" && value === "open"),
+  );
   return pairs.length ? `?${new URLSearchParams(/** @type {[string, string][]} */ (pairs))}` : "";
 }
 
-/** Kept from being told: silenced, or muted by another alert. @param {AlertMarks} marks */
+/**
+ * Kept from being told: silenced, or muted by another alert.
+ *
+ * @param {AlertMarks} marks
+ */
 export const isQuiet = (marks) => marks.silenced_by.length > 0 || marks.inhibited_by.length > 0;
 
-/** An acknowledgement says token and name of who gave it; a session knows its name. @param {AlertMarks} marks @param {string} me */
-export const isMine = (marks, me) => marks.ack !== null && (marks.ack.by === me || marks.ack.by.endsWith(` ${me}`));
+/**
+ * An acknowledgement says token and name of who gave it; a session knows its name.
+ *
+ * @param {AlertMarks} marks
+ * @param {string} me
+ */
+export const isMine = (marks, me) =>
+  marks.ack !== null && (marks.ack.by === me || marks.ack.by.endsWith(` ${me}`));
 
 /** @type {Record<InboxState, (alert: Alert, marks: AlertMarks, me: string) => boolean>} */
 const HOLDS = {
@@ -39,9 +72,16 @@ const HOLDS = {
   all: () => true,
 };
 
-/** @param {Alert[]} alerts @param {MarksOf} marksOf @param {string} me @returns {Record<InboxState, number>} */
+/**
+ * @param {Alert[]} alerts
+ * @param {MarksOf} marksOf
+ * @param {string} me
+ * @returns {Record<InboxState, number>}
+ */
 export function tally(alerts, marksOf, me) {
-  const counts = /** @type {Record<InboxState, number>} */ (Object.fromEntries(STATES.map((state) => [state, 0])));
+  const counts = /** @type {Record<InboxState, number>} */ (
+    Object.fromEntries(STATES.map((state) => [state, 0]))
+  );
   for (const alert of alerts) {
     const marks = marksOf(alert.id);
     for (const state of STATES) if (HOLDS[state](alert, marks, me)) counts[state]++;
@@ -50,52 +90,147 @@ export function tally(alerts, marksOf, me) {
 }
 
 /** @type {Record<string, (alert: Alert) => string>} */
-const FIELDS = { severity: (a) => a.severity, rule: (a) => a.rule, project: (a) => a.project, run: (a) => `${a.run_name} ${a.run_id}`, subject: (a) => a.subject, state: (a) => a.state };
+const FIELDS = {
+  severity: (a) => a.severity,
+  rule: (a) => a.rule,
+  project: (a) => a.project,
+  run: (a) => `${a.run_name} ${a.run_id}`,
+  subject: (a) => a.subject,
+  state: (a) => a.state,
+};
 
-/** Words and fields (`rule:spike`), all of which must hold; a minus denies. @param {string} text @returns {(alert: Alert) => boolean} */
+/**
+ * Words and fields (`rule:spike`), all of which must hold; a minus denies.
+ *
+ * @param {string} text
+ * @returns {(alert: Alert) => boolean}
+ */
 export function textFilter(text) {
-  const words = (text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((word) => word.replaceAll('"', "")).filter(Boolean);
-  const terms = words.map((word) => (word.length > 1 && word.startsWith("-") ? { deny: true, holds: term(word.slice(1)) } : { deny: false, holds: term(word) }));
+  const words = (text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? [])
+    .map((word) => word.replaceAll('"', ""))
+    .filter(Boolean);
+  const terms = words.map((word) =>
+    word.length > 1 && word.startsWith("-")
+      ? { deny: true, holds: term(word.slice(1)) }
+      : { deny: false, holds: term(word) },
+  );
   return (alert) => terms.every(({ deny, holds }) => holds(alert) !== deny);
 }
 
-/** @param {string} word @returns {(alert: Alert) => boolean} */
+/**
+ * @param {string} word
+ * @returns {(alert: Alert) => boolean}
+ */
 function term(word) {
-  const [, key = "", wanted = ""] = /^(\w+):(.*)$/.exec(word) ?? [], of = FIELDS[key.toLowerCase()], low = wanted.toLowerCase();
+  const [, key = "", wanted = ""] = /^(\w+):(.*)$/.exec(word) ?? [],
+    of = FIELDS[key.toLowerCase()],
+    low = wanted.toLowerCase();
   if (of) return (alert) => of(alert).toLowerCase().includes(low);
   const free = word.toLowerCase();
-  return (alert) => `${alert.rule}\n${alert.rule.replaceAll("-", " ")}\n${alert.run_name}\n${alert.project}\n${alert.summary}`.toLowerCase().includes(free);
+  return (alert) =>
+    `${alert.rule}\n${alert.rule.replaceAll("-", " ")}\n${alert.run_name}\n${alert.project}\n${alert.summary}`
+      .toLowerCase()
+      .includes(free);
 }
 
-/** All but the state: counts of states stay true while one of them is looked at. @param {InboxView} view @returns {(alert: Alert) => boolean} */
+/**
+ * All but the state: counts of states stay true while one of them is looked at.
+ *
+ * @param {InboxView} view
+ * @returns {(alert: Alert) => boolean}
+ */
 export function narrows(view) {
   const text = textFilter(view.q);
-  return (alert) => (!view.severity || alert.severity === view.severity) && (!view.project || alert.project === view.project) && (!view.rule || alert.rule === view.rule) && text(alert);
+  return (alert) =>
+    (!view.severity || alert.severity === view.severity) &&
+    (!view.project || alert.project === view.project) &&
+    (!view.rule || alert.rule === view.rule) &&
+    text(alert);
 }
 
-/** In groups, gravest first; the chosen alert stays in sight although it does not fit any more: somebody reads it. @param {Alert[]} alerts already narrowed @param {InboxView} view @param {MarksOf} marksOf @param {string} me @returns {Group[]} */
+/**
+ * In groups, gravest first; the chosen alert stays in sight although it does not fit any more: somebody reads
+ * it.
+ *
+ * @param {Alert[]} alerts already narrowed
+ * @param {InboxView} view
+ * @param {MarksOf} marksOf
+ * @param {string} me
+ * @returns {Group[]}
+ */
 export function grouped(alerts, view, marksOf, me) {
-  const shown = alerts.filter((alert) => alert.id === view.alert || HOLDS[view.state](alert, marksOf(alert.id), me)).sort(byGravity);
-  const taken = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null, quiet = (/** @type {Alert} */ alert) => isQuiet(marksOf(alert.id));
+  const shown = alerts
+    .filter((alert) => alert.id === view.alert || HOLDS[view.state](alert, marksOf(alert.id), me))
+    .sort(byGravity);
+  const taken = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null,
+    quiet = (/** @type {Alert} */ alert) => isQuiet(marksOf(alert.id));
   const groups = [
-    { key: "now", title: "Now", note: "nobody has taken these on", items: shown.filter((a) => isOpen(a) && !taken(a) && !quiet(a)) },
-    { key: "taken", title: "Taken", note: "acknowledged: not repeated, their end is told", items: shown.filter((a) => isOpen(a) && taken(a) && !quiet(a)) },
-    { key: "quiet", title: "Silenced", note: "or muted by another alert: nobody is told", items: shown.filter((a) => isOpen(a) && quiet(a)) },
-    { key: "waiting", title: "Waiting", note: "pending: true, but not yet long enough to ring", items: shown.filter((a) => a.state === "pending") },
-    { key: "resolved", title: "Resolved", note: "newest first", items: shown.filter((a) => a.state === "resolved").sort((a, b) => (b.resolved_ms ?? 0) - (a.resolved_ms ?? 0)) },
+    {
+      key: "now",
+      title: "Now",
+      note: "nobody has taken these on",
+      items: shown.filter((a) => isOpen(a) && !taken(a) && !quiet(a)),
+    },
+    {
+      key: "taken",
+      title: "Taken",
+      note: "acknowledged: not repeated, their end is told",
+      items: shown.filter((a) => isOpen(a) && taken(a) && !quiet(a)),
+    },
+    {
+      key: "quiet",
+      title: "Silenced",
+      note: "or muted by another alert: nobody is told",
+      items: shown.filter((a) => isOpen(a) && quiet(a)),
+    },
+    {
+      key: "waiting",
+      title: "Waiting",
+      note: "pending: true, but not yet long enough to ring",
+      items: shown.filter((a) => a.state === "pending"),
+    },
+    {
+      key: "resolved",
+      title: "Resolved",
+      note: "newest first",
+      items: shown
+        .filter((a) => a.state === "resolved")
+        .sort((a, b) => (b.resolved_ms ?? 0) - (a.resolved_ms ?? 0)),
+    },
   ];
   return groups.filter((group) => group.items.length);
 }
 
-/** The one `by` places on; where the chosen one is gone, the first. @param {string[]} ids @param {string | null} id @param {number} by */
+/**
+ * The one `by` places on; where the chosen one is gone, the first.
+ *
+ * @param {string[]} ids
+ * @param {string | null} id
+ * @param {number} by
+ */
 export function neighbour(ids, id, by) {
   const at = id === null ? -1 : ids.indexOf(id);
   if (at < 0) return ids[0] ?? null;
   return ids[Math.min(ids.length - 1, Math.max(0, at + by))];
 }
 
-/** Which alert to show after this one left its place (taken, silenced): the one that moves up into it. @param {string[]} before @param {string[]} after @param {string} id */
+/**
+ * Which alert to show after this one left its place (taken, silenced): the one that moves up into it.
+ *
+ * @param {string[]} before
+ * @param {string[]} after
+ * @param {string} id
+ */
 export function successor(before, after, id) {
-  const left = new Set(after), at = before.indexOf(id);
-  return before.slice(at + 1).find((each) => left.has(each)) ?? before.slice(0, Math.max(0, at)).reverse().find((each) => left.has(each)) ?? after[0] ?? null;
+  const left = new Set(after),
+    at = before.indexOf(id);
+  return (
+    before.slice(at + 1).find((each) => left.has(each)) ??
+    before
+      .slice(0, Math.max(0, at))
+      .reverse()
+      .find((each) => left.has(each)) ??
+    after[0] ??
+    null
+  );
 }

@@ -1,4 +1,7 @@
-/** Work that takes turns: so many at once, in the order asked for. A page with a thousand questions leaves the browser's few connections free for the others. */
+/**
+ * Work that takes turns: so many at once, in the order asked for. A page with a thousand questions leaves the
+ * browser's few connections free for the others.
+ */
 
 export class Lane {
   #running = 0;
@@ -15,7 +18,11 @@ export class Lane {
     return this.#waiting.length > 0;
   }
 
-  /** @template T @param {() => Promise<T>} work @returns {Promise<T>} its answer, or its error */
+  /**
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>} its answer, or its error
+   */
   async run(work) {
     if (this.#running >= this.width) await new Promise((done) => this.#waiting.push(() => done(null)));
     else this.#running++;

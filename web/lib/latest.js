@@ -8,14 +8,21 @@ export class Latest {
   #next = null;
   #busy = false;
 
-  /** @param {(text: string) => Promise<T>} ask @param {(answer: T) => void} show @param {(text: string) => void} fail called in place of `show` */
+  /**
+   * @param {(text: string) => Promise<T>} ask
+   * @param {(answer: T) => void} show
+   * @param {(text: string) => void} fail called in place of `show`
+   */
   constructor(ask, show, fail) {
     this.ask = ask;
     this.show = show;
     this.fail = fail;
   }
 
-  /** @param {string} text ignored if it is already shown @returns {Promise<void>} resolves when no request is left */
+  /**
+   * @param {string} text ignored if it is already shown
+   * @returns {Promise<void>} resolves when no request is left
+   */
   async want(text) {
     this.#next = text === this.#asked ? null : text;
     if (this.#busy) return;

@@ -1,4 +1,6 @@
-/** The live socket: subscriptions with cursors, reconnect with back-off, and the truth about being offline. */
+/**
+ * The live socket: subscriptions with cursors, reconnect with back-off, and the truth about being offline.
+ */
 
 /** Without a frame for so long the page says that it is offline (the server beats every 5 s). */
 export const SILENCE_MS = 12_000;
@@ -6,14 +8,25 @@ const FIRST_RETRY_MS = 250;
 const LONGEST_RETRY_MS = 8_000;
 const WATCH_MS = 1_000;
 
-/** Wait before try number `tries` (0 first), doubled each time, spread by a fifth so that browsers do not return as one. @param {number} tries @param {number} random 0 to 1 */
-export const backoff = (tries, random) => Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries) * (0.8 + 0.4 * random);
+/**
+ * Wait before try number `tries` (0 first), doubled each time, spread by a fifth so that browsers do not
+ * return as one.
+ *
+ * @param {number} tries
+ * @param {number} random 0 to 1
+ */
+export const backoff = (tries, random) =>
+  Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries) * (0.8 + 0.4 * random);
 
 /**
  * @typedef {{ view: string, run?: string, names?: string[] }} View
- * @typedef {{ message: (frame: any) => void, cursor?: () => number | null, reconnected?: () => void }} Handlers
- * @typedef {{ online: boolean, heard_ms: number | null, retry_ms: number | null, lag_ms: number | null, refused: boolean }} LiveState
- * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown, cancel: (timer: any) => void, random: () => number }} World what it needs of the outside, so that tests can give it another
+ * @typedef {{ message: (frame: any) => void, cursor?: () => number | null, reconnected?: () => void }}
+ *   Handlers
+ * @typedef {{ online: boolean, heard_ms: number | null, retry_ms: number | null, lag_ms: number | null,
+ *   refused: boolean }} LiveState
+ * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown,
+ *   cancel: (timer: any) => void, random: () => number }} World what it needs of the outside, so that tests
+ *   can give it another
  */
 
 export class Live {
@@ -59,7 +72,11 @@ export class Live {
     this.#socket?.close();
   }
 
-  /** @param {View} view @param {Handlers} handlers @returns {() => void} ends the subscription */
+  /**
+   * @param {View} view
+   * @param {Handlers} handlers
+   * @returns {() => void} ends the subscription
+   */
   subscribe(view, handlers) {
     const id = this.#next++;
     this.#subscriptions.set(id, { view, handlers });
@@ -74,25 +91,39 @@ export class Live {
     this.#alertListeners.add(listener);
   }
 
-  /** @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number, failing: string | null }) => void} listener failing: the database's words while nothing can be stored */
+  /**
+   * @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number, failing: string | null }) =>
+   *   void} listener failing: the database's words while nothing can be stored
+   */
   onBeat(listener) {
     this.#beatListeners.add(listener);
   }
 
-  /** @param {"changed" | "deliveries" | "notification"} type of a message to every page @param {(frame: any) => void} listener @returns {() => void} */
+  /**
+   * @param {"changed" | "deliveries" | "notification"} type of a message to every page
+   * @param {(frame: any) => void} listener
+   * @returns {() => void}
+   */
   onWord(type, listener) {
     const listeners = this.#wordListeners.get(type) ?? new Set();
     this.#wordListeners.set(type, listeners.add(listener));
     return () => listeners.delete(listener);
   }
 
-  /** @param {() => void} listener called when the socket or the database works again, to request what was missed @returns {() => void} */
+  /**
+   * @param {() => void} listener called when the socket or the database works again, to request what was
+   *   missed
+   * @returns {() => void}
+   */
   onReconnect(listener) {
     this.#reconnectListeners.add(listener);
     return () => this.#reconnectListeners.delete(listener);
   }
 
-  /** @param {(state: LiveState) => void} listener told at once and on each change @returns {() => void} */
+  /**
+   * @param {(state: LiveState) => void} listener told at once and on each change
+   * @returns {() => void}
+   */
   onState(listener) {
     this.#stateListeners.add(listener);
     listener(this.state);
@@ -138,21 +169,32 @@ export class Live {
     if (was && !failing) this.#back();
   }
 
-  /** @param {WebSocket} socket @param {string} text */
+  /**
+   * @param {WebSocket} socket
+   * @param {string} text
+   */
   #hear(socket, text) {
     if (socket !== this.#socket) return;
     const frame = JSON.parse(text);
-    this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}) });
+    this.#say({
+      online: true,
+      heard_ms: this.world.now(),
+      retry_ms: null,
+      ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}),
+    });
     if (frame.type === "beat") {
       for (const listener of this.#beatListeners) listener(frame);
       this.#database(frame.failing ?? null);
-    }
-    else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
-    else if (this.#wordListeners.has(frame.type)) for (const listener of this.#wordListeners.get(frame.type) ?? []) listener(frame);
+    } else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
+    else if (this.#wordListeners.has(frame.type))
+      for (const listener of this.#wordListeners.get(frame.type) ?? []) listener(frame);
     else this.#subscriptions.get(frame.id)?.handlers.message(frame);
   }
 
-  /** @param {WebSocket} socket @param {number} code 4401 and 1008: the server does not let this page in */
+  /**
+   * @param {WebSocket} socket
+   * @param {number} code 4401 and 1008: the server does not let this page in
+   */
   #lose(socket, code) {
     if (socket !== this.#socket) return;
     this.#socket = null;
@@ -188,7 +230,12 @@ export class Live {
     const subscription = this.#subscriptions.get(id);
     if (!subscription) return;
     const cursor = subscription.handlers.cursor?.();
-    this.#send({ type: "subscribe", id, ...subscription.view, ...(cursor === null || cursor === undefined ? {} : { cursor }) });
+    this.#send({
+      type: "subscribe",
+      id,
+      ...subscription.view,
+      ...(cursor === null || cursor === undefined ? {} : { cursor }),
+    });
   }
 
   /** @param {object} frame */

@@ -1,4 +1,6 @@
-/** Who has taken which open alert on, and what keeps it from being told. Asked for as a whole: it is short. */
+/**
+ * Who has taken which open alert on, and what keeps it from being told. Asked for as a whole: it is short.
+ */
 
 /** Changes that come close together are asked for once. */
 export const GATHER_MS = 150;
@@ -17,7 +19,10 @@ export class MarkBook {
   #turn = 0;
   loaded = false;
 
-  /** @param {{ marks: () => Promise<MarkAnswer> }} api @param {(run: () => void, ms: number) => unknown} later */
+  /**
+   * @param {{ marks: () => Promise<MarkAnswer> }} api
+   * @param {(run: () => void, ms: number) => unknown} later
+   */
   constructor(api, later = (run, ms) => setTimeout(run, ms)) {
     this.api = api;
     this.later = later;
@@ -25,7 +30,8 @@ export class MarkBook {
 
   /** Asks the server; an older answer never overwrites a newer one. Raises ApiError. */
   async load() {
-    const mine = ++this.#turn, { items, silences } = await this.api.marks();
+    const mine = ++this.#turn,
+      { items, silences } = await this.api.marks();
     if (mine !== this.#turn) return;
     this.#marks = new Map(items.map((item) => [item.id, item]));
     this.#silences = new Map(silences.map((silence) => [silence.id, silence]));
@@ -42,14 +48,21 @@ export class MarkBook {
     }, GATHER_MS);
   }
 
-  /** What the server answered to an act on one alert: known at once, without asking. @param {AlertMarks} marks */
+  /**
+   * What the server answered to an act on one alert: known at once, without asking.
+   *
+   * @param {AlertMarks} marks
+   */
   take(marks) {
     this.#turn++;
     this.#marks.set(marks.id, marks);
     this.#tell();
   }
 
-  /** @param {string} id @returns {AlertMarks} */
+  /**
+   * @param {string} id
+   * @returns {AlertMarks}
+   */
   of(id) {
     return this.#marks.get(id) ?? { id, ack: null, silenced_by: [], inhibited_by: [] };
   }
@@ -59,7 +72,10 @@ export class MarkBook {
     return this.#silences.get(id) ?? null;
   }
 
-  /** @param {() => void} listener @returns {() => void} */
+  /**
+   * @param {() => void} listener
+   * @returns {() => void}
+   */
   onChange(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

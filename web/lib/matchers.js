@@ -3,24 +3,48 @@
 /** @param {string} value in quotes, with backslashes and quotes escaped as the server undoes them */
 export const quoted = (value) => `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 
-/** @param {string} name @param {string} value */
+/**
+ * @param {string} name
+ * @param {string} value
+ */
 export const equals = (name, value) => `${name}=${quoted(value)}`;
 
-/** @param {string} text @returns {string[]} */
-export const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+/**
+ * @param {string} text
+ * @returns {string[]}
+ */
+export const linesOf = (text) =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
 
-/** Labels by which an alert is likely to be meant, with what each would cover. @param {Alert} alert @returns {{ name: string, value: string, text: string, usual: boolean }[]} */
+/**
+ * Labels by which an alert is likely to be meant, with what each would cover.
+ *
+ * @param {Alert} alert
+ * @returns {{ name: string, value: string, text: string, usual: boolean }[]}
+ */
 export function labelsOf(alert) {
   const all = [
-    { name: "rule", value: alert.rule, text: "this rule", usual: true }, { name: "run_id", value: alert.run_id, text: "this run", usual: true },
-    { name: "subject", value: alert.subject, text: "this signal", usual: false }, { name: "severity", value: alert.severity, text: "this severity", usual: false },
+    { name: "rule", value: alert.rule, text: "this rule", usual: true },
+    { name: "run_id", value: alert.run_id, text: "this run", usual: true },
+    { name: "subject", value: alert.subject, text: "this signal", usual: false },
+    { name: "severity", value: alert.severity, text: "this severity", usual: false },
     { name: "project", value: alert.project, text: "this project", usual: false },
   ];
   return all.filter(({ value }) => value);
 }
 
-/** The lines with this matcher in it, or without it where it stands there. @param {string} text @param {string} matcher */
+/**
+ * The lines with this matcher in it, or without it where it stands there.
+ *
+ * @param {string} text
+ * @param {string} matcher
+ */
 export function toggled(text, matcher) {
   const lines = linesOf(text);
-  return (lines.includes(matcher) ? lines.filter((line) => line !== matcher) : [...lines, matcher]).join("\n");
+  return (lines.includes(matcher) ? lines.filter((line) => line !== matcher) : [...lines, matcher]).join(
+    "\n",
+  );
 }

@@ -1,12 +1,26 @@
-/** Notifications of the browser channel as this browser shows them: only where its person allowed it, each once. */
+/**
+ * Notifications of the browser channel as this browser shows them: only where its person allowed it, each
+ * once.
+ */
 
 const KEY = "tocsin.notified";
 
-/** @typedef {{ permission: () => string, show: (title: string, body: string, tag: string, address: string) => void }} Shower */
-/** @typedef {{ notes: (after: string | null) => Promise<{ items: BrowserNote[], next: string | null }> }} Source */
+/**
+ * @typedef {{ permission: () => string, show: (title: string, body: string, tag: string, address: string) =>
+ *   void }} Shower
+ */
+/**
+ * @typedef {{ notes: (after: string | null) => Promise<{ items: BrowserNote[], next: string | null }> }}
+ *   Source
+ */
 
 export class Notifier {
-  /** @param {Source} source @param {Shower} shower @param {Pick<Storage, "getItem" | "setItem"> | null} storage @param {(note: BrowserNote) => { body: string, address: string }} words */
+  /**
+   * @param {Source} source
+   * @param {Shower} shower
+   * @param {Pick<Storage, "getItem" | "setItem"> | null} storage
+   * @param {(note: BrowserNote) => { body: string, address: string }} words
+   */
   constructor(source, shower, storage, words) {
     this.source = source;
     this.shower = shower;
@@ -15,7 +29,12 @@ export class Notifier {
     this.cursor = /** @type {string | null} */ (this.#kept());
   }
 
-  /** What came while no page was open is no news: the log and the inbox have it. What came while this page was away is. @param {boolean} again the page was here before */
+  /**
+   * What came while no page was open is no news: the log and the inbox have it. What came while this page was
+   * away is.
+   *
+   * @param {boolean} again the page was here before
+   */
   async catchUp(again) {
     const { items, next } = await this.source.notes(again ? this.cursor : null);
     if (again) for (const note of items) this.hear(note);
@@ -34,10 +53,18 @@ export class Notifier {
   /** @param {string} id */
   #keep(id) {
     this.cursor = id;
-    try { this.storage?.setItem(KEY, id); } catch { /* for this page only, then */ }
+    try {
+      this.storage?.setItem(KEY, id);
+    } catch {
+      /* for this page only, then */
+    }
   }
 
   #kept() {
-    try { return this.storage?.getItem(KEY) ?? null; } catch { return null; }
+    try {
+      return this.storage?.getItem(KEY) ?? null;
+    } catch {
+      return null;
+    }
   }
 }

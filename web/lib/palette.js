@@ -1,14 +1,25 @@
-/** Finding a command or a run by a few letters: what is typed must appear in order; whole words and beginnings count most. */
+/**
+ * Finding a command or a run by a few letters: what is typed must appear in order; whole words and beginnings
+ * count most.
+ */
 
 /** @typedef {{ text: string, note: string, keys?: string, act: () => void }} Command */
 
-/** How well `text` answers `typed`; -1: not at all. @param {string} typed @param {string} text */
+/**
+ * How well `text` answers `typed`; -1: not at all.
+ *
+ * @param {string} typed
+ * @param {string} text
+ */
 export function fit(typed, text) {
-  const want = typed.trim().toLowerCase(), have = text.toLowerCase();
+  const want = typed.trim().toLowerCase(),
+    have = text.toLowerCase();
   if (!want) return 0;
   const whole = have.indexOf(want);
-  if (whole >= 0) return 1000 - whole + (whole === 0 || /[\s/_\-.]/.test(have[whole - 1]) ? 500 : 0) - have.length / 100;
-  let at = -1, score = 0;
+  if (whole >= 0)
+    return 1000 - whole + (whole === 0 || /[\s/_\-.]/.test(have[whole - 1]) ? 500 : 0) - have.length / 100;
+  let at = -1,
+    score = 0;
   for (const letter of want.replace(/\s+/g, "")) {
     const next = have.indexOf(letter, at + 1);
     if (next < 0) return -1;
@@ -18,8 +29,24 @@ export function fit(typed, text) {
   return score - have.length / 100;
 }
 
-/** The best answers, best first; among equals the order given. @template {{ text: string, note: string }} T @param {string} typed @param {T[]} commands @param {number} most @returns {T[]} */
+/**
+ * The best answers, best first; among equals the order given.
+ *
+ * @template {{ text: string, note: string }} T
+ * @param {string} typed
+ * @param {T[]} commands
+ * @param {number} most
+ * @returns {T[]}
+ */
 export function best(typed, commands, most) {
-  const scored = commands.map((command, i) => ({ command, i, score: Math.max(fit(typed, command.text), fit(typed, `${command.text} ${command.note}`) - 1) }));
-  return scored.filter(({ score }) => score > -1).sort((a, b) => b.score - a.score || a.i - b.i).slice(0, most).map(({ command }) => command);
+  const scored = commands.map((command, i) => ({
+    command,
+    i,
+    score: Math.max(fit(typed, command.text), fit(typed, `${command.text} ${command.note}`) - 1),
+  }));
+  return scored
+    .filter(({ score }) => score > -1)
+    .sort((a, b) => b.score - a.score || a.i - b.i)
+    .slice(0, most)
+    .map(({ command }) => command);
 }

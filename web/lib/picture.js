@@ -1,4 +1,7 @@
-/** From layers to what a chart draws: lines, envelope, marks and axis, in plain data. plot.js turns it into Plotly's terms. */
+/**
+ * From layers to what a chart draws: lines, envelope, marks and axis, in plain data. plot.js turns it into
+ * Plotly's terms.
+ */
 
 import { linearAxis, log2Axis, logAxis, prefersLog, withRail } from "./axis.js";
 import { finite, thin } from "./buckets.js";
@@ -10,13 +13,21 @@ import { STEPS } from "./timeline.js";
 
 /**
  * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
- * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each value until the next
- * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the x axis
- * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?: boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lone: points of their own
+ * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each
+ *   value until the next
+ * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline
+ *   }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
+ *   x axis
+ * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?:
+ *   boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lone: points of their
+ *   own
  * @typedef {Outline & { ink?: string }} Shade
- * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a line as drawn and the run that it is of
+ * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a line
+ *   as drawn and the run that it is of
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
- * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan: AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: of a comparison
+ * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan:
+ *   AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: of a
+ *   comparison
  */
 
 /** A mark is nine pixels wide: closer ones become one. */
@@ -28,31 +39,51 @@ export const RAIL_BOTTOM = 0.14;
 /** Without rails: room for the line itself, which an edge would cut in half. */
 export const EDGE = 0.03;
 
-/** Least positive, least and greatest finite value of the buckets within the window. @param {Layer[]} layers @param {[number, number]} range */
+/**
+ * Least positive, least and greatest finite value of the buckets within the window.
+ *
+ * @param {Layer[]} layers
+ * @param {[number, number]} range
+ */
 export function extent(layers, [from, to]) {
-  let low = Infinity, high = -Infinity, positive = Infinity;
+  let low = Infinity,
+    high = -Infinity,
+    positive = Infinity;
   for (const layer of layers) {
     for (let i = 0; i < layer.x.length; i++) {
       if (!finite(layer, i) || layer.x1[i] < from || layer.x[i] > to) continue;
       low = Math.min(low, layer.min[i]);
       high = Math.max(high, layer.max[i]);
-      for (const value of [layer.min[i], layer.mean[i], layer.max[i]]) if (value > 0) positive = Math.min(positive, value);
+      for (const value of [layer.min[i], layer.mean[i], layer.max[i]])
+        if (value > 0) positive = Math.min(positive, value);
     }
   }
   return { low, high, positive };
 }
 
-/** @param {Drawing} drawing @param {{ low: number, high: number, positive: number }} found @param {boolean} wasLog @returns {AxisPlan} */
+/**
+ * @param {Drawing} drawing
+ * @param {{ low: number, high: number, positive: number }} found
+ * @param {boolean} wasLog
+ * @returns {AxisPlan}
+ */
 export function axisPlan(drawing, found, wasLog) {
   const { low, high, positive } = found;
   if (drawing.axis === "log2") return log2Axis(positive, high);
-  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog))) return logAxis(positive, high);
+  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog)))
+    return logAxis(positive, high);
   return linearAxis(low, high, { zero: drawing.zero });
 }
 
-/** @param {Layer} layer @param {boolean} steps @param {boolean} log @returns {{ x: number[], y: number[] }} */
+/**
+ * @param {Layer} layer
+ * @param {boolean} steps
+ * @param {boolean} log
+ * @returns {{ x: number[], y: number[] }}
+ */
 export function lineOf(layer, steps, log) {
-  const x = [], y = [];
+  const x = [],
+    y = [];
   for (let i = 0; i < layer.x.length; i++) {
     const value = steps ? layer.last[i] : layer.mean[i];
     x.push(steps ? layer.x[i] : (layer.x[i] + layer.x1[i]) / 2);
@@ -61,7 +92,14 @@ export function lineOf(layer, steps, log) {
   return { x, y };
 }
 
-/** The min-max band as closed polygons, one for each unbroken stretch; on a log axis what lies at or below zero ends at `floor`. @param {Layer} layer @param {number | null} floor @returns {Outline} */
+/**
+ * The min-max band as closed polygons, one for each unbroken stretch; on a log axis what lies at or below
+ * zero ends at `floor`.
+ *
+ * @param {Layer} layer
+ * @param {number | null} floor
+ * @returns {Outline}
+ */
 export function envelopeOf(layer, floor) {
   /** @type {Outline} */
   const out = { x: [], y: [] };
@@ -74,84 +112,211 @@ export function envelopeOf(layer, floor) {
   return out;
 }
 
-/** @param {Layer} layer @param {number} i @param {number | null} floor */
+/**
+ * @param {Layer} layer
+ * @param {number} i
+ * @param {number | null} floor
+ */
 const drawable = (layer, i, floor) => finite(layer, i) > 0 && (floor === null || layer.max[i] > 0);
 
-/** @param {Outline} out @param {Layer} layer @param {number} start @param {number} stop @param {number | null} floor */
+/**
+ * @param {Outline} out
+ * @param {Layer} layer
+ * @param {number} start
+ * @param {number} stop
+ * @param {number | null} floor
+ */
 function polygon(out, layer, start, stop, floor) {
   let open = false;
   for (let i = start; i < stop; i++) open ||= layer.max[i] > layer.min[i];
   if (!open) return;
-  if (out.x.length) { out.x.push(NaN); out.y.push(NaN); }
+  if (out.x.length) {
+    out.x.push(NaN);
+    out.y.push(NaN);
+  }
   const middle = (/** @type {number} */ i) => (layer.x[i] + layer.x1[i]) / 2;
-  for (let i = start; i < stop; i++) { out.x.push(middle(i)); out.y.push(layer.max[i]); }
-  for (let i = stop - 1; i >= start; i--) { out.x.push(middle(i)); out.y.push(floor === null ? layer.min[i] : Math.max(layer.min[i], floor)); }
+  for (let i = start; i < stop; i++) {
+    out.x.push(middle(i));
+    out.y.push(layer.max[i]);
+  }
+  for (let i = stop - 1; i >= start; i--) {
+    out.x.push(middle(i));
+    out.y.push(floor === null ? layer.min[i] : Math.max(layer.min[i], floor));
+  }
   out.x.push(middle(start));
   out.y.push(layer.max[start]);
 }
 
-/** @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean }} Part hidden: only its faults are drawn */
+/**
+ * @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean }} Part hidden:
+ *   only its faults are drawn
+ */
 
-/** The stretches of `layers` that lie in the window, at one bucket a pixel. @param {Layer[]} layers @param {[number, number]} range @param {number} width @param {Look} look @returns {Part[]} */
+/**
+ * The stretches of `layers` that lie in the window, at one bucket a pixel.
+ *
+ * @param {Layer[]} layers
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {Look} look
+ * @returns {Part[]}
+ */
 function inSight(layers, [a, b], width, look) {
-  const { project } = look.timeline ?? STEPS, count = Math.max(50, width), older = new Set(look.older);
+  const { project } = look.timeline ?? STEPS,
+    count = Math.max(50, width),
+    older = new Set(look.older);
   const main = new Map([...layers].reverse().map((layer) => [layer.attempt, layer.rank]));
   return stretches(layers).map(({ layer, from, to, faint }) => {
-    const apart = main.get(layer.attempt) !== layer.rank, shown = older.has(layer.attempt) && !apart;
-    return { faint: faint && !shown, hidden: apart && look.ranks !== undefined && look.ranks !== "each", ink: shown ? attemptInk(layer.attempt) : undefined, layer: thin(project(clip(layer, from, to)), a, b, count) };
+    const apart = main.get(layer.attempt) !== layer.rank,
+      shown = older.has(layer.attempt) && !apart;
+    return {
+      faint: faint && !shown,
+      hidden: apart && look.ranks !== undefined && look.ranks !== "each",
+      ink: shown ? attemptInk(layer.attempt) : undefined,
+      layer: thin(project(clip(layer, from, to)), a, b, count),
+    };
   });
 }
 
-/** The colour of an older attempt; the newest has the panel's. @param {number} attempt */
+/**
+ * The colour of an older attempt; the newest has the panel's.
+ *
+ * @param {number} attempt
+ */
 export const attemptInk = (attempt) => `--run-${2 + ((attempt - 1) % 7)}`;
 
-/** The range over all ranks of the newest attempt, where it has more than one. @param {Layer[]} layers @param {[number, number]} range @param {number} width @param {Look} look */
+/**
+ * The range over all ranks of the newest attempt, where it has more than one.
+ *
+ * @param {Layer[]} layers
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {Look} look
+ */
 function bandOfRanks(layers, range, width, look) {
   if (look.ranks === undefined || look.ranks === "each") return null;
   const { project } = look.timeline ?? STEPS;
-  return rankRange(layers.filter((layer) => layer.attempt === layers[0]?.attempt).map(project), range, Math.max(50, Math.round(width / 2)));
+  return rankRange(
+    layers.filter((layer) => layer.attempt === layers[0]?.attempt).map(project),
+    range,
+    Math.max(50, Math.round(width / 2)),
+  );
 }
 
-/** Buckets of `layer` that begin in [from, to). @param {Layer} layer @param {number} from @param {number} to @returns {Layer} */
+/**
+ * Buckets of `layer` that begin in [from, to).
+ *
+ * @param {Layer} layer
+ * @param {number} from
+ * @param {number} to
+ * @returns {Layer}
+ */
 export function clip(layer, from, to) {
-  const keep = (/** @type {number[]} */ column) => column.filter((_, i) => layer.x[i] >= from && (layer.x[i] < to || to === layer.x[layer.x.length - 1]));
+  const keep = (/** @type {number[]} */ column) =>
+    column.filter((_, i) => layer.x[i] >= from && (layer.x[i] < to || to === layer.x[layer.x.length - 1]));
   if (!layer.x.length || (layer.x[0] >= from && layer.x[layer.x.length - 1] < to)) return layer;
-  return { attempt: layer.attempt, rank: layer.rank, x: keep(layer.x), x1: keep(layer.x1), min: keep(layer.min), max: keep(layer.max), mean: keep(layer.mean), last: keep(layer.last), n: keep(layer.n), nan: keep(layer.nan), pinf: keep(layer.pinf), ninf: keep(layer.ninf), t: keep(layer.t) };
-}
-
-/** @param {Drawing} drawing @param {Layer[]} given @param {Layer[]} skipped the series `skipped`, where this panel shows it @param {[number, number]} range @param {number} width pixels @param {boolean} wasLog @param {Look} [look] @returns {Picture} */
-export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
-  const layers = leading(given, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
-  const parts = inSight(layers, range, width, look), apart = (range[1] - range[0]) / Math.max(1, width), { project } = look.timeline ?? STEPS;
-  const band = bandOfRanks(layers, range, width, look), drawn = parts.filter((part) => !part.hidden);
-  const found = extent([...drawn.map((part) => part.layer), ...(band ? [band] : [])], range);
-  let plan = axisPlan(drawing, found, wasLog);
-  const marks = mergeMarks(parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])), apart * MARK_PX);
-  const skips = skippedSteps(skipped.map(project), range[0], range[1], apart * SKIP_PX);
-  const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
-  plan = withRail(plan, marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : EDGE, below ? RAIL_BOTTOM : EDGE);
-  const floor = plan.log ? 10 ** plan.range[0] : null;
   return {
-    lines: drawn.flatMap((part) => linesOf(part, drawing, plan.log, look.smooth ?? 0)),
-    envelope: joined([...(band ? [envelopeOf(band, floor)] : []), ...drawn.filter((part) => !part.faint && !part.ink).map((part) => envelopeOf(part.layer, floor))]),
-    shades: drawn.filter((part) => part.ink).map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink })),
-    marks, skips, plan, range, steps: Boolean(drawing.steps), empty: !drawn.some((part) => !part.faint),
+    attempt: layer.attempt,
+    rank: layer.rank,
+    x: keep(layer.x),
+    x1: keep(layer.x1),
+    min: keep(layer.min),
+    max: keep(layer.max),
+    mean: keep(layer.mean),
+    last: keep(layer.last),
+    n: keep(layer.n),
+    nan: keep(layer.nan),
+    pinf: keep(layer.pinf),
+    ninf: keep(layer.ninf),
+    t: keep(layer.t),
   };
 }
 
-/** The line of a part; smoothed, with what it was made of behind it. A held value is never smoothed: it has no noise. @param {Part} part @param {Drawing} drawing @param {boolean} log @param {number} weight @returns {Line[]} */
-export function linesOf(part, drawing, log, weight) {
-  const raw = { ...lineOf(part.layer, Boolean(drawing.steps), log), faint: part.faint, ...(part.ink ? { ink: part.ink } : {}), ...(part.dash ? { dash: part.dash } : {}) };
-  if (!weight || drawing.steps || part.faint) return [raw];
-  return [{ ...raw, faint: true, raw: true }, { ...raw, y: smooth(raw.y, weight) }];
+/**
+ * @param {Drawing} drawing
+ * @param {Layer[]} given
+ * @param {Layer[]} skipped the series `skipped`, where this panel shows it
+ * @param {[number, number]} range
+ * @param {number} width pixels
+ * @param {boolean} wasLog
+ * @param {Look} [look]
+ * @returns {Picture}
+ */
+export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
+  const layers = leading(given, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
+  const parts = inSight(layers, range, width, look),
+    apart = (range[1] - range[0]) / Math.max(1, width),
+    { project } = look.timeline ?? STEPS;
+  const band = bandOfRanks(layers, range, width, look),
+    drawn = parts.filter((part) => !part.hidden);
+  const found = extent([...drawn.map((part) => part.layer), ...(band ? [band] : [])], range);
+  let plan = axisPlan(drawing, found, wasLog);
+  const marks = mergeMarks(
+    parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])),
+    apart * MARK_PX,
+  );
+  const skips = skippedSteps(skipped.map(project), range[0], range[1], apart * SKIP_PX);
+  const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
+  plan = withRail(
+    plan,
+    marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : EDGE,
+    below ? RAIL_BOTTOM : EDGE,
+  );
+  const floor = plan.log ? 10 ** plan.range[0] : null;
+  return {
+    lines: drawn.flatMap((part) => linesOf(part, drawing, plan.log, look.smooth ?? 0)),
+    envelope: joined([
+      ...(band ? [envelopeOf(band, floor)] : []),
+      ...drawn.filter((part) => !part.faint && !part.ink).map((part) => envelopeOf(part.layer, floor)),
+    ]),
+    shades: drawn
+      .filter((part) => part.ink)
+      .map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink })),
+    marks,
+    skips,
+    plan,
+    range,
+    steps: Boolean(drawing.steps),
+    empty: !drawn.some((part) => !part.faint),
+  };
 }
 
-/** @param {Outline[]} outlines @returns {Outline} */
+/**
+ * The line of a part; smoothed, with what it was made of behind it. A held value is never smoothed: it has no
+ * noise.
+ *
+ * @param {Part} part
+ * @param {Drawing} drawing
+ * @param {boolean} log
+ * @param {number} weight
+ * @returns {Line[]}
+ */
+export function linesOf(part, drawing, log, weight) {
+  const raw = {
+    ...lineOf(part.layer, Boolean(drawing.steps), log),
+    faint: part.faint,
+    ...(part.ink ? { ink: part.ink } : {}),
+    ...(part.dash ? { dash: part.dash } : {}),
+  };
+  if (!weight || drawing.steps || part.faint) return [raw];
+  return [
+    { ...raw, faint: true, raw: true },
+    { ...raw, y: smooth(raw.y, weight) },
+  ];
+}
+
+/**
+ * @param {Outline[]} outlines
+ * @returns {Outline}
+ */
 export function joined(outlines) {
   /** @type {Outline} */
   const out = { x: [], y: [] };
   for (const one of outlines.filter((each) => each.x.length)) {
-    if (out.x.length) { out.x.push(NaN); out.y.push(NaN); }
+    if (out.x.length) {
+      out.x.push(NaN);
+      out.y.push(NaN);
+    }
     out.x.push(...one.x);
     out.y.push(...one.y);
   }

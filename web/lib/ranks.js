@@ -2,19 +2,40 @@
 
 import { at, finite } from "./buckets.js";
 
-/** @param {Layer[]} layers @returns {number[]} ranks that reported, ascending */
+/**
+ * @param {Layer[]} layers
+ * @returns {number[]} ranks that reported, ascending
+ */
 export const ranksOf = (layers) => [...new Set(layers.map((layer) => layer.rank))].sort((a, b) => a - b);
 
-/** Newest attempt first, and within it `rank` first: the first layer is the one a chart is about. @param {Layer[]} layers @param {number | null} rank @returns {Layer[]} */
+/**
+ * Newest attempt first, and within it `rank` first: the first layer is the one a chart is about.
+ *
+ * @param {Layer[]} layers
+ * @param {number | null} rank
+ * @returns {Layer[]}
+ */
 export function leading(layers, rank) {
   if (rank === null || !layers.some((layer) => layer.rank === rank)) return layers;
-  return [...layers].sort((a, b) => b.attempt - a.attempt || Number(b.rank === rank) - Number(a.rank === rank) || a.rank - b.rank);
+  return [...layers].sort(
+    (a, b) => b.attempt - a.attempt || Number(b.rank === rank) - Number(a.rank === rank) || a.rank - b.rank,
+  );
 }
 
-/** Least and greatest value over all layers in each of `count` slots of the window: one layer whose buckets hold every rank. @param {Layer[]} layers of one attempt @param {[number, number]} range @param {number} count @returns {Layer | null} null where there are not two ranks */
+/**
+ * Least and greatest value over all layers in each of `count` slots of the window: one layer whose buckets
+ * hold every rank.
+ *
+ * @param {Layer[]} layers of one attempt
+ * @param {[number, number]} range
+ * @param {number} count
+ * @returns {Layer | null} null where there are not two ranks
+ */
 export function rankRange(layers, [from, to], count) {
   if (layers.length < 2) return null;
-  const width = (to - from) / count, low = new Array(count + 2).fill(Infinity), high = new Array(count + 2).fill(-Infinity);
+  const width = (to - from) / count,
+    low = new Array(count + 2).fill(Infinity),
+    high = new Array(count + 2).fill(-Infinity);
   for (const layer of layers) {
     for (let i = Math.max(0, at(layer.x, from)); i < layer.x.length && layer.x[i] <= to + width; i++) {
       if (!finite(layer, i)) continue;
@@ -26,9 +47,33 @@ export function rankRange(layers, [from, to], count) {
   return filled(layers[0].attempt, low, high, from, width);
 }
 
-/** @param {number} attempt @param {number[]} low @param {number[]} high @param {number} from @param {number} width @returns {Layer} */
+/**
+ * @param {number} attempt
+ * @param {number[]} low
+ * @param {number[]} high
+ * @param {number} from
+ * @param {number} width
+ * @returns {Layer}
+ */
 function filled(attempt, low, high, from, width) {
-  const slots = low.map((_, slot) => slot).filter((slot) => low[slot] <= high[slot]), none = slots.map(() => 0);
-  const x = slots.map((slot) => from + (slot - 0.5) * width), min = slots.map((slot) => low[slot]), max = slots.map((slot) => high[slot]);
-  return { attempt, rank: -1, x, x1: x, min, max, mean: min, last: min, n: slots.map(() => 1), nan: none, pinf: none, ninf: none, t: none };
+  const slots = low.map((_, slot) => slot).filter((slot) => low[slot] <= high[slot]),
+    none = slots.map(() => 0);
+  const x = slots.map((slot) => from + (slot - 0.5) * width),
+    min = slots.map((slot) => low[slot]),
+    max = slots.map((slot) => high[slot]);
+  return {
+    attempt,
+    rank: -1,
+    x,
+    x1: x,
+    min,
+    max,
+    mean: min,
+    last: min,
+    n: slots.map(() => 1),
+    nan: none,
+    pinf: none,
+    ninf: none,
+    t: none,
+  };
 }

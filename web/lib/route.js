@@ -4,36 +4,72 @@ import { withoutEnd } from "./format.js";
 import { outside } from "./root.js";
 
 /** Pages without an identifier, by their address. */
-const PLAIN = /** @type {const} */ (["alerts", "compare", "rules", "silences", "routes", "channels", "deliveries", "settings"]);
+const PLAIN = /** @type {const} */ ([
+  "alerts",
+  "compare",
+  "rules",
+  "silences",
+  "routes",
+  "channels",
+  "deliveries",
+  "settings",
+]);
 /** @typedef {"fleet" | "run" | "missing" | typeof PLAIN[number]} PageName */
 
-/** @param {string} path @returns {{ page: PageName, id: string }} */
+/**
+ * @param {string} path
+ * @returns {{ page: PageName, id: string }}
+ */
 export function match(path) {
-  const clean = withoutEnd(path, "/") || "/", plain = PLAIN.find((name) => clean === `/${name}`);
+  const clean = withoutEnd(path, "/") || "/",
+    plain = PLAIN.find((name) => clean === `/${name}`);
   if (clean === "/") return { page: "fleet", id: "" };
   if (plain) return { page: plain, id: "" };
   const run = /^\/runs\/([^/]+)$/.exec(clean);
   return run ? { page: "run", id: decode(run[1]) } : { page: "missing", id: "" };
 }
 
-/** Whether a page of ours answers there, rather than the API or a file. @param {string} path */
-export const isPage = (path) => path === "/" || /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
+/**
+ * Whether a page of ours answers there, rather than the API or a file.
+ *
+ * @param {string} path
+ */
+export const isPage = (path) =>
+  path === "/" ||
+  /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
 
-/** Longer ones stand behind a #: proxies refuse them (nginx above 8 kB), and what stands there they are never sent. */
+/**
+ * Longer ones stand behind a #: proxies refuse them (nginx above 8 kB), and what stands there they are never
+ * sent.
+ */
 const LONGEST = 6_000;
 
-/** @param {string} path @param {string} asked "" or "?…" */
+/**
+ * @param {string} path
+ * @param {string} asked "" or "?…"
+ */
 export const addressOf = (path, asked) => (asked.length > LONGEST ? `${path}#${asked}` : path + asked);
 
-/** What an address asks for, wherever it stands in it. @param {{ search: string, hash: string }} place */
+/**
+ * What an address asks for, wherever it stands in it.
+ *
+ * @param {{ search: string, hash: string }} place
+ */
 export const askedIn = ({ search, hash }) => (hash.startsWith("#?") ? hash.slice(1) : search);
 
 /** @param {string} text */
 function decode(text) {
-  try { return decodeURIComponent(text); } catch { return text; }
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
-/** @param {string} id @param {{ at?: number | null, alert?: string }} [moment] */
+/**
+ * @param {string} id
+ * @param {{ at?: number | null, alert?: string }} [moment]
+ */
 export function runAddress(id, moment = {}) {
   const asked = new URLSearchParams();
   if (moment.at !== null && moment.at !== undefined) asked.set("at", String(moment.at));
@@ -42,7 +78,11 @@ export function runAddress(id, moment = {}) {
   return `/runs/${encodeURIComponent(id)}${text ? `?${text}` : ""}`;
 }
 
-/** Follows a link of this site as a click would. @param {string} address */
+/**
+ * Follows a link of this site as a click would.
+ *
+ * @param {string} address
+ */
 export function go(address) {
   const link = document.createElement("a");
   link.href = outside(address);

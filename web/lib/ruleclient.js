@@ -10,12 +10,25 @@ export class RuleClient {
     this.api = api;
   }
 
-  /** @param {string} method @param {string} path @param {unknown} [body] @param {AbortSignal} [signal] */
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @param {AbortSignal} [signal]
+   */
   #send(method, path, body, signal) {
-    return this.api.ask(path, { method, headers: JSON_HEADERS, signal, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+    return this.api.ask(path, {
+      method,
+      headers: JSON_HEADERS,
+      signal,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
   }
 
-  /** @param {string} project "" for none @returns {Promise<{ items: BuiltinRule[], own: OwnRule[] }>} */
+  /**
+   * @param {string} project "" for none
+   * @returns {Promise<{ items: BuiltinRule[], own: OwnRule[] }>}
+   */
   rules(project) {
     return this.api.ask(`/rules${query({ project })}`);
   }
@@ -30,12 +43,19 @@ export class RuleClient {
     return this.api.ask("/rules/changes");
   }
 
-  /** @param {Record<string, unknown>} fields @returns {Promise<OwnRule>} */
+  /**
+   * @param {Record<string, unknown>} fields
+   * @returns {Promise<OwnRule>}
+   */
   create(fields) {
     return this.#send("POST", "/rules", fields);
   }
 
-  /** @param {string} id @param {Record<string, unknown>} fields @returns {Promise<OwnRule>} */
+  /**
+   * @param {string} id
+   * @param {Record<string, unknown>} fields
+   * @returns {Promise<OwnRule>}
+   */
   change(id, fields) {
     return this.#send("PATCH", `/rules/${encodeURIComponent(id)}`, fields);
   }
@@ -45,22 +65,40 @@ export class RuleClient {
     return this.#send("DELETE", `/rules/${encodeURIComponent(id)}`);
   }
 
-  /** @param {string} id @param {{ project: string, enabled: boolean | null, severity: string | null, settings: Record<string, unknown> }} tuning @returns {Promise<RuleTuning>} */
+  /**
+   * @param {string} id
+   * @param {{ project: string, enabled: boolean | null, severity: string | null, settings: Record<string,
+   *   unknown> }} tuning
+   * @returns {Promise<RuleTuning>}
+   */
   tune(id, tuning) {
     return this.#send("PUT", `/rules/${encodeURIComponent(id)}/settings`, tuning);
   }
 
-  /** @param {string} id @param {string} project */
+  /**
+   * @param {string} id
+   * @param {string} project
+   */
   untune(id, project) {
     return this.#send("DELETE", `/rules/${encodeURIComponent(id)}/settings${query({ project })}`);
   }
 
-  /** @param {string} name @param {boolean} enabled @returns {Promise<RulePack>} */
+  /**
+   * @param {string} name
+   * @param {boolean} enabled
+   * @returns {Promise<RulePack>}
+   */
   switchPack(name, enabled) {
     return this.#send("PUT", `/rules/packs/${encodeURIComponent(name)}`, { enabled });
   }
 
-  /** Where a rule would have fired. @param {Record<string, unknown>} order @param {AbortSignal} signal @returns {Promise<TrialAnswer>} */
+  /**
+   * Where a rule would have fired.
+   *
+   * @param {Record<string, unknown>} order
+   * @param {AbortSignal} signal
+   * @returns {Promise<TrialAnswer>}
+   */
   trial(order, signal) {
     return this.#send("POST", "/backtest", order, signal);
   }

@@ -6,58 +6,112 @@ const PAD = 5;
 
 /** @typedef {{ from: number, to: number, open: boolean, firing: TrialFiring }} Stretch places in 0..1 */
 
-/** @param {Layer[]} layers @returns {[number, number] | null} first and last step */
+/**
+ * @param {Layer[]} layers
+ * @returns {[number, number] | null} first and last step
+ */
 export function stepsOf(layers) {
-  let low = Infinity, high = -Infinity;
-  for (const { x, x1 } of layers) for (let i = 0; i < x.length; i++) { low = Math.min(low, x[i]); high = Math.max(high, x1[i] ?? x[i]); }
+  let low = Infinity,
+    high = -Infinity;
+  for (const { x, x1 } of layers)
+    for (let i = 0; i < x.length; i++) {
+      low = Math.min(low, x[i]);
+      high = Math.max(high, x1[i] ?? x[i]);
+    }
   return low <= high ? [low, high] : null;
 }
 
-/** Alarms as stretches of the run, in order; one that is not over goes to its end. @param {TrialFiring[]} firings @param {[number, number]} steps @returns {Stretch[]} */
+/**
+ * Alarms as stretches of the run, in order; one that is not over goes to its end.
+ *
+ * @param {TrialFiring[]} firings
+ * @param {[number, number]} steps
+ * @returns {Stretch[]}
+ */
 export function stretchesOf(firings, [first, last]) {
-  const share = (/** @type {number} */ step) => (last > first ? Math.min(1, Math.max(0, (step - first) / (last - first))) : 0);
-  return firings.filter((firing) => firing.step !== null || firing.onset_step !== null).map((firing) => {
-    const from = share(firing.step ?? firing.onset_step ?? first), open = firing.resolved_step === null;
-    return { from, to: Math.max(from, open ? 1 : share(firing.resolved_step ?? last)), open, firing };
-  }).sort((a, b) => a.from - b.from);
+  const share = (/** @type {number} */ step) =>
+    last > first ? Math.min(1, Math.max(0, (step - first) / (last - first))) : 0;
+  return firings
+    .filter((firing) => firing.step !== null || firing.onset_step !== null)
+    .map((firing) => {
+      const from = share(firing.step ?? firing.onset_step ?? first),
+        open = firing.resolved_step === null;
+      return { from, to: Math.max(from, open ? 1 : share(firing.resolved_step ?? last)), open, firing };
+    })
+    .sort((a, b) => a.from - b.from);
 }
 
-/** Whether the values ask for a log axis. @param {number} low @param {number} high */
+/**
+ * Whether the values ask for a log axis.
+ *
+ * @param {number} low
+ * @param {number} high
+ */
 const spreads = (low, high) => low > 0 && high > 30 * low;
 
-/** Ticks at the foot where values are not finite: no line goes there. @param {Layer[]} layers @param {[number, number]} steps */
+/**
+ * Ticks at the foot where values are not finite: no line goes there.
+ *
+ * @param {Layer[]} layers
+ * @param {[number, number]} steps
+ */
 function ticks(layers, [first, last]) {
   let path = "";
-  for (const layer of layers) for (let i = 0; i < layer.x.length; i++) {
-    if (!(layer.nan[i] + layer.pinf[i] + layer.ninf[i])) continue;
-    path += `M${((last > first ? ((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2 - first) / (last - first) : 0.5) * W).toFixed(1)} ${H - 7}V${H}`;
-  }
+  for (const layer of layers)
+    for (let i = 0; i < layer.x.length; i++) {
+      if (!(layer.nan[i] + layer.pinf[i] + layer.ninf[i])) continue;
+      path += `M${((last > first ? ((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2 - first) / (last - first) : 0.5) * W).toFixed(1)} ${H - 7}V${H}`;
+    }
   return path;
 }
 
-/** Line of means, band of extremes, ticks where values are not finite, and the limit where it lies in sight. @param {Layer[]} layers @param {[number, number]} steps @param {number | null} limit */
+/**
+ * Line of means, band of extremes, ticks where values are not finite, and the limit where it lies in sight.
+ *
+ * @param {Layer[]} layers
+ * @param {[number, number]} steps
+ * @param {number | null} limit
+ */
 export function shapeOf(layers, [first, last], limit) {
   const bad = ticks(layers, [first, last]);
-  let low = Infinity, high = -Infinity;
-  for (const layer of layers) for (let i = 0; i < layer.x.length; i++) {
-    if (Number.isFinite(layer.min[i])) low = Math.min(low, layer.min[i]);
-    if (Number.isFinite(layer.max[i])) high = Math.max(high, layer.max[i]);
-  }
+  let low = Infinity,
+    high = -Infinity;
+  for (const layer of layers)
+    for (let i = 0; i < layer.x.length; i++) {
+      if (Number.isFinite(layer.min[i])) low = Math.min(low, layer.min[i]);
+      if (Number.isFinite(layer.max[i])) high = Math.max(high, layer.max[i]);
+    }
   if (low > high) return { line: "", band: "", bad, limit: null, low: null, high: null };
-  const near = limit !== null && limit >= low - 2 * (high - low || 1) && limit <= high + 2 * (high - low || 1);
-  const bottom = near ? Math.min(low, limit) : low, top = near ? Math.max(high, limit) : high, log = spreads(bottom, top);
-  const f = (/** @type {number} */ v) => (log ? Math.log10(v) : v), range = f(top) - f(bottom) || 1;
-  const y = (/** @type {number} */ v) => (PAD + (H - 2 * PAD) * (1 - (f(v) - f(bottom)) / range)).toFixed(1), x = (/** @type {number} */ step) => ((last > first ? (step - first) / (last - first) : 0.5) * W).toFixed(1);
+  const near =
+    limit !== null && limit >= low - 2 * (high - low || 1) && limit <= high + 2 * (high - low || 1);
+  const bottom = near ? Math.min(low, limit) : low,
+    top = near ? Math.max(high, limit) : high,
+    log = spreads(bottom, top);
+  const f = (/** @type {number} */ v) => (log ? Math.log10(v) : v),
+    range = f(top) - f(bottom) || 1;
+  const y = (/** @type {number} */ v) => (PAD + (H - 2 * PAD) * (1 - (f(v) - f(bottom)) / range)).toFixed(1),
+    x = (/** @type {number} */ step) =>
+      ((last > first ? (step - first) / (last - first) : 0.5) * W).toFixed(1);
   return { ...paths(layers, x, y), bad, limit: near && limit !== null ? Number(y(limit)) : null, low, high };
 }
 
-/** @param {Layer[]} layers @param {(step: number) => string} x @param {(v: number) => string} y */
+/**
+ * @param {Layer[]} layers
+ * @param {(step: number) => string} x
+ * @param {(v: number) => string} y
+ */
 function paths(layers, x, y) {
-  let line = "", band = "";
+  let line = "",
+    band = "";
   for (const layer of layers) {
-    let pen = false, up = "", down = "";
+    let pen = false,
+      up = "",
+      down = "";
     for (let i = 0; i < layer.x.length; i++) {
-      if (!Number.isFinite(layer.mean[i])) { pen = false; continue; }
+      if (!Number.isFinite(layer.mean[i])) {
+        pen = false;
+        continue;
+      }
       const at = x((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2);
       line += `${pen ? "L" : "M"}${at} ${y(layer.mean[i])}`;
       up += `${up ? "L" : "M"}${at} ${y(layer.max[i])}`;
@@ -69,10 +123,32 @@ function paths(layers, x, y) {
   return { line, band };
 }
 
-/** What became of the run under the rule, in a word and a sentence. @param {TrialRun} run @returns {{ word: string, shape: string, text: string }} */
+/**
+ * What became of the run under the rule, in a word and a sentence.
+ *
+ * @param {TrialRun} run
+ * @returns {{ word: string, shape: string, text: string }}
+ */
 export function verdictOf(run) {
-  const rang = run.firings.length, healthy = run.firings.filter((firing) => firing.healthy).length;
-  if (!rang) return { word: "Quiet", shape: "check", text: run.series && !run.series.length ? "no such series" : "it would not have rung" };
-  if (healthy === rang) return { word: rang === 1 ? "On healthy steps" : "All on healthy steps", shape: "warning", text: "no other rule saw trouble there" };
-  return healthy ? { word: `${healthy} of ${rang} on healthy steps`, shape: "warning", text: "the others where another rule rang too" } : { word: "Where others rang too", shape: "info", text: "a trouble that is known" };
+  const rang = run.firings.length,
+    healthy = run.firings.filter((firing) => firing.healthy).length;
+  if (!rang)
+    return {
+      word: "Quiet",
+      shape: "check",
+      text: run.series && !run.series.length ? "no such series" : "it would not have rung",
+    };
+  if (healthy === rang)
+    return {
+      word: rang === 1 ? "On healthy steps" : "All on healthy steps",
+      shape: "warning",
+      text: "no other rule saw trouble there",
+    };
+  return healthy
+    ? {
+        word: `${healthy} of ${rang} on healthy steps`,
+        shape: "warning",
+        text: "the others where another rule rang too",
+      }
+    : { word: "Where others rang too", shape: "info", text: "a trouble that is known" };
 }

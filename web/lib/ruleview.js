@@ -1,36 +1,95 @@
 /** What the rules page shows, as the address holds it; and the list that follows from it. */
 
-/** @typedef {{ q: string, severity: string, state: string, project: string, rule: string, fresh: boolean, copy: string }} RulesView rule: the one that is open; fresh: a new one is written, like `copy` where that is given */
+/**
+ * @typedef {{ q: string, severity: string, state: string, project: string, rule: string, fresh: boolean,
+ *   copy: string }} RulesView rule: the one that is open; fresh: a new one is written, like `copy` where that
+ *   is given
+ */
 /** @typedef {OwnRule | BuiltinRule} AnyRule */
 
-const SEVERITIES = ["info", "warning", "critical"], STATES = ["on", "off", "changed"];
+const SEVERITIES = ["info", "warning", "critical"],
+  STATES = ["on", "off", "changed"];
 
-/** @param {string} search @returns {RulesView} what cannot be read is left out */
+/**
+ * @param {string} search
+ * @returns {RulesView} what cannot be read is left out
+ */
 export function readRules(search) {
-  const asked = new URLSearchParams(search), one = (/** @type {string} */ key, /** @type {string[]} */ known) => (known.includes(asked.get(key) ?? "") ? String(asked.get(key)) : "");
-  return { q: asked.get("q") ?? "", severity: one("severity", SEVERITIES), state: one("state", STATES), project: asked.get("project") ?? "", rule: asked.get("rule") ?? "", fresh: asked.get("new") === "1", copy: asked.get("copy") ?? "" };
+  const asked = new URLSearchParams(search),
+    one = (/** @type {string} */ key, /** @type {string[]} */ known) =>
+      known.includes(asked.get(key) ?? "") ? String(asked.get(key)) : "";
+  return {
+    q: asked.get("q") ?? "",
+    severity: one("severity", SEVERITIES),
+    state: one("state", STATES),
+    project: asked.get("project") ?? "",
+    rule: asked.get("rule") ?? "",
+    fresh: asked.get("new") === "1",
+    copy: asked.get("copy") ?? "",
+  };
 }
 
-/** @param {RulesView} view @returns {string} "" or "?q=…" */
+/**
+ * @param {RulesView} view
+ * @returns {string} "" or "?q=…"
+ */
 export function writeRules(view) {
-  const pairs = /** @type {[string, string][]} */ ([["q", view.q], ["severity", view.severity], ["state", view.state], ["project", view.project], ["rule", view.rule], ["new", view.fresh ? "1" : ""], ["copy", view.fresh ? view.copy : ""]]);
+  const pairs = /** @type {[string, string][]} */ ([
+    ["q", view.q],
+    ["severity", view.severity],
+    ["state", view.state],
+    ["project", view.project],
+    ["rule", view.rule],
+    ["new", view.fresh ? "1" : ""],
+    ["copy", view.fresh ? view.copy : ""],
+  ]);
   const given = pairs.filter(([, value]) => value);
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-/** The gravest that a rule says, as people set it. @param {AnyRule} rule @returns {Level} */
-export const levelOf = (rule) => (rule.kind === "own" ? rule.severity : rule.effective.severity ?? rule.severity);
+/**
+ * The gravest that a rule says, as people set it.
+ *
+ * @param {AnyRule} rule
+ * @returns {Level}
+ */
+export const levelOf = (rule) =>
+  rule.kind === "own" ? rule.severity : (rule.effective.severity ?? rule.severity);
 
-/** Whether people changed anything about a rule. @param {AnyRule} rule */
+/**
+ * Whether people changed anything about a rule.
+ *
+ * @param {AnyRule} rule
+ */
 export const isChanged = (rule) => rule.kind === "own" || rule.tunings.length > 0;
 
-/** @template {AnyRule} T @param {T[]} rules @param {RulesView} view @returns {T[]} */
+/**
+ * @template {AnyRule} T
+ * @param {T[]} rules
+ * @param {RulesView} view
+ * @returns {T[]}
+ */
 export function listed(rules, view) {
   const words = view.q.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (/** @type {AnyRule} */ rule) => (rule.kind === "own" ? `${rule.id} ${rule.title} ${rule.series} ${rule.source} ${rule.description} ${rule.projects.join(" ")} ${rule.tags.join(" ")}` : `${rule.id} ${rule.title} ${rule.settings.map((each) => each.name).join(" ")}`).toLowerCase();
-  const inState = (/** @type {AnyRule} */ rule) => !view.state || (view.state === "changed" ? isChanged(rule) : rule.enabled === (view.state === "on"));
-  return rules.filter((rule) => (!view.severity || levelOf(rule) === view.severity) && inState(rule) && words.every((word) => text(rule).includes(word)));
+  const text = (/** @type {AnyRule} */ rule) =>
+    (rule.kind === "own"
+      ? `${rule.id} ${rule.title} ${rule.series} ${rule.source} ${rule.description} ${rule.projects.join(" ")} ${rule.tags.join(" ")}`
+      : `${rule.id} ${rule.title} ${rule.settings.map((each) => each.name).join(" ")}`
+    ).toLowerCase();
+  const inState = (/** @type {AnyRule} */ rule) =>
+    !view.state || (view.state === "changed" ? isChanged(rule) : rule.enabled === (view.state === "on"));
+  return rules.filter(
+    (rule) =>
+      (!view.severity || levelOf(rule) === view.severity) &&
+      inState(rule) &&
+      words.every((word) => text(rule).includes(word)),
+  );
 }
 
-/** What a source is called where people read it. @param {string} source */
-export const sourceText = (source) => (source.startsWith("pack:") ? `pack ${source.slice(5)}` : source ? `file ${source}` : "");
+/**
+ * What a source is called where people read it.
+ *
+ * @param {string} source
+ */
+export const sourceText = (source) =>
+  source.startsWith("pack:") ? `pack ${source.slice(5)}` : source ? `file ${source}` : "";

@@ -1,30 +1,62 @@
-/** How the other series are arranged: pinned ones first, then a section a prefix, in the order that a person dragged them into. */
+/**
+ * How the other series are arranged: pinned ones first, then a section a prefix, in the order that a person
+ * dragged them into.
+ */
 
 /** @typedef {{ key: string, title: string, names: string[] }} Section */
 
-/** What the hook measures of the machine and of itself comes after what the script logged. @param {string} key */
+/**
+ * What the hook measures of the machine and of itself comes after what the script logged.
+ *
+ * @param {string} key
+ */
 const isMachine = (key) => key === "sys" || key === "hook";
 export const PINNED = "\u0000pinned";
 
-/** "act/attn_max" belongs to "act". @param {string} name */
-export const prefixOf = (name) => (name === "gpu_util" ? "sys" : name.includes("/") ? name.slice(0, name.indexOf("/")) : "");
+/**
+ * "act/attn_max" belongs to "act".
+ *
+ * @param {string} name
+ */
+export const prefixOf = (name) =>
+  name === "gpu_util" ? "sys" : name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
 /** Characters of a filter that are used; the rest is ignored. Only links contain longer ones. */
 const LONGEST = 500;
 
-/** Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. Not a regular expression, because the text may come from a link and must not hang the page. @param {string} text @returns {(name: string) => boolean} */
+/**
+ * Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. Not a
+ * regular expression, because the text may come from a link and must not hang the page.
+ *
+ * @param {string} text
+ * @returns {(name: string) => boolean}
+ */
 export function nameFilter(text) {
   const parts = text.slice(0, LONGEST).toLowerCase().split("|").map(partFilter);
-  return (name) => { const low = name.toLowerCase(); return parts.some((matches) => matches(low)); };
+  return (name) => {
+    const low = name.toLowerCase();
+    return parts.some((matches) => matches(low));
+  };
 }
 
-/** Treat `.*` as `*`, because many users type regular expressions. @param {string} part @returns {(name: string) => boolean} */
+/**
+ * Treat `.*` as `*`, because many users type regular expressions.
+ *
+ * @param {string} part
+ * @returns {(name: string) => boolean}
+ */
 function partFilter(part) {
-  const first = part.startsWith("^"), last = part.endsWith("$"), pieces = part.slice(first ? 1 : 0, last ? -1 : undefined).replaceAll(".*", "*").split("*");
+  const first = part.startsWith("^"),
+    last = part.endsWith("$"),
+    pieces = part
+      .slice(first ? 1 : 0, last ? -1 : undefined)
+      .replaceAll(".*", "*")
+      .split("*");
   return (name) => {
     let at = 0;
     for (const [i, piece] of pieces.entries()) {
-      const anchored = first && i === 0, found = last && i === pieces.length - 1 ? name.length - piece.length : name.indexOf(piece, at);
+      const anchored = first && i === 0,
+        found = last && i === pieces.length - 1 ? name.length - piece.length : name.indexOf(piece, at);
       if (found < at || (anchored && found !== 0) || !name.startsWith(piece, found)) return false;
       at = found + piece.length;
     }
@@ -32,23 +64,54 @@ function partFilter(part) {
   };
 }
 
-/** @param {string[]} names @param {{ find: string, pins: string[], order: string[] }} view @returns {Section[]} none of them empty */
+/**
+ * @param {string[]} names
+ * @param {{ find: string, pins: string[], order: string[] }} view
+ * @returns {Section[]} none of them empty
+ */
 export function sections(names, { find, pins, order }) {
-  const shown = names.filter(nameFilter(find)), pinned = pins.filter((name) => shown.includes(name));
-  const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
-  const rest = keys.map((key) => ({ key, title: key || "General", names: arranged(shown.filter((name) => !pins.includes(name) && prefixOf(name) === key), order) }));
+  const shown = names.filter(nameFilter(find)),
+    pinned = pins.filter((name) => shown.includes(name));
+  const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort(
+    (a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1),
+  );
+  const rest = keys.map((key) => ({
+    key,
+    title: key || "General",
+    names: arranged(
+      shown.filter((name) => !pins.includes(name) && prefixOf(name) === key),
+      order,
+    ),
+  }));
   return pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }, ...rest] : rest;
 }
 
-/** Those of `order` first, in its order; the others by name. @param {string[]} names @param {string[]} order */
+/**
+ * Those of `order` first, in its order; the others by name.
+ *
+ * @param {string[]} names
+ * @param {string[]} order
+ */
 function arranged(names, order) {
   const place = new Map(order.map((name, i) => [name, i]));
-  return [...names].sort((a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || (a < b ? -1 : 1));
+  return [...names].sort(
+    (a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || (a < b ? -1 : 1),
+  );
 }
 
-/** `name` put before place `to` of its section: the new `order` (or `pins`), which names no more of a section than has been moved. @param {Section} section @param {string} name @param {number} to @param {string[]} order @returns {string[]} */
+/**
+ * `name` put before place `to` of its section: the new `order` (or `pins`), which names no more of a section
+ * than has been moved.
+ *
+ * @param {Section} section
+ * @param {string} name
+ * @param {number} to
+ * @param {string[]} order
+ * @returns {string[]}
+ */
 export function moved(section, name, to, order) {
-  const rest = section.names.filter((each) => each !== name), place = Math.min(rest.length, Math.max(0, to));
+  const rest = section.names.filter((each) => each !== name),
+    place = Math.min(rest.length, Math.max(0, to));
   const now = [...rest.slice(0, place), name, ...rest.slice(place)];
   const known = section.names.reduce((last, each, i) => (order.includes(each) ? i : last), -1);
   const reach = section.key === PINNED ? now.length : Math.max(known, place, section.names.indexOf(name)) + 1;

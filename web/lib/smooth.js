@@ -1,12 +1,20 @@
-/** Exponential moving average without the pull towards zero at its start; what is not finite stays a gap and teaches it nothing. */
+/**
+ * Exponential moving average without the pull towards zero at its start; what is not finite stays a gap and
+ * teaches it nothing.
+ */
 
 /**
- * Over the points as drawn, so that the slider looks alike at every zoom: s = w s + (1 - w) y, divided by 1 - w^k after k points.
- * @param {number[]} y @param {number} weight 0 (none) to below 1 @returns {number[]}
+ * Over the points as drawn, so that the slider looks alike at every zoom: s = w s + (1 - w) y, divided by 1 -
+ * w^k after k points.
+ *
+ * @param {number[]} y
+ * @param {number} weight 0 (none) to below 1
+ * @returns {number[]}
  */
 export function smooth(y, weight) {
   if (!(weight > 0)) return y;
-  let sum = 0, share = 1;
+  let sum = 0,
+    share = 1;
   return y.map((value) => {
     if (!Number.isFinite(value)) return value;
     sum = weight * sum + (1 - weight) * value;

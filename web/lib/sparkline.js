@@ -1,6 +1,12 @@
-/** Geometry of a sparkline: a band that keeps every spike, a mean line, and a mark for each non-finite stretch. */
+/**
+ * Geometry of a sparkline: a band that keeps every spike, a mean line, and a mark for each non-finite
+ * stretch.
+ */
 
-/** @typedef {{ band: string, line: string, marks: { kind: "nan" | "pinf" | "ninf", x: number }[], onset: number | null }} SparkShape x in 0..1, paths in a box W x H */
+/**
+ * @typedef {{ band: string, line: string, marks: { kind: "nan" | "pinf" | "ninf", x: number }[], onset:
+ *   number | null }} SparkShape x in 0..1, paths in a box W x H
+ */
 
 export const W = 144;
 export const H = 30;
@@ -8,42 +14,83 @@ const PAD = 3;
 /** Marks closer than this many buckets become one. */
 const APART = 5;
 
-/** Finite buckets only: min, max and mean are there. @param {Bucket} b @returns {b is [number, number, number, number, number, number]} */
+/**
+ * Finite buckets only: min, max and mean are there.
+ *
+ * @param {Bucket} b
+ * @returns {b is [number, number, number, number, number, number]}
+ */
 const solid = (b) => b !== null && b[0] !== null && b[1] !== null && b[2] !== null;
 
-/** Whether the values ask for a log axis: all positive, spread by more than a factor of three. @param {Bucket[]} buckets */
+/**
+ * Whether the values ask for a log axis: all positive, spread by more than a factor of three.
+ *
+ * @param {Bucket[]} buckets
+ */
 export function spreads(buckets) {
   const kept = buckets.filter(solid);
-  return kept.length > 0 && kept.every((b) => b[0] > 0) && Math.max(...kept.map((b) => b[1])) > 3 * Math.min(...kept.map((b) => b[0]));
+  return (
+    kept.length > 0 &&
+    kept.every((b) => b[0] > 0) &&
+    Math.max(...kept.map((b) => b[1])) > 3 * Math.min(...kept.map((b) => b[0]))
+  );
 }
 
-/** @param {Bucket[]} buckets @param {boolean} log @returns {(v: number) => number} value to y */
+/**
+ * @param {Bucket[]} buckets
+ * @param {boolean} log
+ * @returns {(v: number) => number} value to y
+ */
 function ladder(buckets, log) {
   const kept = buckets.filter(solid);
   const least = Math.min(...kept.map((b) => (b[0] > 0 ? b[0] : b[1] > 0 ? b[1] : Infinity)));
-  const f = (/** @type {number} */ v) => (log ? Math.log10(Math.max(v, Number.isFinite(least) ? least : 1e-12)) : v);
-  let low = Math.min(...kept.map((b) => f(b[0]))), high = Math.max(...kept.map((b) => f(b[1])));
+  const f = (/** @type {number} */ v) =>
+    log ? Math.log10(Math.max(v, Number.isFinite(least) ? least : 1e-12)) : v;
+  let low = Math.min(...kept.map((b) => f(b[0]))),
+    high = Math.max(...kept.map((b) => f(b[1])));
   const lack = Math.max(0, (log ? 0.02 : Math.max(Math.abs(low), Math.abs(high)) * 0.02 || 1) - (high - low));
   low -= lack / 2;
   high += lack / 2;
   return (v) => PAD + (H - 2 * PAD) * (1 - (f(v) - low) / (high - low));
 }
 
-/** @param {Spark} spark @param {{ log?: boolean | "auto", onset?: number | null }} [o] onset: a step @returns {SparkShape} */
+/**
+ * @param {Spark} spark
+ * @param {{ log?: boolean | "auto", onset?: number | null }} [o] onset: a step
+ * @returns {SparkShape}
+ */
 export function sparkShape(spark, o = {}) {
-  const { buckets } = spark, count = buckets.length;
+  const { buckets } = spark,
+    count = buckets.length;
   const y = ladder(buckets, o.log === "auto" ? spreads(buckets) : Boolean(o.log));
   const X = (/** @type {number} */ i) => (((i + 0.5) / count) * W).toFixed(1);
-  const share = o.onset === null || o.onset === undefined || spark.x1 <= spark.x0 ? null : (o.onset - spark.x0) / (spark.x1 - spark.x0);
-  return { ...paths(buckets, X, y), marks: marksOf(buckets), onset: share === null || share < 0 || share > 1 ? null : share };
+  const share =
+    o.onset === null || o.onset === undefined || spark.x1 <= spark.x0
+      ? null
+      : (o.onset - spark.x0) / (spark.x1 - spark.x0);
+  return {
+    ...paths(buckets, X, y),
+    marks: marksOf(buckets),
+    onset: share === null || share < 0 || share > 1 ? null : share,
+  };
 }
 
-/** @param {Bucket[]} buckets @param {(i: number) => string} X @param {(v: number) => number} y */
+/**
+ * @param {Bucket[]} buckets
+ * @param {(i: number) => string} X
+ * @param {(v: number) => number} y
+ */
 function paths(buckets, X, y) {
-  let up = "", down = "", line = "", pen = false;
+  let up = "",
+    down = "",
+    line = "",
+    pen = false;
   buckets.forEach((b, i) => {
     if (b === null) return;
-    if (!solid(b)) { pen = false; return; }
+    if (!solid(b)) {
+      pen = false;
+      return;
+    }
     up += `${up ? "L" : "M"}${X(i)} ${y(b[1]).toFixed(1)}`;
     down = `L${X(i)} ${y(b[0]).toFixed(1)}${down}`;
     line += `${pen ? "L" : "M"}${X(i)} ${y(b[2]).toFixed(1)}`;

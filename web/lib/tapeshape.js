@@ -8,30 +8,64 @@ const DEEP = 30;
 
 /** @typedef {{ x: number, low: number, high: number, solid: boolean }} Point */
 
-/** The range of a series over the whole run as closed shapes, broken where it holds no finite value; log where it is all positive and spread wide. @param {Layer[]} layers @param {number} first @param {number} end @returns {string} */
+/**
+ * The range of a series over the whole run as closed shapes, broken where it holds no finite value; log where
+ * it is all positive and spread wide.
+ *
+ * @param {Layer[]} layers
+ * @param {number} first
+ * @param {number} end
+ * @returns {string}
+ */
 export function tapePath(layers, first, end) {
-  const points = pointsOf(layers, first, end), solid = points.filter((p) => p.solid);
+  const points = pointsOf(layers, first, end),
+    solid = points.filter((p) => p.solid);
   if (!solid.length) return "";
-  const low = Math.min(...solid.map((p) => p.low)), high = Math.max(...solid.map((p) => p.high)), log = low > 0 && high / low > 20;
-  const f = (/** @type {number} */ v) => (log ? Math.log(v) : v), span = f(high) - f(low) || 1;
+  const low = Math.min(...solid.map((p) => p.low)),
+    high = Math.max(...solid.map((p) => p.high)),
+    log = low > 0 && high / low > 20;
+  const f = (/** @type {number} */ v) => (log ? Math.log(v) : v),
+    span = f(high) - f(low) || 1;
   const X = (/** @type {number} */ x) => (((x - first) / Math.max(1, end - first)) * 1000).toFixed(1);
-  const Y = (/** @type {number} */ v, /** @type {number} */ lift) => (TOP + DEEP * (1 - (f(v) - f(low)) / span) + lift).toFixed(1);
-  return unbroken(points).map((part) => {
-    const up = part.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`), down = part.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
-    return `M${up.join("L")}L${down.join("L")}Z`;
-  }).join("");
+  const Y = (/** @type {number} */ v, /** @type {number} */ lift) =>
+    (TOP + DEEP * (1 - (f(v) - f(low)) / span) + lift).toFixed(1);
+  return unbroken(points)
+    .map((part) => {
+      const up = part.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`),
+        down = part.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
+      return `M${up.join("L")}L${down.join("L")}Z`;
+    })
+    .join("");
 }
 
-/** @param {Layer[]} layers @param {number} first @param {number} end @returns {Point[]} in order of step */
+/**
+ * @param {Layer[]} layers
+ * @param {number} first
+ * @param {number} end
+ * @returns {Point[]} in order of step
+ */
 function pointsOf(layers, first, end) {
   const parts = stretches(layers).filter((part) => !part.faint);
-  return parts.flatMap(({ layer, from, to }) => {
-    const thinned = thin(layer, first, end, 500);
-    return thinned.x.map((x, i) => ({ at: x, x: (x + thinned.x1[i]) / 2, low: thinned.min[i], high: thinned.max[i], solid: finite(thinned, i) > 0 })).filter((p) => p.at >= from && p.at <= to);
-  }).sort((a, b) => a.x - b.x);
+  return parts
+    .flatMap(({ layer, from, to }) => {
+      const thinned = thin(layer, first, end, 500);
+      return thinned.x
+        .map((x, i) => ({
+          at: x,
+          x: (x + thinned.x1[i]) / 2,
+          low: thinned.min[i],
+          high: thinned.max[i],
+          solid: finite(thinned, i) > 0,
+        }))
+        .filter((p) => p.at >= from && p.at <= to);
+    })
+    .sort((a, b) => a.x - b.x);
 }
 
-/** @param {Point[]} points @returns {Point[][]} */
+/**
+ * @param {Point[]} points
+ * @returns {Point[][]}
+ */
 function unbroken(points) {
   /** @type {Point[][]} */
   const out = [];

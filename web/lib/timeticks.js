@@ -1,27 +1,80 @@
 /** Ticks of a time axis: whole seconds, minutes, hours and days, in the viewer's zone. */
 
-const S = 1000, MIN = 60 * S, H = 60 * MIN, D = 24 * H;
-const STRIDES = [1, 2, 5, 10, 20, 50, 100, 200, 500, S, 2 * S, 5 * S, 10 * S, 15 * S, 30 * S, MIN, 2 * MIN, 5 * MIN, 10 * MIN, 15 * MIN, 30 * MIN, H, 2 * H, 3 * H, 6 * H, 12 * H, D, 2 * D, 5 * D, 7 * D, 14 * D, 28 * D, 91 * D, 182 * D, 365 * D];
+const S = 1000,
+  MIN = 60 * S,
+  H = 60 * MIN,
+  D = 24 * H;
+const STRIDES = [
+  1,
+  2,
+  5,
+  10,
+  20,
+  50,
+  100,
+  200,
+  500,
+  S,
+  2 * S,
+  5 * S,
+  10 * S,
+  15 * S,
+  30 * S,
+  MIN,
+  2 * MIN,
+  5 * MIN,
+  10 * MIN,
+  15 * MIN,
+  30 * MIN,
+  H,
+  2 * H,
+  3 * H,
+  6 * H,
+  12 * H,
+  D,
+  2 * D,
+  5 * D,
+  7 * D,
+  14 * D,
+  28 * D,
+  91 * D,
+  182 * D,
+  365 * D,
+];
 const MOST = 7;
 
 /** @typedef {{ values: number[], labels: string[] }} Ticks */
 
 /** @param {[number, number]} range ms */
-const strideOf = ([a, b]) => STRIDES.find((stride) => (b - a) / stride <= MOST) ?? Math.ceil((b - a) / MOST / (365 * D)) * 365 * D;
+const strideOf = ([a, b]) =>
+  STRIDES.find((stride) => (b - a) / stride <= MOST) ?? Math.ceil((b - a) / MOST / (365 * D)) * 365 * D;
 
-/** Times since a beginning: "0", "5 min", "1 h 30". @param {[number, number]} range ms @returns {Ticks} */
+/**
+ * Times since a beginning: "0", "5 min", "1 h 30".
+ *
+ * @param {[number, number]} range ms
+ * @returns {Ticks}
+ */
 export function spanTicks(range) {
-  const stride = strideOf(range), values = [];
+  const stride = strideOf(range),
+    values = [];
   for (let k = Math.ceil(range[0] / stride); k * stride <= range[1]; k++) values.push(k * stride);
   return { values, labels: values.map((value) => spanLabel(value, stride)) };
 }
 
-/** @param {number} ms @param {number} stride */
+/**
+ * @param {number} ms
+ * @param {number} stride
+ */
 function spanLabel(ms, stride) {
-  const size = Math.abs(ms), sign = ms < 0 ? "\u2212" : "";
+  const size = Math.abs(ms),
+    sign = ms < 0 ? "\u2212" : "";
   if (!ms) return "0";
   if (stride < S) return `${sign}${Number((size / S).toFixed(3))} s`;
-  if (stride < MIN) return sign + (size < MIN ? `${size / S} s` : `${Math.floor(size / MIN)}:${two(Math.round((size % MIN) / S))}`);
+  if (stride < MIN)
+    return (
+      sign + (size < MIN ? `${size / S} s` : `${Math.floor(size / MIN)}:${two(Math.round((size % MIN) / S))}`)
+    );
   if (size < H) return `${sign}${size / MIN} min`;
   if (stride < H) return `${sign}${Math.floor(size / H)}:${two((size % H) / MIN)} h`;
   return sign + (size % D || stride < D ? `${size / H} h` : `${size / D} d`);
@@ -30,10 +83,19 @@ function spanLabel(ms, stride) {
 /** @param {number} n */
 const two = (n) => String(n).padStart(2, "0");
 
-/** Clock times at whole marks of the viewer's own clock; a day where one begins. @param {[number, number]} range Unix ms @param {(ms: number) => number} [offset] ms that local time is ahead of UTC @returns {Ticks} */
+/**
+ * Clock times at whole marks of the viewer's own clock; a day where one begins.
+ *
+ * @param {[number, number]} range Unix ms
+ * @param {(ms: number) => number} [offset] ms that local time is ahead of UTC
+ * @returns {Ticks}
+ */
 export function wallTicks(range, offset = localOffset) {
-  const stride = strideOf(range), shift = offset(range[0]), values = [];
-  for (let k = Math.ceil((range[0] + shift) / stride); k * stride - shift <= range[1]; k++) values.push(k * stride - shift);
+  const stride = strideOf(range),
+    shift = offset(range[0]),
+    values = [];
+  for (let k = Math.ceil((range[0] + shift) / stride); k * stride - shift <= range[1]; k++)
+    values.push(k * stride - shift);
   return { values, labels: values.map((value, i) => wallLabel(value + offset(value), stride, i === 0)) };
 }
 
@@ -42,9 +104,14 @@ const localOffset = (ms) => -new Date(ms).getTimezoneOffset() * MIN;
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** @param {number} local ms, read as if UTC @param {number} stride @param {boolean} first */
+/**
+ * @param {number} local ms, read as if UTC
+ * @param {number} stride
+ * @param {boolean} first
+ */
 function wallLabel(local, stride, first) {
-  const date = new Date(local), day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+  const date = new Date(local),
+    day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
   if (stride >= 28 * D) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
   if (stride >= D) return day;
   const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${stride < MIN ? `:${two(date.getUTCSeconds())}` : ""}${stride < S ? `.${String(date.getUTCMilliseconds()).padStart(3, "0")}` : ""}`;

@@ -1,21 +1,40 @@
-/** A long list of which only what is in sight exists. Heights are known beforehand, so nothing is measured and nothing jumps. */
+/**
+ * A long list of which only what is in sight exists. Heights are known beforehand, so nothing is measured and
+ * nothing jumps.
+ */
 
-/** @param {number[]} heights @returns {number[]} where each item begins, and at the end the height of all */
+/**
+ * @param {number[]} heights
+ * @returns {number[]} where each item begins, and at the end the height of all
+ */
 export function offsets(heights) {
   const tops = [0];
   for (const height of heights) tops.push(tops[tops.length - 1] + height);
   return tops;
 }
 
-/** Items that touch [from, to], in pixels from the list's top. @param {number[]} tops @param {number} from @param {number} to @returns {[number, number]} first and one past the last */
+/**
+ * Items that touch [from, to], in pixels from the list's top.
+ *
+ * @param {number[]} tops
+ * @param {number} from
+ * @param {number} to
+ * @returns {[number, number]} first and one past the last
+ */
 export function sight(tops, from, to) {
   const count = tops.length - 1;
   return [Math.max(0, place(tops, from) - 1), Math.min(count, place(tops, to))];
 }
 
-/** How many tops lie at or above `y`. @param {number[]} tops @param {number} y */
+/**
+ * How many tops lie at or above `y`.
+ *
+ * @param {number[]} tops
+ * @param {number} y
+ */
 function place(tops, y) {
-  let low = 0, high = tops.length;
+  let low = 0,
+    high = tops.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (tops[middle] <= y) low = middle + 1;

@@ -1,8 +1,21 @@
-/** The inbox: what rings, who has it, what waits and what has passed. A person on call works through it by keyboard. The address holds filter and choice. */
+/**
+ * The inbox: what rings, who has it, what waits and what has passed. A person on call works through it by
+ * keyboard. The address holds filter and choice.
+ */
 
 import { el, refill, say } from "../lib/dom.js";
 import { counted, int, ruleTitle } from "../lib/format.js";
-import { grouped, narrows, neighbour, PLAIN, readInbox, STATES, successor, tally, writeInbox } from "../lib/inbox.js";
+import {
+  grouped,
+  narrows,
+  neighbour,
+  PLAIN,
+  readInbox,
+  STATES,
+  successor,
+  tally,
+  writeInbox,
+} from "../lib/inbox.js";
 import { go, runAddress } from "../lib/route.js";
 import { acknowledge, giveBack } from "../parts/ackform.js";
 import { AlertRow } from "../parts/alertrow.js";
@@ -15,8 +28,22 @@ import { told } from "../parts/undo.js";
 
 /** @typedef {import("../lib/inbox.js").InboxView} InboxView */
 
-const TITLES = { open: "Open", mine: "Mine", silenced: "Silenced", pending: "Pending", resolved: "Resolved", all: "All" };
-const NOTES = { open: "All that is not over and not silenced", mine: "What I have acknowledged", silenced: "Silenced, or muted by another alert", pending: "True, but not yet long enough to ring", resolved: "What is over", all: "Everything" };
+const TITLES = {
+  open: "Open",
+  mine: "Mine",
+  silenced: "Silenced",
+  pending: "Pending",
+  resolved: "Resolved",
+  all: "All",
+};
+const NOTES = {
+  open: "All that is not over and not silenced",
+  mine: "What I have acknowledged",
+  silenced: "Silenced, or muted by another alert",
+  pending: "True, but not yet long enough to ring",
+  resolved: "What is over",
+  all: "Everything",
+};
 /** Rows shown at first, and more at a click. */
 const PAGE = 150;
 const PAST = 500;
@@ -43,38 +70,128 @@ class Inbox {
   /** @type {unknown} */
   #error = null;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
     this.view = readInbox(location.search);
-    this.pane = new InboxPane(app, { acknowledge: () => void this.#acknowledge(), silence: () => this.#silence(), back: () => this.#back() });
+    this.pane = new InboxPane(app, {
+      acknowledge: () => void this.#acknowledge(),
+      silence: () => this.#silence(),
+      back: () => this.#back(),
+    });
     this.count = el("span.muted", {}, "–");
     this.rows = el("div.alertrows", { role: "listbox", tabindex: "0", "aria-label": "Alerts" });
     this.nothing = el("div", { hidden: true });
-    this.more = el("button.btn.morerows", { type: "button", hidden: true, onclick: () => { this.#most += PAGE; this.#draw(); } });
+    this.more = el("button.btn.morerows", {
+      type: "button",
+      hidden: true,
+      onclick: () => {
+        this.#most += PAGE;
+        this.#draw();
+      },
+    });
     this.list = el("section.card.listing", { "aria-label": "Inbox" }, this.rows, this.nothing, this.more);
-    this.states = STATES.map((state) => el("button", { type: "button", "data-state": state, title: NOTES[state], onclick: () => this.set({ state, alert: null }) }, `${TITLES[state]} `, el("b")));
-    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "rule: project: run: severity:", spellcheck: "false", "aria-label": "Filter alerts", oninput: () => this.set({ q: this.input.value }) }));
-    this.severity = selectInput([["", "every severity"], ["critical", "critical"], ["warning", "warning"], ["info", "info"]], "", { "aria-label": "Severity", onchange: () => this.set({ severity: this.severity.value }) });
-    this.project = selectInput([["", "every project"]], "", { "aria-label": "Project", onchange: () => this.set({ project: this.project.value }) });
-    this.rule = selectInput([["", "every rule"]], "", { "aria-label": "Rule", onchange: () => this.set({ rule: this.rule.value }) });
+    this.states = STATES.map((state) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "data-state": state,
+          title: NOTES[state],
+          onclick: () => this.set({ state, alert: null }),
+        },
+        `${TITLES[state]} `,
+        el("b"),
+      ),
+    );
+    this.input = /** @type {HTMLInputElement} */ (
+      el("input", {
+        placeholder: "rule: project: run: severity:",
+        spellcheck: "false",
+        "aria-label": "Filter alerts",
+        oninput: () => this.set({ q: this.input.value }),
+      })
+    );
+    this.severity = selectInput(
+      [
+        ["", "every severity"],
+        ["critical", "critical"],
+        ["warning", "warning"],
+        ["info", "info"],
+      ],
+      "",
+      { "aria-label": "Severity", onchange: () => this.set({ severity: this.severity.value }) },
+    );
+    this.project = selectInput([["", "every project"]], "", {
+      "aria-label": "Project",
+      onchange: () => this.set({ project: this.project.value }),
+    });
+    this.rule = selectInput([["", "every rule"]], "", {
+      "aria-label": "Rule",
+      onchange: () => this.set({ rule: this.rule.value }),
+    });
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
 
   #page() {
-    this.list.addEventListener("pointerenter", () => { this.#hovered = true; });
-    this.list.addEventListener("pointerleave", () => { this.#hovered = false; this.#soon(); });
-    const keys = [["J K", "move"], ["A", "acknowledge"], ["S", "silence"], ["O", "open"], ["X", "select"], ["?", "all keys"]];
-    return el("div", {}, subnav(), el("div.pagehead", {}, el("h1", {}, "Alerts"), this.count, el("span.grow"), el("div.keys", { "aria-hidden": "true" }, ...keys.map(([key, text]) => el("span", {}, ...key.split(" ").flatMap((each) => [el("kbd", {}, each), " "]), text)))),
-      el("div.bar.inboxbar", { role: "search" }, el("span.seg.scrollseg", { role: "group", "aria-label": "Which alerts" }, ...this.states), el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")), this.severity, this.project, this.rule),
-      el("div.inbox", {}, this.list, this.pane.node));
+    this.list.addEventListener("pointerenter", () => {
+      this.#hovered = true;
+    });
+    this.list.addEventListener("pointerleave", () => {
+      this.#hovered = false;
+      this.#soon();
+    });
+    const keys = [
+      ["J K", "move"],
+      ["A", "acknowledge"],
+      ["S", "silence"],
+      ["O", "open"],
+      ["X", "select"],
+      ["?", "all keys"],
+    ];
+    return el(
+      "div",
+      {},
+      subnav(),
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Alerts"),
+        this.count,
+        el("span.grow"),
+        el(
+          "div.keys",
+          { "aria-hidden": "true" },
+          ...keys.map(([key, text]) =>
+            el("span", {}, ...key.split(" ").flatMap((each) => [el("kbd", {}, each), " "]), text),
+          ),
+        ),
+      ),
+      el(
+        "div.bar.inboxbar",
+        { role: "search" },
+        el("span.seg.scrollseg", { role: "group", "aria-label": "Which alerts" }, ...this.states),
+        el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")),
+        this.severity,
+        this.project,
+        this.rule,
+      ),
+      el("div.inbox", {}, this.list, this.pane.node),
+    );
   }
 
   open() {
     refill(this.main, this.page);
-    this.stops = [this.app.alerts.onChange(() => this.#soon()), this.app.marks.onChange(() => this.#soon()), this.app.live.onReconnect(() => void this.#load())];
+    this.stops = [
+      this.app.alerts.onChange(() => this.#soon()),
+      this.app.marks.onChange(() => this.#soon()),
+      this.app.live.onReconnect(() => void this.#load()),
+    ];
     document.addEventListener("keydown", this.key);
     this.ticker = setInterval(() => this.#age(), AGE_MS);
     this.#look();
@@ -105,7 +222,11 @@ class Inbox {
   async #load() {
     try {
       const { alerts, desk, marks } = this.app;
-      await Promise.all([alerts.loaded ? null : alerts.load(), desk.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)), marks.load()]);
+      await Promise.all([
+        alerts.loaded ? null : alerts.load(),
+        desk.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
+        marks.load(),
+      ]);
       this.#error = null;
     } catch (error) {
       this.#error = error;
@@ -114,18 +235,27 @@ class Inbox {
     this.#draw();
   }
 
-  /** A link may name an alert that is long over. @param {string} id */
+  /**
+   * A link may name an alert that is long over.
+   *
+   * @param {string} id
+   */
   async #ask(id) {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
-    try { this.app.alerts.learn([await this.app.desk.alert(id)]); } catch { /* it is gone: the list says what there is */ }
+    try {
+      this.app.alerts.learn([await this.app.desk.alert(id)]);
+    } catch {
+      /* it is gone: the list says what there is */
+    }
   }
 
   #look() {
     const { view } = this;
     if (this.input.value !== view.q) this.input.value = view.q;
     this.severity.value = view.severity;
-    for (const button of this.states) button.setAttribute("aria-pressed", String(button.dataset.state === view.state));
+    for (const button of this.states)
+      button.setAttribute("aria-pressed", String(button.dataset.state === view.state));
     this.#shape = "";
     this.#draw();
   }
@@ -138,18 +268,36 @@ class Inbox {
   /** @param {string} id */
   #marks = (id) => this.app.marks.of(id);
 
-  /** @param {Alert} alert @returns {import("../parts/alertrow.js").RowFacts} */
+  /**
+   * @param {Alert} alert
+   * @returns {import("../parts/alertrow.js").RowFacts}
+   */
   #facts(alert) {
-    const names = (/** @type {string} */ id) => { const other = this.app.alerts.all().find((each) => each.id === id); return other ? ruleTitle(other.rule) : "another alert"; };
-    return { marks: this.#marks(alert.id), silence: (id) => this.app.marks.silence(id), rule: names, now: this.app.clock.now(), picked: this.#picked.has(alert.id) };
+    const names = (/** @type {string} */ id) => {
+      const other = this.app.alerts.all().find((each) => each.id === id);
+      return other ? ruleTitle(other.rule) : "another alert";
+    };
+    return {
+      marks: this.#marks(alert.id),
+      silence: (id) => this.app.marks.silence(id),
+      rule: names,
+      now: this.app.clock.now(),
+      picked: this.#picked.has(alert.id),
+    };
   }
 
   #draw() {
-    const all = this.app.alerts.all(), { view } = this, me = this.app.session.name, narrow = all.filter(narrows(view));
-    if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert)) void this.#ask(view.alert);
-    const groups = grouped(narrow, view, this.#marks, me), ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
+    const all = this.app.alerts.all(),
+      { view } = this,
+      me = this.app.session.name,
+      narrow = all.filter(narrows(view));
+    if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert))
+      void this.#ask(view.alert);
+    const groups = grouped(narrow, view, this.#marks, me),
+      ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
     if (this.#ready && !ids.includes(view.alert ?? "") && ids.length) {
-      const alert = view.alert && this.#order.includes(view.alert) ? successor(this.#order, ids, view.alert) : ids[0];
+      const alert =
+        view.alert && this.#order.includes(view.alert) ? successor(this.#order, ids, view.alert) : ids[0];
       this.view = { ...view, alert };
     }
     this.#counts(all, narrow, me);
@@ -157,39 +305,90 @@ class Inbox {
     this.#show(all);
   }
 
-  /** @param {Alert[]} all @param {Alert[]} narrow @param {string} me */
+  /**
+   * @param {Alert[]} all
+   * @param {Alert[]} narrow
+   * @param {string} me
+   */
   #counts(all, narrow, me) {
-    const counts = tally(narrow, this.#marks, me), taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
-    for (const button of this.states) { const number = button.querySelector("b"); if (number) say(number, int(counts[/** @type {InboxView["state"]} */ (button.dataset.state)])); }
-    say(this.count, this.app.alerts.loaded ? `${counted(counts.open - counts.pending, "open alert")} · ${int(taken)} taken · ${int(counts.pending)} pending · ${int(counts.silenced)} silenced` : "–");
+    const counts = tally(narrow, this.#marks, me),
+      taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
+    for (const button of this.states) {
+      const number = button.querySelector("b");
+      if (number) say(number, int(counts[/** @type {InboxView["state"]} */ (button.dataset.state)]));
+    }
+    say(
+      this.count,
+      this.app.alerts.loaded
+        ? `${counted(counts.open - counts.pending, "open alert")} · ${int(taken)} taken · ${int(counts.pending)} pending · ${int(counts.silenced)} silenced`
+        : "–",
+    );
     this.app.title("Alerts");
-    this.#choices(this.project, "every project", all.map((alert) => alert.project), this.view.project);
-    this.#choices(this.rule, "every rule", all.map((alert) => alert.rule), this.view.rule);
+    this.#choices(
+      this.project,
+      "every project",
+      all.map((alert) => alert.project),
+      this.view.project,
+    );
+    this.#choices(
+      this.rule,
+      "every rule",
+      all.map((alert) => alert.rule),
+      this.view.rule,
+    );
   }
 
-  /** @param {HTMLSelectElement} select @param {string} every @param {string[]} values @param {string} chosen */
+  /**
+   * @param {HTMLSelectElement} select
+   * @param {string} every
+   * @param {string[]} values
+   * @param {string} chosen
+   */
   #choices(select, every, values, chosen) {
-    const known = [...new Set([...values, ...(chosen ? [chosen] : [])])].sort(), key = known.join("\n");
+    const known = [...new Set([...values, ...(chosen ? [chosen] : [])])].sort(),
+      key = known.join("\n");
     if (select.dataset.key !== key) {
       select.dataset.key = key;
-      refill(select, el("option", { value: "" }, every), ...known.map((value) => el("option", { value }, value)));
+      refill(
+        select,
+        el("option", { value: "" }, every),
+        ...known.map((value) => el("option", { value }, value)),
+      );
     }
     if (select.value !== chosen) select.value = chosen;
   }
 
-  /** Rows are kept and moved, not made anew; while the pointer is on them they stay where they are. @param {import("../lib/inbox.js").Group[]} groups @param {string[]} ids */
+  /**
+   * Rows are kept and moved, not made anew; while the pointer is on them they stay where they are.
+   *
+   * @param {import("../lib/inbox.js").Group[]} groups
+   * @param {string[]} ids
+   */
   #list(groups, ids) {
-    const cut = groups.map((group, i) => ({ ...group, items: group.items.slice(0, Math.max(0, this.#most - groups.slice(0, i).reduce((n, each) => n + each.items.length, 0))) })).filter((group) => group.items.length);
+    const cut = groups
+      .map((group, i) => ({
+        ...group,
+        items: group.items.slice(
+          0,
+          Math.max(0, this.#most - groups.slice(0, i).reduce((n, each) => n + each.items.length, 0)),
+        ),
+      }))
+      .filter((group) => group.items.length);
     const shape = JSON.stringify(cut.map((group) => [group.key, group.items.map((alert) => alert.id)]));
     if (shape !== this.#shape && !(this.#hovered && this.#shape)) {
-      const anchor = this.view.alert ? this.#rows.get(this.view.alert)?.node : null, was = anchor?.isConnected ? anchor.getBoundingClientRect().top : null;
+      const anchor = this.view.alert ? this.#rows.get(this.view.alert)?.node : null,
+        was = anchor?.isConnected ? anchor.getBoundingClientRect().top : null;
       this.#shape = shape;
       this.#order = ids;
       this.#place(cut);
       if (anchor && was !== null && scrollY > 0) scrollBy(0, anchor.getBoundingClientRect().top - was);
     }
-    for (const group of groups) { const head = this.#heads.get(group.key)?.querySelector(".muted"); if (head) say(head, int(group.items.length)); }
-    for (const alert of groups.flatMap((group) => group.items)) this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
+    for (const group of groups) {
+      const head = this.#heads.get(group.key)?.querySelector(".muted");
+      if (head) say(head, int(group.items.length));
+    }
+    for (const alert of groups.flatMap((group) => group.items))
+      this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
     const hidden = ids.length - Math.min(ids.length, this.#most);
     this.more.hidden = !hidden;
     say(this.more, `Show ${int(Math.min(PAGE, hidden))} of ${int(hidden)} more`);
@@ -201,21 +400,42 @@ class Inbox {
     const kept = new Set(groups.flatMap((group) => group.items.map((alert) => alert.id)));
     for (const id of [...this.#rows.keys()]) if (!kept.has(id)) this.#rows.delete(id);
     const boxes = groups.map((group) => {
-      const box = this.#heads.get(group.key) ?? el("div", { role: "group", "aria-label": group.title }, el("div.grouphead", { role: "presentation" }, el("span.strong", {}, group.title), el("span.muted"), el("span.micro", {}, group.note)));
+      const box =
+        this.#heads.get(group.key) ??
+        el(
+          "div",
+          { role: "group", "aria-label": group.title },
+          el(
+            "div.grouphead",
+            { role: "presentation" },
+            el("span.strong", {}, group.title),
+            el("span.muted"),
+            el("span.micro", {}, group.note),
+          ),
+        );
       this.#heads.set(group.key, box);
       const rows = group.items.map((alert) => this.#row(alert.id));
-      [...box.children].slice(1).forEach((node) => { if (!rows.includes(/** @type {HTMLElement} */ (node))) node.remove(); });
-      rows.forEach((node, i) => { if (box.children[i + 1] !== node) box.insertBefore(node, box.children[i + 1] ?? null); });
+      [...box.children].slice(1).forEach((node) => {
+        if (!rows.includes(/** @type {HTMLElement} */ (node))) node.remove();
+      });
+      rows.forEach((node, i) => {
+        if (box.children[i + 1] !== node) box.insertBefore(node, box.children[i + 1] ?? null);
+      });
       return box;
     });
-    for (const node of [...this.rows.children]) if (!boxes.includes(/** @type {HTMLElement} */ (node))) node.remove();
-    boxes.forEach((box, i) => { if (this.rows.children[i] !== box) this.rows.insertBefore(box, this.rows.children[i] ?? null); });
+    for (const node of [...this.rows.children])
+      if (!boxes.includes(/** @type {HTMLElement} */ (node))) node.remove();
+    boxes.forEach((box, i) => {
+      if (this.rows.children[i] !== box) this.rows.insertBefore(box, this.rows.children[i] ?? null);
+    });
     this.rows.hidden = !boxes.length;
   }
 
   /** @param {string} id */
   #row(id) {
-    const row = this.#rows.get(id) ?? new AlertRow(id, { choose: () => this.#choose(id, true), pick: () => this.#pick(id) });
+    const row =
+      this.#rows.get(id) ??
+      new AlertRow(id, { choose: () => this.#choose(id, true), pick: () => this.#pick(id) });
     this.#rows.set(id, row);
     return row.node;
   }
@@ -223,14 +443,50 @@ class Inbox {
   /** @param {number} count */
   #empty(count) {
     this.nothing.hidden = count > 0;
-    if (count) { this.nothing.dataset.why = ""; return; }
-    const { view } = this, plain = writeInbox({ ...view, alert: null }) === "", why = this.#error ? "error" : !this.app.alerts.loaded ? "loading" : plain ? "plain" : "filtered";
+    if (count) {
+      this.nothing.dataset.why = "";
+      return;
+    }
+    const { view } = this,
+      plain = writeInbox({ ...view, alert: null }) === "",
+      why = this.#error ? "error" : !this.app.alerts.loaded ? "loading" : plain ? "plain" : "filtered";
     if (this.nothing.dataset.why === why) return;
     this.nothing.dataset.why = why;
     if (why === "error") failed(this.nothing, this.#error, () => void this.#load());
     else if (why === "loading") refill(this.nothing, el("p.pad.muted", {}, "–"));
-    else if (why === "plain") refill(this.nothing, el("div.pad.quiet", {}, el("h2", {}, icon("check"), " Nothing rings"), el("p.soft", {}, "Rules watch every step of every run. What they find comes here at once. "), el("p.soft.then", {}, "Who is told, and how: ", el("a.link", { href: "/routes" }, "routes"), " and ", el("a.link", { href: "/channels" }, "channels"), ".")));
-    else refill(this.nothing, el("div.pad", {}, el("p.soft", {}, "No alert fits this filter."), el("button.btn.then", { type: "button", onclick: () => this.set({ ...PLAIN }) }, "Show all that is open")));
+    else if (why === "plain")
+      refill(
+        this.nothing,
+        el(
+          "div.pad.quiet",
+          {},
+          el("h2", {}, icon("check"), " Nothing rings"),
+          el("p.soft", {}, "Rules watch every step of every run. What they find comes here at once. "),
+          el(
+            "p.soft.then",
+            {},
+            "Who is told, and how: ",
+            el("a.link", { href: "/routes" }, "routes"),
+            " and ",
+            el("a.link", { href: "/channels" }, "channels"),
+            ".",
+          ),
+        ),
+      );
+    else
+      refill(
+        this.nothing,
+        el(
+          "div.pad",
+          {},
+          el("p.soft", {}, "No alert fits this filter."),
+          el(
+            "button.btn.then",
+            { type: "button", onclick: () => this.set({ ...PLAIN }) },
+            "Show all that is open",
+          ),
+        ),
+      );
   }
 
   /** @param {Alert[]} all */
@@ -238,16 +494,25 @@ class Inbox {
     const alert = all.find((each) => each.id === this.view.alert) ?? null;
     if (alert) this.rows.setAttribute("aria-activedescendant", `al-${alert.id}`);
     else this.rows.removeAttribute("aria-activedescendant");
-    this.pane.show(alert, alert ? this.#facts(alert) : { marks: this.#marks(""), silence: () => null, rule: String, now: 0, picked: false });
+    this.pane.show(
+      alert,
+      alert
+        ? this.#facts(alert)
+        : { marks: this.#marks(""), silence: () => null, rule: String, now: 0, picked: false },
+    );
   }
 
   #age() {
     const now = this.app.alerts.all();
-    for (const alert of now) this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
+    for (const alert of now)
+      this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
     this.#show(now);
   }
 
-  /** @param {string} id @param {boolean} [far] on a narrow screen the pane lies below: go there */
+  /**
+   * @param {string} id
+   * @param {boolean} [far] on a narrow screen the pane lies below: go there
+   */
   #choose(id, far = false) {
     this.set({ alert: id });
     this.#rows.get(id)?.node.scrollIntoView({ block: "nearest" });
@@ -273,26 +538,40 @@ class Inbox {
 
   /** @returns {Alert[]} those selected, else the one chosen; what is over needs nothing */
   #meant() {
-    const all = this.app.alerts.all(), picked = all.filter((alert) => this.#picked.has(alert.id));
-    return (picked.length ? picked : all.filter((alert) => alert.id === this.view.alert)).filter((alert) => alert.state !== "resolved");
+    const all = this.app.alerts.all(),
+      picked = all.filter((alert) => this.#picked.has(alert.id));
+    return (picked.length ? picked : all.filter((alert) => alert.id === this.view.alert)).filter(
+      (alert) => alert.state !== "resolved",
+    );
   }
 
   async #acknowledge() {
-    const alerts = this.#meant(), taken = alerts.filter((alert) => this.#marks(alert.id).ack);
+    const alerts = this.#meant(),
+      taken = alerts.filter((alert) => this.#marks(alert.id).ack);
     if (!alerts.length) return;
     if (taken.length === alerts.length) return this.#giveBack(taken);
-    acknowledge(this.app, alerts.filter((alert) => !taken.includes(alert)), (done) => {
-      this.#picked.clear();
-      told(`${done.length === 1 ? ruleTitle(done[0].rule) : counted(done.length, "alert")} acknowledged`, () => void this.#giveBack(done));
-      this.#next(done);
-    });
+    acknowledge(
+      this.app,
+      alerts.filter((alert) => !taken.includes(alert)),
+      (done) => {
+        this.#picked.clear();
+        told(
+          `${done.length === 1 ? ruleTitle(done[0].rule) : counted(done.length, "alert")} acknowledged`,
+          () => void this.#giveBack(done),
+        );
+        this.#next(done);
+      },
+    );
   }
 
   /** @param {Alert[]} alerts */
   async #giveBack(alerts) {
     try {
       await giveBack(this.app, alerts);
-      told(`Acknowledgement of ${alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert")} taken back: what fires is repeated again`, null);
+      told(
+        `Acknowledgement of ${alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert")} taken back: what fires is repeated again`,
+        null,
+      );
     } catch (error) {
       told(`Not taken back: ${/** @type {Error} */ (error).message}`, null);
     }
@@ -300,11 +579,16 @@ class Inbox {
     this.#soon();
   }
 
-  /** Work goes on with what comes next in the list. @param {Alert[]} done */
+  /**
+   * Work goes on with what comes next in the list.
+   *
+   * @param {Alert[]} done
+   */
   #next(done) {
     const ids = new Set(done.map((alert) => alert.id));
     if (!this.view.alert || !ids.has(this.view.alert)) return;
-    const at = this.#order.indexOf(this.view.alert), rest = this.#order.slice(at + 1).find((id) => !ids.has(id)) ?? this.#order.find((id) => !ids.has(id));
+    const at = this.#order.indexOf(this.view.alert),
+      rest = this.#order.slice(at + 1).find((id) => !ids.has(id)) ?? this.#order.find((id) => !ids.has(id));
     this.#shape = "";
     if (rest) this.#choose(rest);
   }
@@ -314,25 +598,60 @@ class Inbox {
     if (!alert) return;
     silenceForm(this.app, silenceOf(alert), (silence) => {
       this.#picked.clear();
-      told(`Silenced: ${silence.matchers.join(", ")}`, () => void this.app.desk.endSilence(silence.id).then(() => this.app.marks.stir(), () => {}));
+      told(
+        `Silenced: ${silence.matchers.join(", ")}`,
+        () =>
+          void this.app.desk.endSilence(silence.id).then(
+            () => this.app.marks.stir(),
+            () => {},
+          ),
+      );
     });
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const target = /** @type {HTMLElement} */ (event.target), typing = target.matches?.("input, textarea, select");
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || target.closest?.("[role=menu]")) return;
-    if (event.key === "Escape") { if (typing) target.blur(); else if (this.#picked.size) { this.#picked.clear(); this.#draw(); } this.#back(); return; }
+    const target = /** @type {HTMLElement} */ (event.target),
+      typing = target.matches?.("input, textarea, select");
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      document.querySelector("dialog[open]") ||
+      target.closest?.("[role=menu]")
+    )
+      return;
+    if (event.key === "Escape") {
+      if (typing) target.blur();
+      else if (this.#picked.size) {
+        this.#picked.clear();
+        this.#draw();
+      }
+      this.#back();
+      return;
+    }
     if (typing) return;
-    const inPane = this.pane.node.contains(target), arrows = !inPane || target === this.pane.node, by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
-    if (by) { const next = neighbour(this.#order, this.view.alert, by); if (next) this.#choose(next); }
-    else if ((event.key === "Home" || event.key === "End") && target === this.rows) this.#choose(String(event.key === "Home" ? this.#order[0] : this.#order.at(-1)));
-    else if (event.key === "Enter" && (target === this.rows || target === document.body || target === this.main)) this.#enter();
+    const inPane = this.pane.node.contains(target),
+      arrows = !inPane || target === this.pane.node,
+      by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
+    if (by) {
+      const next = neighbour(this.#order, this.view.alert, by);
+      if (next) this.#choose(next);
+    } else if ((event.key === "Home" || event.key === "End") && target === this.rows)
+      this.#choose(String(event.key === "Home" ? this.#order[0] : this.#order.at(-1)));
+    else if (
+      event.key === "Enter" &&
+      (target === this.rows || target === document.body || target === this.main)
+    )
+      this.#enter();
     else if (!this.#letter(event.key)) return;
     event.preventDefault();
   }
 
-  /** @param {string} key @returns {boolean} whether it meant something */
+  /**
+   * @param {string} key
+   * @returns {boolean} whether it meant something
+   */
   #letter(key) {
     const alert = this.app.alerts.all().find((each) => each.id === this.view.alert);
     if (key === "/") this.input.select();

@@ -21,7 +21,10 @@ class Channels {
   #gone = new Set();
   #loaded = false;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
@@ -32,9 +35,34 @@ class Channels {
 
   open() {
     this.app.title("Channels");
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Channels"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New channel ", el("kbd.desk", {}, "N"))), scopeNote(this.app, "admin"), this.list);
+    refill(
+      this.main,
+      subnav(),
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Channels"),
+        this.count,
+        el("span.grow"),
+        el(
+          "button.btn.primary",
+          { type: "button", onclick: () => this.#new() },
+          icon("plus"),
+          "New channel ",
+          el("kbd.desk", {}, "N"),
+        ),
+      ),
+      scopeNote(this.app, "admin"),
+      this.list,
+    );
     document.addEventListener("keydown", this.key);
-    this.stops = [this.app.live.onWord("changed", ({ what }) => { if (what === "channels") void this.load(); }), this.app.live.onWord("deliveries", () => void this.load()), this.app.live.onReconnect(() => void this.load())];
+    this.stops = [
+      this.app.live.onWord("changed", ({ what }) => {
+        if (what === "channels") void this.load();
+      }),
+      this.app.live.onWord("deliveries", () => void this.load()),
+      this.app.live.onReconnect(() => void this.load()),
+    ];
     this.ticker = setInterval(() => this.#draw(), AGE_MS);
     refill(this.list, el("p.pad.muted", {}, "–"));
     void this.load();
@@ -64,41 +92,107 @@ class Channels {
 
   #draw() {
     if (!this.#loaded) return;
-    const shown = this.#items.filter((channel) => !this.#gone.has(channel.id)), trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
-    say(this.count, `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} in trouble` : ""}`);
-    const key = JSON.stringify([shown, [...this.#tests], shown.map((channel) => ago(channel.last_sent_ms, this.app.clock.now()))]);
+    const shown = this.#items.filter((channel) => !this.#gone.has(channel.id)),
+      trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
+    say(
+      this.count,
+      `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} in trouble` : ""}`,
+    );
+    const key = JSON.stringify([
+      shown,
+      [...this.#tests],
+      shown.map((channel) => ago(channel.last_sent_ms, this.app.clock.now())),
+    ]);
     if (key === this.list.dataset.key) return;
     this.list.dataset.key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
     refill(this.list, ...(shown.length ? shown.map((channel) => this.#row(channel)) : [this.#empty()]));
-    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`))?.focus();
+    if (focused)
+      /** @type {HTMLElement | null} */ (
+        this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)
+      )?.focus();
   }
 
   #empty() {
-    return el("div.pad.quiet", {}, el("h2", {}, icon("info"), " Nobody is told yet"), el("p.soft", {}, "Alerts show on these pages. To have them on a phone or in a chat, make a channel: an e-mail, ntfy, Slack or Telegram address, a webhook, an Alertmanager, or this browser."),
-      el("button.btn.primary.then", { type: "button", onclick: () => this.#new() }, "New channel"));
+    return el(
+      "div.pad.quiet",
+      {},
+      el("h2", {}, icon("info"), " Nobody is told yet"),
+      el(
+        "p.soft",
+        {},
+        "Alerts show on these pages. To have them on a phone or in a chat, make a channel: an e-mail, ntfy, Slack or Telegram address, a webhook, an Alertmanager, or this browser.",
+      ),
+      el("button.btn.primary.then", { type: "button", onclick: () => this.#new() }, "New channel"),
+    );
   }
 
   /** @param {Channel} channel */
   #row(channel) {
-    const { id, name, kind, enabled, trouble } = channel, title = this.#kinds.find((each) => each.id === kind)?.title ?? kind, state = !enabled ? "off" : trouble ? "in trouble" : "on";
-    return el("article.sil", { "data-channel": id, class: enabled ? "" : "done", "aria-label": `Channel ${name}` },
-      el("span.shape", { class: trouble && enabled ? "is-warning" : "" }, icon(state === "on" ? "check" : state === "off" ? "mute" : "warning", state)),
-      el("div.what", {}, el("h2.row", {}, el("span", {}, name), el("span.chip", {}, title)), el("p.micro", {}, ...this.#facts(channel)), trouble ? el("p.trouble", {}, icon("warning"), " ", trouble) : null, this.#test(id)),
-      el("div.when", { title: moment(channel.last_sent_ms) }, el("div", {}, state), el("div.micro", {}, channel.last_sent_ms ? `told ${ago(channel.last_sent_ms, this.app.clock.now())}` : "told nothing yet")),
-      el("div.rowacts", {}, this.#button(id, "test", "Test", () => void this.#try(id)), this.#button(id, "edit", "Edit", () => channelForm(this.app, this.#kinds, channel, () => void this.load())),
-        this.#button(id, "switch", enabled ? "Switch off" : "Switch on", () => void this.#switch(channel)), this.#button(id, "delete", "Delete", () => void this.#delete(channel))));
+    const { id, name, kind, enabled, trouble } = channel,
+      title = this.#kinds.find((each) => each.id === kind)?.title ?? kind,
+      state = !enabled ? "off" : trouble ? "in trouble" : "on";
+    return el(
+      "article.sil",
+      { "data-channel": id, class: enabled ? "" : "done", "aria-label": `Channel ${name}` },
+      el(
+        "span.shape",
+        { class: trouble && enabled ? "is-warning" : "" },
+        icon(state === "on" ? "check" : state === "off" ? "mute" : "warning", state),
+      ),
+      el(
+        "div.what",
+        {},
+        el("h2.row", {}, el("span", {}, name), el("span.chip", {}, title)),
+        el("p.micro", {}, ...this.#facts(channel)),
+        trouble ? el("p.trouble", {}, icon("warning"), " ", trouble) : null,
+        this.#test(id),
+      ),
+      el(
+        "div.when",
+        { title: moment(channel.last_sent_ms) },
+        el("div", {}, state),
+        el(
+          "div.micro",
+          {},
+          channel.last_sent_ms
+            ? `told ${ago(channel.last_sent_ms, this.app.clock.now())}`
+            : "told nothing yet",
+        ),
+      ),
+      el(
+        "div.rowacts",
+        {},
+        this.#button(id, "test", "Test", () => void this.#try(id)),
+        this.#button(id, "edit", "Edit", () =>
+          channelForm(this.app, this.#kinds, channel, () => void this.load()),
+        ),
+        this.#button(id, "switch", enabled ? "Switch off" : "Switch on", () => void this.#switch(channel)),
+        this.#button(id, "delete", "Delete", () => void this.#delete(channel)),
+      ),
+    );
   }
 
-  /** @param {string} id @param {string} what @param {string} text @param {() => void} act */
+  /**
+   * @param {string} id
+   * @param {string} what
+   * @param {string} text
+   * @param {() => void} act
+   */
   #button(id, what, text, act) {
     return el("button.btn", { type: "button", "data-focus": `${what}-${id}`, onclick: act }, text);
   }
 
-  /** @param {Channel} channel @returns {(Node | string)[]} */
+  /**
+   * @param {Channel} channel
+   * @returns {(Node | string)[]}
+   */
   #facts({ id, config, limit_per_hour }) {
     const shown = Object.entries(config).map(([key, value]) => `${key} ${value}`);
-    return [`${[...shown, limit_per_hour ? `at most ${int(limit_per_hour)} an hour` : "no limit"].join(" · ")} · `, el("a.link", { href: `/deliveries?channel=${encodeURIComponent(id)}` }, "deliveries")];
+    return [
+      `${[...shown, limit_per_hour ? `at most ${int(limit_per_hour)} an hour` : "no limit"].join(" · ")} · `,
+      el("a.link", { href: `/deliveries?channel=${encodeURIComponent(id)}` }, "deliveries"),
+    ];
   }
 
   /** @param {string} id */
@@ -106,7 +200,14 @@ class Channels {
     const test = this.#tests.get(id);
     if (!test) return null;
     if (test === "asked") return el("p.testresult", { role: "status" }, icon("waiting"), " Sending a test…");
-    return el("p.testresult", { role: "status", class: test.ok ? "" : "is-critical" }, icon(test.ok ? "check" : "critical", test.ok ? "arrived" : "failed"), " ", el("b", {}, test.ok ? "The test arrived. " : "The test failed. "), test.detail);
+    return el(
+      "p.testresult",
+      { role: "status", class: test.ok ? "" : "is-critical" },
+      icon(test.ok ? "check" : "critical", test.ok ? "arrived" : "failed"),
+      " ",
+      el("b", {}, test.ok ? "The test arrived. " : "The test failed. "),
+      test.detail,
+    );
   }
 
   /** @param {string} id */
@@ -133,7 +234,11 @@ class Channels {
     void this.load();
   }
 
-  /** Switched off at once, deleted when it cannot be undone any more: its secrets could not be brought back. @param {Channel} channel */
+  /**
+   * Switched off at once, deleted when it cannot be undone any more: its secrets could not be brought back.
+   *
+   * @param {Channel} channel
+   */
   async #delete({ id, name, enabled }) {
     const { desk } = this.app;
     try {
@@ -143,18 +248,42 @@ class Channels {
     }
     this.#gone.add(id);
     this.#draw();
-    const back = () => { this.#gone.delete(id); void (enabled ? desk.putChannel({ enabled: true }, id) : Promise.resolve()).finally(() => this.load()); };
-    told(`${name} deleted`, back, () => void desk.deleteChannel(id).catch((error) => { this.#gone.delete(id); told(`Not deleted: ${error.message}`, null); void this.load(); }));
+    const back = () => {
+      this.#gone.delete(id);
+      void (enabled ? desk.putChannel({ enabled: true }, id) : Promise.resolve()).finally(() => this.load());
+    };
+    told(
+      `${name} deleted`,
+      back,
+      () =>
+        void desk.deleteChannel(id).catch((error) => {
+          this.#gone.delete(id);
+          told(`Not deleted: ${error.message}`, null);
+          void this.load();
+        }),
+    );
   }
 
   #new() {
-    if (this.#loaded) channelForm(this.app, this.#kinds, null, (channel) => { told(`${channel.name} made: press Test to try it`, null); void this.load(); });
+    if (this.#loaded)
+      channelForm(this.app, this.#kinds, null, (channel) => {
+        told(`${channel.name} made: press Test to try it`, null);
+        void this.load();
+      });
   }
 
   /** @param {KeyboardEvent} event */
   #press(event) {
     const target = /** @type {HTMLElement} */ (event.target);
-    if (event.key !== "n" || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || target.matches?.("input, textarea, select")) return;
+    if (
+      event.key !== "n" ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      document.querySelector("dialog[open]") ||
+      target.matches?.("input, textarea, select")
+    )
+      return;
     event.preventDefault();
     this.#new();
   }

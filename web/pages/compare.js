@@ -1,4 +1,7 @@
-/** Runs over one another: values or the difference to one of them, by step, time or tokens; what was set differently; what rang. */
+/**
+ * Runs over one another: values or the difference to one of them, by step, time or tokens; what was set
+ * differently; what rang.
+ */
 
 import { nearest, pathOf } from "../lib/compare.js";
 import { CrossLine } from "../lib/crossline.js";
@@ -22,7 +25,11 @@ import { isOther, other } from "../panels/other.js";
 
 /** @typedef {import("../lib/compareview.js").CompareView} CompareView */
 
-const ALIGN = /** @type {const} */ ([["step", "Step"], ["relative", "Relative time"], ["tokens", "Tokens"]]);
+const ALIGN = /** @type {const} */ ([
+  ["step", "Step"],
+  ["relative", "Relative time"],
+  ["tokens", "Tokens"],
+]);
 const AXIS_PX = 18;
 /** What the socket does not carry is asked for again this often. */
 const REFRESH_MS = 20_000;
@@ -62,39 +69,149 @@ class ComparePage {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #tabling;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
     this.view = readCompare(askedIn(location));
-    this.data = new Comparison(app, { view: () => this.view, changed: () => this.#drawSoon(), known: () => this.#tablesSoon(), failed: (error) => this.#failed(error) });
+    this.data = new Comparison(app, {
+      view: () => this.view,
+      changed: () => this.#drawSoon(),
+      known: () => this.#tablesSoon(),
+      failed: (error) => this.#failed(error),
+    });
     this.count = el("span.muted");
-    this.report = el("a.btn", { download: "", title: "These runs over one another with their alerts, as one HTML file that opens without this server" }, icon("down"), "Report");
-    this.picker = /** @type {HTMLInputElement} */ (el("input", { list: "all-runs", placeholder: "add a run by name", "aria-label": "Add a run", onchange: () => this.#picked() }));
+    this.report = el(
+      "a.btn",
+      {
+        download: "",
+        title:
+          "These runs over one another with their alerts, as one HTML file that opens without this server",
+      },
+      icon("down"),
+      "Report",
+    );
+    this.picker = /** @type {HTMLInputElement} */ (
+      el("input", {
+        list: "all-runs",
+        placeholder: "add a run by name",
+        "aria-label": "Add a run",
+        onchange: () => this.#picked(),
+      })
+    );
     this.options = el("datalist", { id: "all-runs" });
-    this.xs = ALIGN.map(([kind, text]) => el("button", { type: "button", "data-x": kind, onclick: () => this.set({ x: kind, from: null, to: null, at: null }) }, text));
-    this.slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: 0, "aria-label": "Smoothing", oninput: () => this.set({ smooth: Number(this.slider.value) }) }));
-    this.diff = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ difference: !this.view.difference }) }, "Difference to baseline");
-    this.reset = el("button.btn", { type: "button", disabled: true, onclick: () => this.set({ from: null, to: null }) }, "Reset ", el("kbd.desk", {}, "R"));
+    this.xs = ALIGN.map(([kind, text]) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "data-x": kind,
+          onclick: () => this.set({ x: kind, from: null, to: null, at: null }),
+        },
+        text,
+      ),
+    );
+    this.slider = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "range",
+        min: 0,
+        max: 0.99,
+        step: 0.01,
+        value: 0,
+        "aria-label": "Smoothing",
+        oninput: () => this.set({ smooth: Number(this.slider.value) }),
+      })
+    );
+    this.diff = el(
+      "button.btn",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        onclick: () => this.set({ difference: !this.view.difference }),
+      },
+      "Difference to baseline",
+    );
+    this.reset = el(
+      "button.btn",
+      { type: "button", disabled: true, onclick: () => this.set({ from: null, to: null }) },
+      "Reset ",
+      el("kbd.desk", {}, "R"),
+    );
     this.seriesMenu = menu("Series", () => this.#seriesItems(), { text: "Series", shape: "fleet" });
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
     this.runs = new RunsTable({
-      show: (id) => this.set({ runs: this.view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)) }), all: (shown) => this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !shown })) }), point: (id) => this.#light(id),
-      pin: (id) => this.set({ base: this.view.base === id ? null : id }), drop: (id) => this.set({ runs: this.view.runs.filter((run) => run.id !== id), base: this.view.base === id ? null : this.view.base }),
+      show: (id) =>
+        this.set({
+          runs: this.view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)),
+        }),
+      all: (shown) => this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !shown })) }),
+      point: (id) => this.#light(id),
+      pin: (id) => this.set({ base: this.view.base === id ? null : id }),
+      drop: (id) =>
+        this.set({
+          runs: this.view.runs.filter((run) => run.id !== id),
+          base: this.view.base === id ? null : this.view.base,
+        }),
     });
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
     this.nothing = el("div");
-    const label = el("span"), line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    const label = el("span"),
+      line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.line = line;
-    this.board = el("section.card.vitals.compare", { tabindex: "0", "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go." });
-    this.cross = new CrossLine(this.board, line, label, { width: () => this.width, range: () => this.data.range(), timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }), margins, told: (x) => this.#told(x), pinned: (x) => this.set({ at: x }) });
+    this.board = el("section.card.vitals.compare", {
+      tabindex: "0",
+      "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go.",
+    });
+    this.cross = new CrossLine(this.board, line, label, {
+      width: () => this.width,
+      range: () => this.data.range(),
+      timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }),
+      margins,
+      told: (x) => this.#told(x),
+      pinned: (x) => this.set({ at: x }),
+    });
   }
 
   open() {
     this.app.title("Compare");
     this.stopPaper = fitPaper(this.board);
-    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Compare"), this.count, el("span.grow"), this.report, el("label.field.query", {}, this.picker), this.options), this.failure, this.nothing,
-      el("div.comparison", {}, el("h2.vh", {}, "Runs"), this.runs.node, el("div.bar.then", {}, el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs), el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider), this.diff, this.seriesMenu, el("span.grow"), this.reset), el("h2.vh", {}, "Charts"), this.board, this.settings));
+    refill(
+      this.main,
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Compare"),
+        this.count,
+        el("span.grow"),
+        this.report,
+        el("label.field.query", {}, this.picker),
+        this.options,
+      ),
+      this.failure,
+      this.nothing,
+      el(
+        "div.comparison",
+        {},
+        el("h2.vh", {}, "Runs"),
+        this.runs.node,
+        el(
+          "div.bar.then",
+          {},
+          el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs),
+          el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider),
+          this.diff,
+          this.seriesMenu,
+          el("span.grow"),
+          this.reset,
+        ),
+        el("h2.vh", {}, "Charts"),
+        this.board,
+        this.settings,
+      ),
+    );
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => this.draw();
     document.addEventListener("keydown", this.key);
@@ -102,8 +219,13 @@ class ComparePage {
     this.stopAlerts = this.app.alerts.onChange(() => this.#tablesSoon());
     this.board.addEventListener("pointermove", (event) => this.#pointedSoon(event));
     this.board.addEventListener("pointerleave", () => this.#light(null));
-    this.ticker = setInterval(() => { if (!document.hidden) void this.data.refresh(); }, REFRESH_MS);
-    this.sizes = new ResizeObserver(([entry]) => { this.width = entry.contentRect.width; this.cross.refresh(); });
+    this.ticker = setInterval(() => {
+      if (!document.hidden) void this.data.refresh();
+    }, REFRESH_MS);
+    this.sizes = new ResizeObserver(([entry]) => {
+      this.width = entry.contentRect.width;
+      this.cross.refresh();
+    });
     this.sizes.observe(this.board);
     this.cross.pin(this.view.at);
     this.#look();
@@ -145,7 +267,9 @@ class ComparePage {
     try {
       const plotly = await loadPlotly(this.app.session.plotly);
       if (this.closed) return;
-      this.plots = new Plots(plotly, (range) => this.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }));
+      this.plots = new Plots(plotly, (range) =>
+        this.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }),
+      );
       this.draw();
     } catch (error) {
       this.#failed(/** @type {Error} */ (error));
@@ -158,30 +282,67 @@ class ComparePage {
       const { items } = await this.app.api.allRuns();
       this.offered = new Map(items.map((row) => [`${row.name} · ${row.project} · ${row.id}`, row.id]));
       refill(this.options, ...[...this.offered.keys()].map((value) => el("option", { value })));
-    } catch { /* the box takes an id as well */ }
+    } catch {
+      /* the box takes an id as well */
+    }
   }
 
   #picked() {
-    const text = this.picker.value.trim(), id = this.offered?.get(text) ?? [...(this.offered ?? [])].find(([label, each]) => each === text || label.startsWith(`${text} · `))?.[1];
-    if (id) { this.picker.value = ""; this.set({ runs: withRun(this.view.runs, id) }); }
+    const text = this.picker.value.trim(),
+      id =
+        this.offered?.get(text) ??
+        [...(this.offered ?? [])].find(
+          ([label, each]) => each === text || label.startsWith(`${text} · `),
+        )?.[1];
+    if (id) {
+      this.picker.value = "";
+      this.set({ runs: withRun(this.view.runs, id) });
+    }
     this.picker.setCustomValidity(id || !text ? "" : "No run has this name.");
     this.picker.reportValidity();
   }
 
   /** All that the view decides. */
   #look() {
-    const { view } = this, none = !view.runs.length;
+    const { view } = this,
+      none = !view.runs.length;
     if (this.lit !== null && !view.runs.some((run) => run.id === this.lit)) this.lit = null;
-    say(this.count, none ? "" : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}${view.runs.length > MOST_REPORTED ? ` · a report holds ${MOST_REPORTED}` : ""}`);
+    say(
+      this.count,
+      none
+        ? ""
+        : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}${view.runs.length > MOST_REPORTED ? ` · a report holds ${MOST_REPORTED}` : ""}`,
+    );
     this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
-    this.report.setAttribute("href", this.report.hidden ? "" : outside(this.app.api.report(view.runs.map((run) => run.id), view.series)));
+    this.report.setAttribute(
+      "href",
+      this.report.hidden
+        ? ""
+        : outside(
+            this.app.api.report(
+              view.runs.map((run) => run.id),
+              view.series,
+            ),
+          ),
+    );
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
     this.diff.setAttribute("aria-pressed", String(view.difference));
     this.diff.toggleAttribute("disabled", view.runs.length < 2);
     this.reset.toggleAttribute("disabled", view.from === null);
-    for (const node of this.main.querySelectorAll(".comparison")) /** @type {HTMLElement} */ (node).hidden = none;
-    refill(this.nothing, none ? inset("No run is picked", "Two or more runs over one another show what differs: values, settings, alerts.", "Tick runs in the fleet and press Compare, or type a name above.", el("a.btn.primary", { href: "/" }, "To the fleet")) : null);
+    for (const node of this.main.querySelectorAll(".comparison"))
+      /** @type {HTMLElement} */ (node).hidden = none;
+    refill(
+      this.nothing,
+      none
+        ? inset(
+            "No run is picked",
+            "Two or more runs over one another show what differs: values, settings, alerts.",
+            "Tick runs in the fleet and press Compare, or type a name above.",
+            el("a.btn.primary", { href: "/" }, "To the fleet"),
+          )
+        : null,
+    );
     this.#panels();
     this.data.look();
     this.#tables();
@@ -190,7 +351,11 @@ class ComparePage {
 
   /** A panel for each vital sign and each series that was asked for. */
   #panels() {
-    const kinds = [...KINDS, ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 }))], key = kinds.map((kind) => kind.name).join("\n");
+    const kinds = [
+        ...KINDS,
+        ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 })),
+      ],
+      key = kinds.map((kind) => kind.name).join("\n");
     this.board.classList.toggle("is-full", this.view.full !== null);
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
     if (key !== this.panelKey) {
@@ -198,45 +363,95 @@ class ComparePage {
       for (const panel of this.panels) this.plots?.drop(panel.plot);
       this.panels = kinds.map((kind, i) => {
         /** @type {Panel} */
-        const panel = new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menu: panelMenu(this.#host(), () => panel) });
+        const panel = new Panel(kind, {
+          tall: i === kinds.length - 1 ? AXIS_PX : 0,
+          menu: panelMenu(this.#host(), () => panel),
+        });
         return panel;
       });
       refill(this.board, ...this.panels.map((panel) => panel.node), this.line);
     }
-    for (const panel of this.panels) panel.node.classList.toggle("is-away", this.view.full !== null && this.view.full !== panel.kind.name);
+    for (const panel of this.panels)
+      panel.node.classList.toggle("is-away", this.view.full !== null && this.view.full !== panel.kind.name);
   }
 
   /** @returns {import("../parts/panelmenu.js").PanelHost} */
   #host() {
-    const without = (/** @type {string} */ name) => Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
+    const without = (/** @type {string} */ name) =>
+      Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
     return {
-      axis: (name) => this.view.axes[name] ?? null, setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }), full: () => this.view.full, setFull: (name) => this.set({ full: name }),
-      pins: () => [], pin: () => {}, move: () => {}, run: () => "compare", plots: () => this.plots, drop: (name) => this.set({ series: this.view.series.filter((each) => each !== name) }),
+      axis: (name) => this.view.axes[name] ?? null,
+      setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      full: () => this.view.full,
+      setFull: (name) => this.set({ full: name }),
+      pins: () => [],
+      pin: () => {},
+      move: () => {},
+      run: () => "compare",
+      plots: () => this.plots,
+      drop: (name) => this.set({ series: this.view.series.filter((each) => each !== name) }),
     };
   }
 
   #seriesItems() {
-    const names = this.data.names().filter(isOther), { series } = this.view;
-    return [{ head: names.length ? "Also compare" : "These runs logged nothing else" }, ...names.slice(0, 300).map((name) => ({ text: name, on: series.includes(name), act: () => this.set({ series: series.includes(name) ? series.filter((each) => each !== name) : [...series, name] }) }))];
+    const names = this.data.names().filter(isOther),
+      { series } = this.view;
+    return [
+      { head: names.length ? "Also compare" : "These runs logged nothing else" },
+      ...names.slice(0, 300).map((name) => ({
+        text: name,
+        on: series.includes(name),
+        act: () =>
+          this.set({
+            series: series.includes(name) ? series.filter((each) => each !== name) : [...series, name],
+          }),
+      })),
+    ];
   }
 
   /** Answers come in by the hundred where there are as many runs. */
   #tablesSoon() {
-    this.#tabling ??= setTimeout(() => { this.#tabling = undefined; if (!this.closed) this.#tables(); }, Math.max(TABLES_MS, TABLES_REST * this.tablesTook));
+    this.#tabling ??= setTimeout(
+      () => {
+        this.#tabling = undefined;
+        if (!this.closed) this.#tables();
+      },
+      Math.max(TABLES_MS, TABLES_REST * this.tablesTook),
+    );
   }
 
-  /** At the next frame; while runs come in by the hundred, each time that there are twice as many, and now and then: every drawing costs all lines that there are by then. */
+  /**
+   * At the next frame; while runs come in by the hundred, each time that there are twice as many, and now and
+   * then: every drawing costs all lines that there are by then.
+   */
   #drawSoon() {
     if (this.#frame || this.#waiting || this.closed) return;
-    const early = this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
-    if (early) this.#waiting = setTimeout(() => { this.#waiting = undefined; this.#drawSoon(); }, AGAIN_MS);
-    else this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.#drew = performance.now(); this.#drawn = this.data.ready; this.draw(); });
+    const early =
+      this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
+    if (early)
+      this.#waiting = setTimeout(() => {
+        this.#waiting = undefined;
+        this.#drawSoon();
+      }, AGAIN_MS);
+    else
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#drew = performance.now();
+        this.#drawn = this.data.ready;
+        this.draw();
+      });
   }
 
   #tables() {
     const began = performance.now();
     this.runs.show(this.#rows(this.cross.step), this.data.base());
-    settingsTable(this.settings, this.data.details(), this.view.same, () => this.set({ same: !this.view.same }), this.data.base());
+    settingsTable(
+      this.settings,
+      this.data.details(),
+      this.view.same,
+      () => this.set({ same: !this.view.same }),
+      this.data.base(),
+    );
     this.tablesTook = performance.now() - began;
   }
 
@@ -247,10 +462,17 @@ class ComparePage {
 
   /** @param {number | null} x */
   #rows(x) {
-    return this.data.rows(this.panels.map((panel) => panel.kind), x);
+    return this.data.rows(
+      this.panels.map((panel) => panel.kind),
+      x,
+    );
   }
 
-  /** One run steps forward, in the charts and in the table. @param {string | null} id */
+  /**
+   * One run steps forward, in the charts and in the table.
+   *
+   * @param {string | null} id
+   */
   #light(id) {
     if (id === this.lit) return;
     this.lit = id;
@@ -262,33 +484,87 @@ class ComparePage {
   /** @param {PointerEvent} event */
   #pointedSoon(event) {
     cancelAnimationFrame(this.#pointing);
-    this.#pointing = requestAnimationFrame(() => { if (!this.closed && !event.buttons) this.#light(this.#runUnder(event)); });
+    this.#pointing = requestAnimationFrame(() => {
+      if (!this.closed && !event.buttons) this.#light(this.#runUnder(event));
+    });
   }
 
-  /** Where values of a panel's drawing lie; null: it was never drawn. @param {Panel} panel */
+  /**
+   * Where values of a panel's drawing lie; null: it was never drawn.
+   *
+   * @param {Panel} panel
+   */
   #placed(panel) {
-    const plan = panel.picture?.plan, [from, to] = this.data.range(), { left, right } = margins();
+    const plan = panel.picture?.plan,
+      [from, to] = this.data.range(),
+      { left, right } = margins();
     if (!plan) return null;
-    const bottom = PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0), wide = Math.max(1, panel.plot.clientWidth - left - right), high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom), [low, top] = plan.range;
-    return { left, wide, high, x: (/** @type {number} */ px) => from + (px / wide) * (to - from), across: (/** @type {number} */ x) => ((x - from) / (to - from)) * wide, down: (/** @type {number} */ y) => (1 - ((plan.log ? Math.log10(y) : y) - low) / (top - low)) * high };
+    const bottom =
+        PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0),
+      wide = Math.max(1, panel.plot.clientWidth - left - right),
+      high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom),
+      [low, top] = plan.range;
+    return {
+      left,
+      wide,
+      high,
+      x: (/** @type {number} */ px) => from + (px / wide) * (to - from),
+      across: (/** @type {number} */ x) => ((x - from) / (to - from)) * wide,
+      down: (/** @type {number} */ y) => (1 - ((plan.log ? Math.log10(y) : y) - low) / (top - low)) * high,
+    };
   }
 
-  /** The line of the run pointed at once more, over a veil: the chart below, of hundreds of lines, is not drawn anew. @param {Panel} panel */
+  /**
+   * The line of the run pointed at once more, over a veil: the chart below, of hundreds of lines, is not
+   * drawn anew.
+   *
+   * @param {Panel} panel
+   */
   #lift(panel) {
-    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit), placed = lines.length ? this.#placed(panel) : null, known = panel.node.querySelector(".lift");
+    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit),
+      placed = lines.length ? this.#placed(panel) : null,
+      known = panel.node.querySelector(".lift");
     if (!placed) return known?.remove();
     const { left, wide, high, across, down } = placed;
-    const veil = svg("svg", { class: "lift", "aria-hidden": "true", "--left": `${left}px`, "--top": `${panel.plot.offsetTop + PLOT_TOP}px`, width: wide, height: high }, ...lines.map((line) => svg("path", { d: pathOf(line, across, down), "--ink": `var(${line.ink})`, "stroke-dasharray": line.dash.replaceAll("px", "") || null })));
+    const veil = svg(
+      "svg",
+      {
+        class: "lift",
+        "aria-hidden": "true",
+        "--left": `${left}px`,
+        "--top": `${panel.plot.offsetTop + PLOT_TOP}px`,
+        width: wide,
+        height: high,
+      },
+      ...lines.map((line) =>
+        svg("path", {
+          d: pathOf(line, across, down),
+          "--ink": `var(${line.ink})`,
+          "stroke-dasharray": line.dash.replaceAll("px", "") || null,
+        }),
+      ),
+    );
     if (known) known.replaceWith(veil);
     else panel.node.append(veil);
   }
 
-  /** The run whose line is under the pointer. @param {PointerEvent} event @returns {string | null} */
+  /**
+   * The run whose line is under the pointer.
+   *
+   * @param {PointerEvent} event
+   * @returns {string | null}
+   */
   #runUnder(event) {
-    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))), placed = panel && this.#placed(panel);
+    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))),
+      placed = panel && this.#placed(panel);
     if (!panel || !placed) return null;
     const box = panel.plot.getBoundingClientRect();
-    return nearest(panel.picture?.owned ?? [], placed.x(event.clientX - box.left - placed.left), (value) => box.top + PLOT_TOP + placed.down(value) - event.clientY, REACH_PX);
+    return nearest(
+      panel.picture?.owned ?? [],
+      placed.x(event.clientX - box.left - placed.left),
+      (value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
+      REACH_PX,
+    );
   }
 
   /** @param {number} x */
@@ -298,31 +574,73 @@ class ComparePage {
 
   draw() {
     if (this.closed) return;
-    this.panels.forEach((panel, i) => this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)));
+    this.panels.forEach((panel, i) =>
+      this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)),
+    );
     this.cross.refresh();
   }
 
-  /** @param {Panel} panel @param {number} width @param {boolean} bottom */
+  /**
+   * @param {Panel} panel
+   * @param {number} width
+   * @param {boolean} bottom
+   */
   #shown(panel, width, bottom) {
-    const axis = this.view.axes[panel.kind.name], range = this.data.range();
-    const picture = this.data.picture(panel.kind.name, axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing, range, width, panel.log);
+    const axis = this.view.axes[panel.kind.name],
+      range = this.data.range();
+    const picture = this.data.picture(
+      panel.kind.name,
+      axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
+      range,
+      width,
+      panel.log,
+    );
     panel.drew(picture);
     this.#lift(panel);
-    panel.plot.classList.toggle("has-hidden", this.view.runs.every((run) => run.hidden));
+    panel.plot.classList.toggle(
+      "has-hidden",
+      this.view.runs.every((run) => run.hidden),
+    );
     say(panel.value, "");
-    say(panel.note, this.view.difference && this.data.base() ? `minus ${this.data.nameOf(String(this.data.base()))}` : panel.kind.note(picture.plan));
-    return { picture, bands: [], edges: [], xticks: bottom || this.view.full !== null, ticks: this.data.ticks(range), colour: inkOf(0) };
+    say(
+      panel.note,
+      this.view.difference && this.data.base()
+        ? `minus ${this.data.nameOf(String(this.data.base()))}`
+        : panel.kind.note(picture.plan),
+    );
+    return {
+      picture,
+      bands: [],
+      edges: [],
+      xticks: bottom || this.view.full !== null,
+      ticks: this.data.ticks(range),
+      colour: inkOf(0),
+    };
   }
 
   /** @param {Error} error */
   #failed(error) {
     this.failure.hidden = false;
-    refill(this.failure, `${error.message} What is on the page stays. `, button("Try now", () => { this.failure.hidden = true; void this.data.refresh(); this.data.reload(); }));
+    refill(
+      this.failure,
+      `${error.message} What is on the page stays. `,
+      button("Try now", () => {
+        this.failure.hidden = true;
+        void this.data.refresh();
+        this.data.reload();
+      }),
+    );
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog")
+    )
+      return;
     if (event.key === "r") this.set({ from: null, to: null });
     if (event.key === "d" && this.view.runs.length > 1) this.set({ difference: !this.view.difference });
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });

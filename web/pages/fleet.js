@@ -1,11 +1,23 @@
-/** Every run a row, live, the ones that need a person on top. The address holds filter, order, groups, columns and picks. */
+/**
+ * Every run a row, live, the ones that need a person on top. The address holds filter, order, groups, columns
+ * and picks.
+ */
 
 import { el, refill, say } from "../lib/dom.js";
 import { COLUMNS, USUAL } from "../lib/columns.js";
 import { asksConfig, runFilter } from "../lib/filter.js";
 import { flatten } from "../lib/flatten.js";
 import { GRACE_S } from "../lib/edits.js";
-import { GROUPINGS, listing, MOST_PICKED, readFleet, resorted, shelfOf, shelfShown, writeFleet } from "../lib/fleetview.js";
+import {
+  GROUPINGS,
+  listing,
+  MOST_PICKED,
+  readFleet,
+  resorted,
+  shelfOf,
+  shelfShown,
+  writeFleet,
+} from "../lib/fleetview.js";
 import { counted, int, span } from "../lib/format.js";
 import { readPins, writePins } from "../lib/kept.js";
 import { outside } from "../lib/root.js";
@@ -32,31 +44,128 @@ class Fleet {
   #sorted = 0;
   #shape = "";
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
     this.view = readFleet(askedIn(location));
     this.pins = readPins(localStorage);
-    this.table = new FleetTable({ now: () => app.clock.now(), sort: (id) => this.set(resorted(this.view, id)), lacking: (ids) => void this.#sparks(ids), mine: (id) => ({ picked: this.view.picked.includes(id), pinned: this.pins.has(id) }),
-      pick: (id) => this.#pick(id), all: (on) => this.#pickAll(on), pin: (id) => this.#pin(id), archive: (row) => void this.#archive(row) });
+    this.table = new FleetTable({
+      now: () => app.clock.now(),
+      sort: (id) => this.set(resorted(this.view, id)),
+      lacking: (ids) => void this.#sparks(ids),
+      mine: (id) => ({ picked: this.view.picked.includes(id), pinned: this.pins.has(id) }),
+      pick: (id) => this.#pick(id),
+      all: (on) => this.#pickAll(on),
+      pin: (id) => this.#pin(id),
+      archive: (row) => void this.#archive(row),
+    });
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
 
   #page() {
     this.count = el("span.muted", {}, "–");
-    this.input = /** @type {HTMLInputElement} */ (el("input", { placeholder: "name, project:, tag:fp16, state:running, config.lr>1e-4", spellcheck: "false", "aria-label": "Filter runs", oninput: () => this.set({ q: this.input?.value ?? "" }) }));
-    this.grouping = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": "Group by", onchange: () => this.set({ group: /** @type {FleetView["group"]} */ (this.grouping?.value) }) }, ...GROUPINGS.map(([key, text]) => el("option", { value: key }, text))));
+    this.input = /** @type {HTMLInputElement} */ (
+      el("input", {
+        placeholder: "name, project:, tag:fp16, state:running, config.lr>1e-4",
+        spellcheck: "false",
+        "aria-label": "Filter runs",
+        oninput: () => this.set({ q: this.input?.value ?? "" }),
+      })
+    );
+    this.grouping = /** @type {HTMLSelectElement} */ (
+      el(
+        "select",
+        {
+          "aria-label": "Group by",
+          onchange: () => this.set({ group: /** @type {FleetView["group"]} */ (this.grouping?.value) }),
+        },
+        ...GROUPINGS.map(([key, text]) => el("option", { value: key }, text)),
+      )
+    );
     this.compare = el("a.btn", { href: "/compare" });
-    this.putAway = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.set({ archived: !this.view.archived, deleted: false, picked: [] }) }, "Archived");
-    this.goneSoon = el("button.btn", { type: "button", "aria-pressed": "false", hidden: true, onclick: () => this.set({ deleted: !this.view.deleted, archived: false, picked: [] }) }, "Deleted");
-    this.together = el("span.pickbar", { hidden: true, role: "group", "aria-label": "With the runs that are picked" });
-    const columns = menu("Columns", () => [{ head: "Columns" }, ...COLUMNS.filter((column) => !column.always).map((column) => ({ text: column.title, on: this.view.columns.includes(column.id), act: () => this.#column(column.id) })), { text: "The usual ones", act: () => this.set({ columns: USUAL }) }], { text: "Columns", shape: "fleet" });
+    this.putAway = el(
+      "button.btn",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        onclick: () => this.set({ archived: !this.view.archived, deleted: false, picked: [] }),
+      },
+      "Archived",
+    );
+    this.goneSoon = el(
+      "button.btn",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        hidden: true,
+        onclick: () => this.set({ deleted: !this.view.deleted, archived: false, picked: [] }),
+      },
+      "Deleted",
+    );
+    this.together = el("span.pickbar", {
+      hidden: true,
+      role: "group",
+      "aria-label": "With the runs that are picked",
+    });
+    const columns = menu(
+      "Columns",
+      () => [
+        { head: "Columns" },
+        ...COLUMNS.filter((column) => !column.always).map((column) => ({
+          text: column.title,
+          on: this.view.columns.includes(column.id),
+          act: () => this.#column(column.id),
+        })),
+        { text: "The usual ones", act: () => this.set({ columns: USUAL }) },
+      ],
+      { text: "Columns", shape: "fleet" },
+    );
     this.nothing = el("p.card.pad.muted", { hidden: true });
-    return el("div", {}, el("div.pagehead", {}, el("h1", {}, "Fleet"), this.count, el("span.grow"), el("button.btn.leave", { type: "button", onclick: () => this.set({ wall: false }) }, "Leave wall ", el("kbd", {}, "Esc"))),
-      el("div.bar.fleetbar", { role: "search" }, el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")), el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping), columns, this.putAway, this.goneSoon,
-        el("button.btn.desk", { type: "button", title: "For a big screen: only the runs, larger", onclick: () => this.set({ wall: true }) }, "Wall"), el("span.grow"), this.together, this.compare), this.nothing, this.table.node);
+    return el(
+      "div",
+      {},
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Fleet"),
+        this.count,
+        el("span.grow"),
+        el(
+          "button.btn.leave",
+          { type: "button", onclick: () => this.set({ wall: false }) },
+          "Leave wall ",
+          el("kbd", {}, "Esc"),
+        ),
+      ),
+      el(
+        "div.bar.fleetbar",
+        { role: "search" },
+        el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")),
+        el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping),
+        columns,
+        this.putAway,
+        this.goneSoon,
+        el(
+          "button.btn.desk",
+          {
+            type: "button",
+            title: "For a big screen: only the runs, larger",
+            onclick: () => this.set({ wall: true }),
+          },
+          "Wall",
+        ),
+        el("span.grow"),
+        this.together,
+        this.compare,
+      ),
+      this.nothing,
+      this.table.node,
+    );
   }
 
   open() {
@@ -65,7 +174,10 @@ class Fleet {
     this.table.open();
     this.#look();
     document.addEventListener("keydown", this.key);
-    this.unsubscribe = this.app.live.subscribe({ view: "fleet" }, { message: (frame) => this.#hear(frame), reconnected: () => void this.#load() });
+    this.unsubscribe = this.app.live.subscribe(
+      { view: "fleet" },
+      { message: (frame) => this.#hear(frame), reconnected: () => void this.#load() },
+    );
     this.ticker = setInterval(() => this.table.age(), 1000);
     void this.#load();
   }
@@ -110,8 +222,22 @@ class Fleet {
 
   #compareLink() {
     const { picked } = this.view;
-    this.compare?.setAttribute("href", outside(addressOf("/compare", picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : "")));
-    if (this.compare) refill(this.compare, icon("compare"), "Compare ", el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"));
+    this.compare?.setAttribute(
+      "href",
+      outside(
+        addressOf(
+          "/compare",
+          picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : "",
+        ),
+      ),
+    );
+    if (this.compare)
+      refill(
+        this.compare,
+        icon("compare"),
+        "Compare ",
+        el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"),
+      );
     this.compare?.classList.toggle("primary", picked.length > 1);
   }
 
@@ -123,17 +249,32 @@ class Fleet {
       this.#loaded = true;
       this.#draw();
     } catch (error) {
-      if (!this.#loaded) refill(this.main, notice("The list of runs did not load", String(/** @type {Error} */ (error).message), "It is asked for again when the server is back.", button("Try now", () => void this.#load())));
+      if (!this.#loaded)
+        refill(
+          this.main,
+          notice(
+            "The list of runs did not load",
+            String(/** @type {Error} */ (error).message),
+            "It is asked for again when the server is back.",
+            button("Try now", () => void this.#load()),
+          ),
+        );
     }
   }
 
-  /** Sparklines of rows that came into sight. @param {string[]} ids */
+  /**
+   * Sparklines of rows that came into sight.
+   *
+   * @param {string[]} ids
+   */
   async #sparks(ids) {
     try {
       const { items } = await this.app.api.rowsOf(ids);
       for (const row of items) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
       this.table.refresh(this.#runs);
-    } catch { /* they are asked for again at the next move */ }
+    } catch {
+      /* they are asked for again at the next move */
+    }
   }
 
   async #askConfigs() {
@@ -141,7 +282,12 @@ class Fleet {
     this.#configs = new Map();
     try {
       const { items } = await this.app.api.configs();
-      this.#configs = new Map(items.map(({ id, config }) => [id, new Map(flatten(config).map(([key]) => [key.toLowerCase(), dig(config, key)]))]));
+      this.#configs = new Map(
+        items.map(({ id, config }) => [
+          id,
+          new Map(flatten(config).map(([key]) => [key.toLowerCase(), dig(config, key)])),
+        ]),
+      );
       this.#shape = "";
       this.#draw();
     } catch {
@@ -161,65 +307,140 @@ class Fleet {
   }
 
   #draw() {
-    const every = [...this.#runs.values()], empty = !every.length && this.#loaded;
-    if (empty) return void (this.main.firstElementChild?.className === "empty" || refill(this.main, emptyFleet(this.app)));
+    const every = [...this.#runs.values()],
+      empty = !every.length && this.#loaded;
+    if (empty)
+      return void (
+        this.main.firstElementChild?.className === "empty" || refill(this.main, emptyFleet(this.app))
+      );
     if (this.main.firstElementChild !== this.page) refill(this.main, this.page);
-    const shelf = shelfShown(this.view), all = every.filter((row) => shelfOf(row) === shelf), away = { archived: every.filter((row) => shelfOf(row) === "archived").length, deleted: every.filter((row) => shelfOf(row) === "deleted").length };
+    const shelf = shelfShown(this.view),
+      all = every.filter((row) => shelfOf(row) === shelf),
+      away = {
+        archived: every.filter((row) => shelfOf(row) === "archived").length,
+        deleted: every.filter((row) => shelfOf(row) === "deleted").length,
+      };
     const shown = all.filter(runFilter(this.view.q, (id, key) => this.#configs?.get(id)?.get(key)));
     this.#counts(all, shown, away);
     this.#arrange(shown);
     this.table.refresh(this.#runs);
   }
 
-  /** Puts rows into order: at once where runs come, go or change their health, else now and then. @param {RunRow[]} shown */
+  /**
+   * Puts rows into order: at once where runs come, go or change their health, else now and then.
+   *
+   * @param {RunRow[]} shown
+   */
   #arrange(shown) {
-    const shape = shown.map((row) => `${row.id} ${row.health} ${row.state}`).sort().join("\n"), quiet = performance.now() - this.#sorted > RESORT_MS && !this.table.node.matches(":hover, :focus-within");
+    const shape = shown
+        .map((row) => `${row.id} ${row.health} ${row.state}`)
+        .sort()
+        .join("\n"),
+      quiet =
+        performance.now() - this.#sorted > RESORT_MS && !this.table.node.matches(":hover, :focus-within");
     if (shape === this.#shape && !quiet) return;
     this.#shape = shape;
     this.#sorted = performance.now();
     this.table.arrange(listing(shown, this.view, this.pins));
   }
 
-  /** @param {RunRow[]} all @param {RunRow[]} shown @param {{ archived: number, deleted: number }} away */
+  /**
+   * @param {RunRow[]} all
+   * @param {RunRow[]} shown
+   * @param {{ archived: number, deleted: number }} away
+   */
   #counts(all, shown, away) {
-    const live = all.filter((row) => row.state === "running" || row.state === "stalled").length, projects = new Set(all.map((row) => row.project)).size;
-    if (this.count) say(this.count, `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`);
-    if (this.putAway) { this.putAway.hidden = !away.archived && !this.view.archived; say(this.putAway, `Archived ${int(away.archived)}`); }
-    if (this.goneSoon) { this.goneSoon.hidden = !away.deleted && !this.view.deleted; say(this.goneSoon, `Deleted ${int(away.deleted)}`); }
+    const live = all.filter((row) => row.state === "running" || row.state === "stalled").length,
+      projects = new Set(all.map((row) => row.project)).size;
+    if (this.count)
+      say(
+        this.count,
+        `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`,
+      );
+    if (this.putAway) {
+      this.putAway.hidden = !away.archived && !this.view.archived;
+      say(this.putAway, `Archived ${int(away.archived)}`);
+    }
+    if (this.goneSoon) {
+      this.goneSoon.hidden = !away.deleted && !this.view.deleted;
+      say(this.goneSoon, `Deleted ${int(away.deleted)}`);
+    }
     this.table.node.hidden = !shown.length;
     if (!this.nothing) return;
     this.nothing.hidden = shown.length > 0 || !this.#loaded;
-    say(this.nothing, !all.length ? (this.view.deleted ? "No run is about to go." : this.view.archived ? "Nothing is archived." : "Every run is archived or deleted: the buttons above show them.") : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`);
+    say(
+      this.nothing,
+      !all.length
+        ? this.view.deleted
+          ? "No run is about to go."
+          : this.view.archived
+            ? "Nothing is archived."
+            : "Every run is archived or deleted: the buttons above show them."
+        : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`,
+    );
   }
 
   /** @param {string} id */
   #pick(id) {
-    const { picked } = this.view, on = picked.includes(id);
+    const { picked } = this.view,
+      on = picked.includes(id);
     if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs are picked at once.`, null);
     this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
   }
 
-  /** All that are listed, from the top, or none. @param {boolean} on */
+  /**
+   * All that are listed, from the top, or none.
+   *
+   * @param {boolean} on
+   */
   #pickAll(on) {
     const ids = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
-    if (on && ids.length > MOST_PICKED) told(`The first ${MOST_PICKED} of ${int(ids.length)} are picked.`, null);
+    if (on && ids.length > MOST_PICKED)
+      told(`The first ${MOST_PICKED} of ${int(ids.length)} are picked.`, null);
     this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
   }
 
   #pickBar() {
-    const { picked, deleted, archived } = this.view, may = this.app.session.scope !== "read", key = `${picked.length > 0} ${deleted} ${archived}`;
+    const { picked, deleted, archived } = this.view,
+      may = this.app.session.scope !== "read",
+      key = `${picked.length > 0} ${deleted} ${archived}`;
     if (!this.together || key === this.together.dataset.key) return;
     this.together.dataset.key = key;
     this.together.hidden = !picked.length;
-    refill(this.together, ...(may && deleted ? [button("Bring back", () => void this.#restoreAll(this.view.picked))] : []), ...(may && !deleted ? [button(archived ? "Bring back" : "Archive", () => void this.#archiveAll(this.view.picked, !archived), "box"), button("Delete", () => void this.#removeAll(this.view.picked), "trash")] : []), button("Clear", () => this.set({ picked: [] }), "close"));
+    refill(
+      this.together,
+      ...(may && deleted ? [button("Bring back", () => void this.#restoreAll(this.view.picked))] : []),
+      ...(may && !deleted
+        ? [
+            button(
+              archived ? "Bring back" : "Archive",
+              () => void this.#archiveAll(this.view.picked, !archived),
+              "box",
+            ),
+            button("Delete", () => void this.#removeAll(this.view.picked), "trash"),
+          ]
+        : []),
+      button("Clear", () => this.set({ picked: [] }), "close"),
+    );
   }
 
-  /** One run after another; how many it was done to, and why not to the others. @param {string[]} ids @param {(id: string) => Promise<unknown>} act @param {string} done */
+  /**
+   * One run after another; how many it was done to, and why not to the others.
+   *
+   * @param {string[]} ids
+   * @param {(id: string) => Promise<unknown>} act
+   * @param {string} done
+   */
   async #each(ids, act, done) {
     const good = /** @type {string[]} */ ([]);
     let why = "";
     for (const id of ids) {
-      try { await act(id); good.push(id); } catch (error) { why = /** @type {Error} */ (error).message; }
+      try {
+        await act(id);
+        good.push(id);
+      } catch (error) {
+        why = /** @type {Error} */ (error).message;
+      }
     }
     if (why) told(`${counted(ids.length - good.length, "run was", "runs were")} not ${done}: ${why}`, null);
     this.set({ picked: [] });
@@ -227,16 +448,37 @@ class Fleet {
     return good;
   }
 
-  /** @param {string[]} ids @param {boolean} archived */
+  /**
+   * @param {string[]} ids
+   * @param {boolean} archived
+   */
   async #archiveAll(ids, archived) {
-    const good = await this.#each(ids, (id) => this.app.api.archive(id, archived), archived ? "archived" : "brought back");
-    if (good.length) told(archived ? `${counted(good.length, "run is", "runs are")} archived and go on as before, out of sight.` : `${counted(good.length, "run is", "runs are")} back in the fleet.`, () => void this.#archiveAll(good, !archived));
+    const good = await this.#each(
+      ids,
+      (id) => this.app.api.archive(id, archived),
+      archived ? "archived" : "brought back",
+    );
+    if (good.length)
+      told(
+        archived
+          ? `${counted(good.length, "run is", "runs are")} archived and go on as before, out of sight.`
+          : `${counted(good.length, "run is", "runs are")} back in the fleet.`,
+        () => void this.#archiveAll(good, !archived),
+      );
   }
 
-  /** Deleted for everyone, and for a while brought back by a click. @param {string[]} ids */
+  /**
+   * Deleted for everyone, and for a while brought back by a click.
+   *
+   * @param {string[]} ids
+   */
   async #removeAll(ids) {
     const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
-    if (good.length) told(`${counted(good.length, "run goes", "runs go")} for good in ${span(GRACE_S)}.`, () => void this.#restoreAll(good));
+    if (good.length)
+      told(
+        `${counted(good.length, "run goes", "runs go")} for good in ${span(GRACE_S)}.`,
+        () => void this.#restoreAll(good),
+      );
   }
 
   /** @param {string[]} ids */
@@ -253,56 +495,99 @@ class Fleet {
 
   /** @param {string} id */
   #column(id) {
-    const { columns } = this.view, next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
+    const { columns } = this.view,
+      next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
     this.set({ columns: COLUMNS.map((column) => column.id).filter((each) => next.includes(each)) });
   }
 
-  /** @param {RunRow} row @param {boolean} [quiet] */
+  /**
+   * @param {RunRow} row
+   * @param {boolean} [quiet]
+   */
   async #archive({ id, name, archived }, quiet = false) {
     try {
       const row = await this.app.api.archive(id, !archived);
       this.#runs.set(id, { ...this.#runs.get(id), ...row });
       this.#draw();
-      if (!quiet) told(archived ? `${name} is back in the fleet.` : `${name} is archived. It goes on as before, out of sight.`, () => void this.#archive(row, true));
+      if (!quiet)
+        told(
+          archived
+            ? `${name} is back in the fleet.`
+            : `${name} is archived. It goes on as before, out of sight.`,
+          () => void this.#archive(row, true),
+        );
     } catch (error) {
-      told(`${name} was not ${archived ? "brought back" : "archived"}: ${/** @type {Error} */ (error).message}`, null);
+      told(
+        `${name} was not ${archived ? "brought back" : "archived"}: ${/** @type {Error} */ (error).message}`,
+        null,
+      );
     }
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.key === "Escape" && this.view.wall) return this.set({ wall: false });
-    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input:not([type=checkbox]), textarea, select, [role=menu], dialog")) return;
-    const row = this.#runs.get(/** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "");
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      /** @type {Element} */ (event.target).closest?.(
+        "input:not([type=checkbox]), textarea, select, [role=menu], dialog",
+      )
+    )
+      return;
+    const row = this.#runs.get(
+      /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "",
+    );
     if (event.key === "/") this.input?.focus();
     else if (event.key === "j" || event.key === "k") this.#step(event.key === "j" ? 1 : -1);
     else if (event.key === "w") this.set({ wall: !this.view.wall });
     else if (row && event.key === "x") this.#pick(row.id);
     else if (row && event.key === "p") this.#pin(row.id);
     else if (row && event.key === "e") void this.#archive(row);
-    else if (event.key === "Delete" && (row || this.view.picked.length)) void (this.view.deleted ? this.#restoreAll(this.#meant(row)) : this.#removeAll(this.#meant(row)));
+    else if (event.key === "Delete" && (row || this.view.picked.length))
+      void (this.view.deleted ? this.#restoreAll(this.#meant(row)) : this.#removeAll(this.#meant(row)));
     else return;
     event.preventDefault();
   }
 
-  /** What a key is for: all that is picked, else the row that has the focus. @param {RunRow | undefined} row */
+  /**
+   * What a key is for: all that is picked, else the row that has the focus.
+   *
+   * @param {RunRow | undefined} row
+   */
   #meant(row) {
     return this.view.picked.length ? this.view.picked : row ? [row.id] : [];
   }
 
-  /** The next or the previous row's link takes the focus. @param {number} by */
+  /**
+   * The next or the previous row's link takes the focus.
+   *
+   * @param {number} by
+   */
   #step(by) {
-    const rows = [...this.table.body.querySelectorAll("[data-run]")], now = rows.findIndex((row) => row.contains(document.activeElement));
-    /** @type {HTMLElement | null | undefined} */ (rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))]?.querySelector(".name a"))?.focus();
+    const rows = [...this.table.body.querySelectorAll("[data-run]")],
+      now = rows.findIndex((row) => row.contains(document.activeElement));
+    /** @type {HTMLElement | null | undefined} */ (
+      rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))]?.querySelector(".name a")
+    )?.focus();
   }
 }
 
-/** A value deep in a config by its flat key. @param {unknown} config @param {string} key @returns {unknown} */
+/**
+ * A value deep in a config by its flat key.
+ *
+ * @param {unknown} config
+ * @param {string} key
+ * @returns {unknown}
+ */
 function dig(config, key) {
   if (!config || typeof config !== "object") return undefined;
   if (key in config) return /** @type {Record<string, unknown>} */ (config)[key];
   const cut = Object.keys(config).find((each) => key.startsWith(`${each}.`));
-  return cut === undefined ? undefined : dig(/** @type {Record<string, unknown>} */ (config)[cut], key.slice(cut.length + 1));
+  return cut === undefined
+    ? undefined
+    : dig(/** @type {Record<string, unknown>} */ (config)[cut], key.slice(cut.length + 1));
 }
 
 /** @type {import("../main.js").OpenPage} */

@@ -1,7 +1,19 @@
-/** Routes, mute times and inhibitions: one document, edited as a draft, tried on open alerts, then put in force as a whole. */
+/**
+ * Routes, mute times and inhibitions: one document, edited as a draft, tried on open alerts, then put in
+ * force as a whole.
+ */
 
 import { el, refill, say } from "../lib/dom.js";
-import { added, changed, newInhibition, newMuteTime, newRoute, removed, renamedMuteTime, reordered } from "../lib/routesdoc.js";
+import {
+  added,
+  changed,
+  newInhibition,
+  newMuteTime,
+  newRoute,
+  removed,
+  renamedMuteTime,
+  reordered,
+} from "../lib/routesdoc.js";
 import { announce, complain, failed, scopeNote } from "../parts/form.js";
 import { icon } from "../parts/icons.js";
 import { inhibitionCard, muteCard, zoneList } from "../parts/mutecard.js";
@@ -12,7 +24,11 @@ import { told } from "../parts/undo.js";
 
 /** @typedef {import("../lib/routesdoc.js").Routing} Routing */
 
-/** What was edited and not saved outlives a look at another page. @type {{ doc: Routing, saved: string } | null} */
+/**
+ * What was edited and not saved outlives a look at another page.
+ *
+ * @type {{ doc: Routing, saved: string } | null}
+ */
 let kept = null;
 
 class Routes {
@@ -27,7 +43,10 @@ class Routes {
   #fields = [];
   #busy = false;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
@@ -36,26 +55,120 @@ class Routes {
     this.inhibitions = el("div.routelist");
     this.rest = el("p.fielderror", { role: "alert", hidden: true });
     this.state = el("span.soft", { role: "status" });
-    this.save = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "button", onclick: () => void this.#save() }, "Save ", el("kbd.desk", {}, "Ctrl S")));
-    this.discard = /** @type {HTMLButtonElement} */ (el("button.btn", { type: "button", onclick: () => this.#discard() }, "Discard"));
-    this.stale = el("div.notice.card.pad", { role: "alert", hidden: true }, el("p", {}, icon("info"), " Somebody else saved the document meanwhile. Saving puts yours in its place."), el("button.btn.then", { type: "button", onclick: () => { kept = null; void this.load(true); } }, "Take theirs"));
+    this.save = /** @type {HTMLButtonElement} */ (
+      el(
+        "button.btn.primary",
+        { type: "button", onclick: () => void this.#save() },
+        "Save ",
+        el("kbd.desk", {}, "Ctrl S"),
+      )
+    );
+    this.discard = /** @type {HTMLButtonElement} */ (
+      el("button.btn", { type: "button", onclick: () => this.#discard() }, "Discard")
+    );
+    this.stale = el(
+      "div.notice.card.pad",
+      { role: "alert", hidden: true },
+      el(
+        "p",
+        {},
+        icon("info"),
+        " Somebody else saved the document meanwhile. Saving puts yours in its place.",
+      ),
+      el(
+        "button.btn.then",
+        {
+          type: "button",
+          onclick: () => {
+            kept = null;
+            void this.load(true);
+          },
+        },
+        "Take theirs",
+      ),
+    );
     this.problems = el("div.notice.card.pad", { role: "alert", hidden: true });
     this.test = new RouteTest(app, () => this.#doc);
-    this.key = (/** @type {KeyboardEvent} */ event) => { if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") { event.preventDefault(); void this.#save(); } };
-    this.leave = (/** @type {BeforeUnloadEvent} */ event) => { if (this.#dirty()) event.preventDefault(); };
+    this.key = (/** @type {KeyboardEvent} */ event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") {
+        event.preventDefault();
+        void this.#save();
+      }
+    };
+    this.leave = (/** @type {BeforeUnloadEvent} */ event) => {
+      if (this.#dirty()) event.preventDefault();
+    };
   }
 
   open() {
     this.app.title("Routes");
-    const add = (/** @type {string} */ text, /** @type {() => void} */ act) => el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
-    this.editor = el("div", {}, this.stale, this.problems, el("div.sec", {}, el("h2.grow", {}, "Routes"), add("Add a route", () => this.#add())), el("p.soft", {}, "An alert goes to the first route whose matchers all match, unless that route continues to later routes. Alertmanager channels receive all alerts, regardless of routes."), this.routes,
-      el("div.sec", {}, el("h2.grow", {}, "Mute times"), add("Add a mute time", () => this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))))), this.mutes,
-      el("div.sec", {}, el("h2.grow", {}, "Inhibitions"), add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition())))), this.inhibitions, zoneList());
+    const add = (/** @type {string} */ text, /** @type {() => void} */ act) =>
+      el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
+    this.editor = el(
+      "div",
+      {},
+      this.stale,
+      this.problems,
+      el(
+        "div.sec",
+        {},
+        el("h2.grow", {}, "Routes"),
+        add("Add a route", () => this.#add()),
+      ),
+      el(
+        "p.soft",
+        {},
+        "An alert goes to the first route whose matchers all match, unless that route continues to later routes. Alertmanager channels receive all alerts, regardless of routes.",
+      ),
+      this.routes,
+      el(
+        "div.sec",
+        {},
+        el("h2.grow", {}, "Mute times"),
+        add("Add a mute time", () =>
+          this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))),
+        ),
+      ),
+      this.mutes,
+      el(
+        "div.sec",
+        {},
+        el("h2.grow", {}, "Inhibitions"),
+        add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition()))),
+      ),
+      this.inhibitions,
+      zoneList(),
+    );
     this.host = el("div.routecols", {}, this.editor, this.test.node);
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Routes"), el("span.muted", {}, "who is told of what, and when"), el("span.grow")), scopeNote(this.app, "admin"), el("div.savebar.card", { role: "region", "aria-label": "Changes" }, this.state, this.rest, el("span.grow"), this.discard, this.save), this.host);
+    refill(
+      this.main,
+      subnav(),
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Routes"),
+        el("span.muted", {}, "who is told of what, and when"),
+        el("span.grow"),
+      ),
+      scopeNote(this.app, "admin"),
+      el(
+        "div.savebar.card",
+        { role: "region", "aria-label": "Changes" },
+        this.state,
+        this.rest,
+        el("span.grow"),
+        this.discard,
+        this.save,
+      ),
+      this.host,
+    );
     document.addEventListener("keydown", this.key);
     addEventListener("beforeunload", this.leave);
-    this.stops = [this.app.live.onWord("changed", ({ what }) => void this.#hear(what)), this.app.live.onReconnect(() => void this.load(false)), this.app.alerts.onChange(() => this.test.stir())];
+    this.stops = [
+      this.app.live.onWord("changed", ({ what }) => void this.#hear(what)),
+      this.app.live.onReconnect(() => void this.load(false)),
+      this.app.alerts.onChange(() => this.test.stir()),
+    ];
     this.#status();
     void this.load(false);
   }
@@ -87,8 +200,12 @@ class Routes {
   /** @param {boolean} anew what was edited is thrown away */
   async load(anew) {
     try {
-      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]), text = JSON.stringify(doc), mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
-      this.#channels = channels.items.filter((channel) => channel.kind !== "alertmanager").map((channel) => channel.name);
+      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]),
+        text = JSON.stringify(doc),
+        mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
+      this.#channels = channels.items
+        .filter((channel) => channel.kind !== "alertmanager")
+        .map((channel) => channel.name);
       this.stale.hidden = !mine || mine.saved === text;
       this.#doc = mine?.doc ?? doc;
       this.#saved = text;
@@ -105,13 +222,20 @@ class Routes {
     if (what === "silences") this.test.stir();
   }
 
-  /** @param {Routing} doc @param {string} [focus] what has the focus afterwards */
+  /**
+   * @param {Routing} doc
+   * @param {string} [focus] what has the focus afterwards
+   */
   #edit(doc, focus) {
     this.#doc = doc;
     this.#draw(focus);
   }
 
-  /** Something was typed: the draft changes, the form stays as it is. @param {Routing} doc */
+  /**
+   * Something was typed: the draft changes, the form stays as it is.
+   *
+   * @param {Routing} doc
+   */
   #typed(doc) {
     this.#doc = doc;
     this.#status();
@@ -123,7 +247,11 @@ class Routes {
     this.#edit(added(this.#now, "routes", newRoute(this.#now)), `open-${this.#now.routes.length}`);
   }
 
-  /** @param {import("../lib/routesdoc.js").Part} part @param {number} at @param {string} name */
+  /**
+   * @param {import("../lib/routesdoc.js").Part} part
+   * @param {number} at
+   * @param {string} name
+   */
   #remove(part, at, name) {
     const before = this.#now;
     this.#open = new Set();
@@ -131,7 +259,10 @@ class Routes {
     told(`${name} removed from the draft`, () => this.#edit(before));
   }
 
-  /** @param {number} from @param {number} by */
+  /**
+   * @param {number} from
+   * @param {number} by
+   */
   #move(from, by) {
     const to = from + by;
     if (!(to in this.#now.routes)) return;
@@ -143,19 +274,84 @@ class Routes {
 
   /** @param {string} [focus] */
   #draw(focus) {
-    const doc = this.#now, last = doc.routes.length - 1;
-    const routes = doc.routes.map((route, at) => routeCard(route, { at, last, open: this.#open.has(at), channels: this.#channels, muteTimes: doc.mute_times.map((each) => each.name), change: (change) => this.#typed(changed(this.#now, "routes", at, change)), move: (by) => this.#move(at, by), remove: () => this.#remove("routes", at, route.name), toggle: (open) => { if (open) this.#open.add(at); else this.#open.delete(at); this.#draw(`open-${at}`); } }));
-    const mutes = doc.mute_times.map((mute, at) => muteCard(mute, at, { now: () => this.#now.mute_times[at], change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)), shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)), rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)), renamed: () => this.#draw(), remove: () => this.#remove("mute_times", at, mute.name) }));
-    const rules = doc.inhibitions.map((rule, at) => inhibitionCard(rule, at, { change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)), remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`) }));
+    const doc = this.#now,
+      last = doc.routes.length - 1;
+    const routes = doc.routes.map((route, at) =>
+      routeCard(route, {
+        at,
+        last,
+        open: this.#open.has(at),
+        channels: this.#channels,
+        muteTimes: doc.mute_times.map((each) => each.name),
+        change: (change) => this.#typed(changed(this.#now, "routes", at, change)),
+        move: (by) => this.#move(at, by),
+        remove: () => this.#remove("routes", at, route.name),
+        toggle: (open) => {
+          if (open) this.#open.add(at);
+          else this.#open.delete(at);
+          this.#draw(`open-${at}`);
+        },
+      }),
+    );
+    const mutes = doc.mute_times.map((mute, at) =>
+      muteCard(mute, at, {
+        now: () => this.#now.mute_times[at],
+        change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)),
+        shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)),
+        rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)),
+        renamed: () => this.#draw(),
+        remove: () => this.#remove("mute_times", at, mute.name),
+      }),
+    );
+    const rules = doc.inhibitions.map((rule, at) =>
+      inhibitionCard(rule, at, {
+        change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)),
+        remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`),
+      }),
+    );
     this.#fields = [...routes, ...mutes, ...rules].flatMap((each) => each.fields);
     const problems = doc.problems ?? [];
     this.problems.hidden = !problems.length;
-    refill(this.problems, el("p", {}, icon("warning"), " These parts cannot be read and are ignored. Correct or remove them, then save."), ...problems.map((each) => el("p.soft", {}, el("code", {}, each.subject), `: expected ${each.expected}`)),
-      problems.some((each) => each.subject.startsWith("routes")) ? el("p.soft", {}, "Until then, warnings and critical alerts that match no other route go to every channel.") : null);
-    const place = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined, top = scrollY;
-    refill(this.routes, ...(routes.length ? routes.map((each) => each.node) : [el("p.soft", {}, icon("info"), " Without a route nobody is told of anything.")]));
-    refill(this.mutes, ...(mutes.length ? mutes.map((each) => each.node) : [el("p.muted", {}, "None: a mute time names nights or weekends in which a route tells nothing.")]));
-    refill(this.inhibitions, ...(rules.length ? rules.map((each) => each.node) : [el("p.muted", {}, "None: every alert is told by itself.")]));
+    refill(
+      this.problems,
+      el(
+        "p",
+        {},
+        icon("warning"),
+        " These parts cannot be read and are ignored. Correct or remove them, then save.",
+      ),
+      ...problems.map((each) =>
+        el("p.soft", {}, el("code", {}, each.subject), `: expected ${each.expected}`),
+      ),
+      problems.some((each) => each.subject.startsWith("routes"))
+        ? el(
+            "p.soft",
+            {},
+            "Until then, warnings and critical alerts that match no other route go to every channel.",
+          )
+        : null,
+    );
+    const place =
+        document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined,
+      top = scrollY;
+    refill(
+      this.routes,
+      ...(routes.length
+        ? routes.map((each) => each.node)
+        : [el("p.soft", {}, icon("info"), " Without a route nobody is told of anything.")]),
+    );
+    refill(
+      this.mutes,
+      ...(mutes.length
+        ? mutes.map((each) => each.node)
+        : [el("p.muted", {}, "None: a mute time names nights or weekends in which a route tells nothing.")]),
+    );
+    refill(
+      this.inhibitions,
+      ...(rules.length
+        ? rules.map((each) => each.node)
+        : [el("p.muted", {}, "None: every alert is told by itself.")]),
+    );
     scrollTo(scrollX, top);
     const target = focus ? `[data-focus="${focus}"]` : place ? `[data-field="${CSS.escape(place)}"]` : "";
     if (target) /** @type {HTMLElement | null} */ (this.main.querySelector(target))?.focus();
@@ -167,8 +363,17 @@ class Routes {
     const dirty = this.#dirty();
     this.save.disabled = !dirty || this.#busy;
     this.discard.disabled = !dirty;
-    say(this.state, this.#doc === null ? "–" : dirty ? "Unsaved changes: what was saved last is in force" : "In force as shown");
-    if (!dirty) { this.rest.hidden = true; }
+    say(
+      this.state,
+      this.#doc === null
+        ? "–"
+        : dirty
+          ? "Unsaved changes: what was saved last is in force"
+          : "In force as shown",
+    );
+    if (!dirty) {
+      this.rest.hidden = true;
+    }
   }
 
   #discard() {
@@ -200,10 +405,18 @@ class Routes {
     }
   }
 
-  /** The route that is at fault is opened, so that its field can say so. @param {unknown} error */
+  /**
+   * The route that is at fault is opened, so that its field can say so.
+   *
+   * @param {unknown} error
+   */
   #blame(error) {
-    const subject = String(/** @type {{ problem?: { subject?: unknown } }} */ (error).problem?.subject ?? ""), at = /^routes\[(\d+)\]/.exec(subject);
-    if (at && !this.#open.has(Number(at[1]))) { this.#open.add(Number(at[1])); this.#draw(); }
+    const subject = String(/** @type {{ problem?: { subject?: unknown } }} */ (error).problem?.subject ?? ""),
+      at = /^routes\[(\d+)\]/.exec(subject);
+    if (at && !this.#open.has(Number(at[1]))) {
+      this.#open.add(Number(at[1]));
+      this.#draw();
+    }
     complain(this.#fields, this.rest, error);
   }
 }

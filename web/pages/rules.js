@@ -18,7 +18,12 @@ import { told } from "../parts/undo.js";
 
 const EVERY_MS = 15_000;
 const CHANGES = 30;
-const ACTIONS = /** @type {Record<string, string>} */ ({ "rule.create": "made", "rule.change": "changed", "rule.delete": "deleted", "rule.settings": "set" });
+const ACTIONS = /** @type {Record<string, string>} */ ({
+  "rule.create": "made",
+  "rule.change": "changed",
+  "rule.delete": "deleted",
+  "rule.settings": "set",
+});
 
 class Rules {
   /** @type {{ items: BuiltinRule[], own: OwnRule[] } | null} */
@@ -29,7 +34,10 @@ class Rules {
   /** @type {RuleEditor | null} */
   #editor = null;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
@@ -37,18 +45,43 @@ class Rules {
     this.may = app.session.scope === "write" || app.session.scope === "admin";
     this.count = el("span.muted", {}, "–");
     this.list = el("div.rulelists");
-    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", placeholder: "name, series, setting", "aria-label": "Search rules", oninput: () => this.#narrow({ q: this.search.value }) }));
-    this.severity = this.#choice("severity", "Severity", [["", "any severity"], ["critical", "critical"], ["warning", "warning"], ["info", "info"]]);
-    this.state = this.#choice("state", "State", [["", "on and off"], ["on", "on"], ["off", "off"], ["changed", "own or changed"]]);
+    this.search = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "search",
+        placeholder: "name, series, setting",
+        "aria-label": "Search rules",
+        oninput: () => this.#narrow({ q: this.search.value }),
+      })
+    );
+    this.severity = this.#choice("severity", "Severity", [
+      ["", "any severity"],
+      ["critical", "critical"],
+      ["warning", "warning"],
+      ["info", "info"],
+    ]);
+    this.state = this.#choice("state", "State", [
+      ["", "on and off"],
+      ["on", "on"],
+      ["off", "off"],
+      ["changed", "own or changed"],
+    ]);
     this.project = this.#choice("project", "Project", [["", "any project"]]);
-    this.acts = { href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "" }), toggle: (/** @type {AnyRule} */ rule) => void this.#toggle(rule), copy: (/** @type {OwnRule} */ rule) => go(this.#address({ fresh: true, copy: rule.id, rule: "" })), remove: (/** @type {OwnRule} */ rule) => void this.remove(rule), may: this.may };
+    this.acts = {
+      href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "" }),
+      toggle: (/** @type {AnyRule} */ rule) => void this.#toggle(rule),
+      copy: (/** @type {OwnRule} */ rule) => go(this.#address({ fresh: true, copy: rule.id, rule: "" })),
+      remove: (/** @type {OwnRule} */ rule) => void this.remove(rule),
+      may: this.may,
+    };
   }
 
   open() {
     this.#frame();
     void this.load();
     void this.#projects();
-    this.ticker = setInterval(() => { if (!document.hidden && !this.#editor) void this.load(); }, EVERY_MS);
+    this.ticker = setInterval(() => {
+      if (!document.hidden && !this.#editor) void this.load();
+    }, EVERY_MS);
     this.stop = this.app.live.onReconnect(() => void this.load());
   }
 
@@ -79,9 +112,19 @@ class Rules {
     else this.#draw();
   }
 
-  /** @param {"severity" | "state" | "project"} name @param {string} label @param {[string, string][]} choices */
+  /**
+   * @param {"severity" | "state" | "project"} name
+   * @param {string} label
+   * @param {[string, string][]} choices
+   */
   #choice(name, label, choices) {
-    const node = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": label, onchange: () => this.#narrow({ [name]: node.value }) }, ...choices.map(([value, text]) => el("option", { value }, text))));
+    const node = /** @type {HTMLSelectElement} */ (
+      el(
+        "select",
+        { "aria-label": label, onchange: () => this.#narrow({ [name]: node.value }) },
+        ...choices.map(([value, text]) => el("option", { value }, text)),
+      )
+    );
     return node;
   }
 
@@ -92,9 +135,25 @@ class Rules {
     this.#editor?.close();
     this.#editor = null;
     this.app.title("Rules");
-    const fresher = el("a.btn.primary", { href: this.#address({ fresh: true }), "aria-disabled": this.may ? null : "true" }, icon("plus"), "New rule");
-    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Rules"), this.count, el("span.grow"), this.may ? fresher : null),
-      el("div.bar", {}, el("label.field.query", {}, icon("search"), this.search), this.severity, this.state, this.project), this.list);
+    const fresher = el(
+      "a.btn.primary",
+      { href: this.#address({ fresh: true }), "aria-disabled": this.may ? null : "true" },
+      icon("plus"),
+      "New rule",
+    );
+    refill(
+      this.main,
+      el("div.pagehead", {}, el("h1", {}, "Rules"), this.count, el("span.grow"), this.may ? fresher : null),
+      el(
+        "div.bar",
+        {},
+        el("label.field.query", {}, icon("search"), this.search),
+        this.severity,
+        this.state,
+        this.project,
+      ),
+      this.list,
+    );
     const { q, severity, state } = this.view;
     this.search.value = q;
     this.severity.value = severity;
@@ -106,9 +165,17 @@ class Rules {
   async #projects() {
     try {
       const { items } = await this.app.api.ask("/projects");
-      refill(this.project, el("option", { value: "" }, "any project"), ...items.map((/** @type {{ name: string }} */ { name }) => el("option", { value: name }, `in ${name}`)));
+      refill(
+        this.project,
+        el("option", { value: "" }, "any project"),
+        ...items.map((/** @type {{ name: string }} */ { name }) =>
+          el("option", { value: name }, `in ${name}`),
+        ),
+      );
       this.project.value = this.view.project;
-    } catch { /* the list does without */ }
+    } catch {
+      /* the list does without */
+    }
   }
 
   async load() {
@@ -119,35 +186,91 @@ class Rules {
       if (this.view.rule || this.view.fresh) this.#edit();
       else this.#draw();
     } catch (error) {
-      if (!this.#known) failed(this.view.rule || this.view.fresh ? this.main : this.list, error, () => void this.load());
+      if (!this.#known)
+        failed(this.view.rule || this.view.fresh ? this.main : this.list, error, () => void this.load());
     }
   }
 
   #draw() {
-    const known = this.#known, { view } = this;
+    const known = this.#known,
+      { view } = this;
     if (view.rule || view.fresh) return;
-    if (!known) return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
-    const own = listed(known.own, view), builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
-    say(this.count, `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} own, ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built in are on`);
-    const key = JSON.stringify([view, own, builtin.map((rule) => [rule.id, rule.enabled, levelOf(rule), rule.tunings]), this.#packs]);
+    if (!known)
+      return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
+    const own = listed(known.own, view),
+      builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
+    say(
+      this.count,
+      `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} own, ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built in are on`,
+    );
+    const key = JSON.stringify([
+      view,
+      own,
+      builtin.map((rule) => [rule.id, rule.enabled, levelOf(rule), rule.tunings]),
+      this.#packs,
+    ]);
     if (key === this.#key) return;
     this.#key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
-    refill(this.list, this.#section("Your own", "limits that people set", own, known.own.length ? "No rule of your own matches." : this.#none()), this.#section("Built in", "each with a page of its own in the docs", builtin, "No built-in rule matches."), this.#packSection(), this.#history());
-    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`))?.focus();
+    refill(
+      this.list,
+      this.#section(
+        "Your own",
+        "limits that people set",
+        own,
+        known.own.length ? "No rule of your own matches." : this.#none(),
+      ),
+      this.#section(
+        "Built in",
+        "each with a page of its own in the docs",
+        builtin,
+        "No built-in rule matches.",
+      ),
+      this.#packSection(),
+      this.#history(),
+    );
+    if (focused)
+      /** @type {HTMLElement | null} */ (
+        this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)
+      )?.focus();
   }
 
   #none() {
-    return el("span", {}, "No rule of your own yet. ", this.may ? el("a.link", { href: this.#address({ fresh: true }) }, "Write one") : "Somebody with the right to write makes them", ", or switch on a pack below. Rules can live in a file beside your code as well: ", el("code", {}, "tocsin-server rules apply rules.toml"), ".");
+    return el(
+      "span",
+      {},
+      "No rule of your own yet. ",
+      this.may
+        ? el("a.link", { href: this.#address({ fresh: true }) }, "Write one")
+        : "Somebody with the right to write makes them",
+      ", or switch on a pack below. Rules can live in a file beside your code as well: ",
+      el("code", {}, "tocsin-server rules apply rules.toml"),
+      ".",
+    );
   }
 
-  /** @param {string} title @param {string} note @param {AnyRule[]} rules @param {string | Node} otherwise */
+  /**
+   * @param {string} title
+   * @param {string} note
+   * @param {AnyRule[]} rules
+   * @param {string | Node} otherwise
+   */
   #section(title, note, rules, otherwise) {
-    return el("section.card.listing", { "aria-label": title }, el("h2.grouphead", {}, title, el("span.muted", {}, int(rules.length)), el("span.micro", {}, note)), ...(rules.length ? rules.map((rule) => ruleRow(rule, this.acts)) : [el("p.pad.soft", {}, otherwise)]));
+    return el(
+      "section.card.listing",
+      { "aria-label": title },
+      el("h2.grouphead", {}, title, el("span.muted", {}, int(rules.length)), el("span.micro", {}, note)),
+      ...(rules.length ? rules.map((rule) => ruleRow(rule, this.acts)) : [el("p.pad.soft", {}, otherwise)]),
+    );
   }
 
   #packSection() {
-    return el("section.card.listing", { "aria-label": "Packs" }, el("h2.grouphead", {}, "Packs", el("span.micro", {}, "ready-made rules, switched on and off as one")), ...this.#packs.map((pack) => packRow(pack, (each) => void this.#switchPack(each), this.may)));
+    return el(
+      "section.card.listing",
+      { "aria-label": "Packs" },
+      el("h2.grouphead", {}, "Packs", el("span.micro", {}, "ready-made rules, switched on and off as one")),
+      ...this.#packs.map((pack) => packRow(pack, (each) => void this.#switchPack(each), this.may)),
+    );
   }
 
   #history() {
@@ -156,12 +279,43 @@ class Rules {
       refill(body, el("p.muted", {}, "–"));
       try {
         const { items } = await this.client.changes();
-        refill(body, items.length ? el("ul.rulehistory", {}, ...items.slice(0, CHANGES).map((act) => el("li", {}, el("span.muted", { title: moment(act.at_ms) }, clockTime(act.at_ms)), " ", el("b", {}, act.rule), ` ${ACTIONS[act.action] ?? act.action} by ${act.actor}`))) : el("p.muted", {}, "Nobody has changed a rule yet."));
+        refill(
+          body,
+          items.length
+            ? el(
+                "ul.rulehistory",
+                {},
+                ...items
+                  .slice(0, CHANGES)
+                  .map((act) =>
+                    el(
+                      "li",
+                      {},
+                      el("span.muted", { title: moment(act.at_ms) }, clockTime(act.at_ms)),
+                      " ",
+                      el("b", {}, act.rule),
+                      ` ${ACTIONS[act.action] ?? act.action} by ${act.actor}`,
+                    ),
+                  ),
+              )
+            : el("p.muted", {}, "Nobody has changed a rule yet."),
+        );
       } catch (error) {
         refill(body, el("p.soft", {}, /** @type {Error} */ (error).message));
       }
     };
-    const node = /** @type {HTMLDetailsElement} */ (el("details.card.pad.historyof", { ontoggle: () => { if (node.open) void read(); } }, el("summary", {}, "Who changed what"), body));
+    const node = /** @type {HTMLDetailsElement} */ (
+      el(
+        "details.card.pad.historyof",
+        {
+          ontoggle: () => {
+            if (node.open) void read();
+          },
+        },
+        el("summary", {}, "Who changed what"),
+        body,
+      )
+    );
     return node;
   }
 
@@ -169,36 +323,74 @@ class Rules {
 
   /** @param {AnyRule} rule */
   async #toggle(rule) {
-    const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id), on = !rule.enabled;
-    await this.#do(() => (rule.kind === "own" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on)), `${name} is ${on ? "on" : "off"}${rule.kind === "builtin" ? ` in ${this.view.project || "all projects"}` : ""}`, () => void this.#toggle({ ...rule, enabled: on }));
+    const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id),
+      on = !rule.enabled;
+    await this.#do(
+      () =>
+        rule.kind === "own" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on),
+      `${name} is ${on ? "on" : "off"}${rule.kind === "builtin" ? ` in ${this.view.project || "all projects"}` : ""}`,
+      () => void this.#toggle({ ...rule, enabled: on }),
+    );
   }
 
-  /** Keeps what else is set for it. @param {BuiltinRule} rule @param {boolean} on */
+  /**
+   * Keeps what else is set for it.
+   *
+   * @param {BuiltinRule} rule
+   * @param {boolean} on
+   */
   async #switchBuiltin(rule, on) {
-    const project = this.view.project || "*", known = (await this.client.rules(project === "*" ? "" : project)).items.find((each) => each.id === rule.id), set = known?.tunings.find((each) => each.project === project), { severity = null, settings = {} } = set ?? {};
-    const wanted = on && (project === "*" || !known?.tunings.some((each) => each.project === "*" && each.enabled === false)) ? null : on;
-    if (wanted === null && severity === null && !Object.keys(settings).length) return set ? this.client.untune(rule.id, project) : null;
+    const project = this.view.project || "*",
+      known = (await this.client.rules(project === "*" ? "" : project)).items.find(
+        (each) => each.id === rule.id,
+      ),
+      set = known?.tunings.find((each) => each.project === project),
+      { severity = null, settings = {} } = set ?? {};
+    const wanted =
+      on &&
+      (project === "*" || !known?.tunings.some((each) => each.project === "*" && each.enabled === false))
+        ? null
+        : on;
+    if (wanted === null && severity === null && !Object.keys(settings).length)
+      return set ? this.client.untune(rule.id, project) : null;
     return this.client.tune(rule.id, { project, enabled: wanted, severity, settings });
   }
 
   /** @param {OwnRule} rule */
   async remove(rule) {
     const fields = bodyOf(draftOf(rule));
-    await this.#do(() => this.client.remove(rule.id), `Deleted: ${rule.title || rule.id}`, () => void this.#do(() => this.client.create(fields), `Back: ${rule.title || rule.id}`, null));
+    await this.#do(
+      () => this.client.remove(rule.id),
+      `Deleted: ${rule.title || rule.id}`,
+      () => void this.#do(() => this.client.create(fields), `Back: ${rule.title || rule.id}`, null),
+    );
   }
 
   /** @param {RulePack} pack */
   async #switchPack(pack) {
-    await this.#do(() => this.client.switchPack(pack.name, !pack.enabled), `Pack ${pack.title} is ${pack.enabled ? "off" : "on"}`, () => void this.#switchPack({ ...pack, enabled: !pack.enabled }));
+    await this.#do(
+      () => this.client.switchPack(pack.name, !pack.enabled),
+      `Pack ${pack.title} is ${pack.enabled ? "off" : "on"}`,
+      () => void this.#switchPack({ ...pack, enabled: !pack.enabled }),
+    );
   }
 
-  /** @param {() => Promise<unknown> | unknown} act @param {string} text @param {(() => void) | null} undo */
+  /**
+   * @param {() => Promise<unknown> | unknown} act
+   * @param {string} text
+   * @param {(() => void) | null} undo
+   */
   async #do(act, text, undo) {
     try {
       await act();
       told(text, undo);
     } catch (error) {
-      told(error instanceof ApiError && error.status === 403 ? "Not with this login: it may only look." : `Not done: ${/** @type {Error} */ (error).message}`, null);
+      told(
+        error instanceof ApiError && error.status === 403
+          ? "Not with this login: it may only look."
+          : `Not done: ${/** @type {Error} */ (error).message}`,
+        null,
+      );
     }
     await this.load();
   }
@@ -206,25 +398,45 @@ class Rules {
   // The editor
 
   #edit() {
-    const { rule, fresh, copy, project } = this.view, key = `${rule} ${fresh} ${copy} ${project}`;
+    const { rule, fresh, copy, project } = this.view,
+      key = `${rule} ${fresh} ${copy} ${project}`;
     if (this.#editor?.key === key) return;
-    if (!this.#known) return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
+    if (!this.#known)
+      return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
     this.#editor?.close();
-    this.#editor = new RuleEditor({ app: this.app, client: this.client, known: this.#known, view: this.view, key, may: this.may, back: this.#address({ rule: "", fresh: false, copy: "" }),
-      address: (change) => this.#address(change), saved: (text, id) => this.#saved(text, id), remove: async (own) => { await this.remove(own); go(this.#address({ rule: "", fresh: false, copy: "" })); } });
+    this.#editor = new RuleEditor({
+      app: this.app,
+      client: this.client,
+      known: this.#known,
+      view: this.view,
+      key,
+      may: this.may,
+      back: this.#address({ rule: "", fresh: false, copy: "" }),
+      address: (change) => this.#address(change),
+      saved: (text, id) => this.#saved(text, id),
+      remove: async (own) => {
+        await this.remove(own);
+        go(this.#address({ rule: "", fresh: false, copy: "" }));
+      },
+    });
     this.app.title(this.#editor.title);
     refill(this.main, this.#editor.node);
     this.#editor.begin();
   }
 
-  /** @param {string} text @param {string} id */
+  /**
+   * @param {string} text
+   * @param {string} id
+   */
   async #saved(text, id) {
     told(text, null);
     this.#editor?.close();
     this.#editor = null;
     await this.load();
     go(this.#address({ rule: "", fresh: false, copy: "" }));
-    /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${CSS.escape(`open-${id}`)}"]`))?.focus();
+    /** @type {HTMLElement | null} */ (
+      this.list.querySelector(`[data-focus="${CSS.escape(`open-${id}`)}"]`)
+    )?.focus();
   }
 }
 

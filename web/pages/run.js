@@ -54,28 +54,79 @@ class RunPage {
   /** What of the alerts the charts show, as of the last drawing. */
   alertKey = "";
   tapeDrawn = 0;
-  /** The x axis as last worked out; null: something changed since. @type {import("../lib/timeline.js").Timeline | null} */
+  /**
+   * The x axis as last worked out; null: something changed since.
+   *
+   * @type {import("../lib/timeline.js").Timeline | null}
+   */
   #axis = null;
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main @param {string} id */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   * @param {string} id
+   */
   constructor(app, main, id) {
     this.app = app;
     this.main = main;
     this.id = id;
     this.view = readView(location.search);
-    this.base = new Feed(app.api, app.live, id, { changed: (delta, grew) => this.#heard(delta, grew), failed: (error) => this.#failed(error) });
+    this.base = new Feed(app.api, app.live, id, {
+      changed: (delta, grew) => this.#heard(delta, grew),
+      failed: (error) => this.#failed(error),
+    });
     this.gauges = new Gauges();
     this.ending = new EndingCard();
     const may = app.session.scope !== "read";
-    this.head = new RunHead(id, { api: app.api, may, changed: (row) => this.#edited(row), now: () => app.clock.now() });
-    this.details = new Details((step) => this.go(step), { may, save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })), again: async () => (await app.api.run(id)).notes ?? "", parse: (text) => app.api.markdown(text) });
+    this.head = new RunHead(id, {
+      api: app.api,
+      may,
+      changed: (row) => this.#edited(row),
+      now: () => app.clock.now(),
+    });
+    this.details = new Details((step) => this.go(step), {
+      may,
+      save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })),
+      again: async () => (await app.api.run(id)).notes ?? "",
+      parse: (text) => app.api.markdown(text),
+    });
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
-    const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) => panelMenu(this.#panelHost(), panel);
-    this.vitals = new Vitals({ scene: () => this.scene(), pinned: (step) => this.#pinned(step), told: (step) => this.others?.tell(step), resized: () => this.draw(), chose: (flag) => this.#flag(flag) }, menuOf);
-    this.others = new Others(app, id, { scene: () => this.scene(), plots: () => this.plots, view: () => this.view, set: (change) => this.set(change), hover: (step) => this.vitals.cross.hover(step), menuOf });
-    this.aside = new Aside({ alerts: () => app.alerts.of(id), chosen: () => this.view.alert, gravest: () => this.row?.reason?.alert ?? null, choose: (alert) => this.#choose(alert), loaded: () => app.alerts.loaded, acts: (alert) => alertActs(app, alert), go: (step) => this.go(step), around: (alert) => this.around(alert), now: () => app.clock.now() });
-    this.heat = new LayerHeat({ ask: (window, series) => app.api.layers(id, window, series), go: (step) => this.go(step) });
+    const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) =>
+      panelMenu(this.#panelHost(), panel);
+    this.vitals = new Vitals(
+      {
+        scene: () => this.scene(),
+        pinned: (step) => this.#pinned(step),
+        told: (step) => this.others?.tell(step),
+        resized: () => this.draw(),
+        chose: (flag) => this.#flag(flag),
+      },
+      menuOf,
+    );
+    this.others = new Others(app, id, {
+      scene: () => this.scene(),
+      plots: () => this.plots,
+      view: () => this.view,
+      set: (change) => this.set(change),
+      hover: (step) => this.vitals.cross.hover(step),
+      menuOf,
+    });
+    this.aside = new Aside({
+      alerts: () => app.alerts.of(id),
+      chosen: () => this.view.alert,
+      gravest: () => this.row?.reason?.alert ?? null,
+      choose: (alert) => this.#choose(alert),
+      loaded: () => app.alerts.loaded,
+      acts: (alert) => alertActs(app, alert),
+      go: (step) => this.go(step),
+      around: (alert) => this.around(alert),
+      now: () => app.clock.now(),
+    });
+    this.heat = new LayerHeat({
+      ask: (window, series) => app.api.layers(id, window, series),
+      go: (step) => this.go(step),
+    });
     this.frame = this.#frame();
   }
 
@@ -83,18 +134,82 @@ class RunPage {
     this.project = el("span", {}, "–");
     this.chips = el("span.row");
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
-    this.followButton = el("button.btn", { type: "button", "aria-pressed": "false", onclick: () => this.follow() }, "Follow");
-    this.resetButton = el("button.btn", { type: "button", disabled: true, onclick: () => this.reset() }, "Reset ", el("kbd.desk", {}, "R"));
+    this.followButton = el(
+      "button.btn",
+      { type: "button", "aria-pressed": "false", onclick: () => this.follow() },
+      "Follow",
+    );
+    this.resetButton = el(
+      "button.btn",
+      { type: "button", disabled: true, onclick: () => this.reset() },
+      "Reset ",
+      el("kbd.desk", {}, "R"),
+    );
     this.windowText = el("span.muted.desk");
     return [
-      el("div.pagehead", {}, el("nav.muted.crumb", { "aria-label": "Where" }, el("a", { href: "/" }, "Fleet"), " / ", this.project, " /"), this.head.title, this.head.actions, this.chips, this.head.tags, el("span.grow"),
-        el("a.btn", { href: this.app.api.report([this.id]), download: "", title: "Charts, alerts, notes and settings as one HTML file that opens without this server" }, icon("down"), "Report"),
-        el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV")),
-      this.head.leaving, this.aside.callout, this.failure, this.ending.node, this.gauges.node, this.tape.node,
-      el("div.runcols", {}, this.charts = el("div", {},
-        el("div.bar", {}, el("h2", {}, "Vital signs"), this.windowText, this.controls.node, el("span.grow"), this.followButton, this.resetButton), this.controls.attempts,
-        this.vitals.node, legend(), this.heat.node, this.others.head, this.others.failure, this.others.nothing, this.others.grid), this.aside.node),
-      this.details.node];
+      el(
+        "div.pagehead",
+        {},
+        el(
+          "nav.muted.crumb",
+          { "aria-label": "Where" },
+          el("a", { href: "/" }, "Fleet"),
+          " / ",
+          this.project,
+          " /",
+        ),
+        this.head.title,
+        this.head.actions,
+        this.chips,
+        this.head.tags,
+        el("span.grow"),
+        el(
+          "a.btn",
+          {
+            href: this.app.api.report([this.id]),
+            download: "",
+            title: "Charts, alerts, notes and settings as one HTML file that opens without this server",
+          },
+          icon("down"),
+          "Report",
+        ),
+        el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV"),
+      ),
+      this.head.leaving,
+      this.aside.callout,
+      this.failure,
+      this.ending.node,
+      this.gauges.node,
+      this.tape.node,
+      el(
+        "div.runcols",
+        {},
+        (this.charts = el(
+          "div",
+          {},
+          el(
+            "div.bar",
+            {},
+            el("h2", {}, "Vital signs"),
+            this.windowText,
+            this.controls.node,
+            el("span.grow"),
+            this.followButton,
+            this.resetButton,
+          ),
+          this.controls.attempts,
+          this.vitals.node,
+          legend(),
+          this.heat.node,
+          this.others.head,
+          this.others.failure,
+          this.others.nothing,
+          this.others.grid,
+        )),
+        this.aside.node,
+      ),
+      this.details.node,
+    ];
   }
 
   open() {
@@ -109,17 +224,27 @@ class RunPage {
       void this.refresh();
     });
     this.ticker = setInterval(() => this.#tick(), 1000);
-    this.refresher = setInterval(() => { if (!document.hidden) void this.refresh(); }, REFRESH_MS);
+    this.refresher = setInterval(() => {
+      if (!document.hidden) void this.refresh();
+    }, REFRESH_MS);
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
-    this.ontheme = () => { this.draw(); this.heat.draw(); };
+    this.ontheme = () => {
+      this.draw();
+      this.heat.draw();
+    };
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);
     this.vitals.cross.pin(this.view.at);
     this.#lookChanged();
     void this.#plotly();
     void this.base.load(NAMES, { from: null, to: null, buckets: this.#buckets() });
-    void this.refresh().then(() => { if (!this.closed) this.#look(); });
-    void this.app.api.alerts({ run: this.id }).then(({ items }) => this.app.alerts.learn(items)).catch(() => {});
+    void this.refresh().then(() => {
+      if (!this.closed) this.#look();
+    });
+    void this.app.api
+      .alerts({ run: this.id })
+      .then(({ items }) => this.app.alerts.learn(items))
+      .catch(() => {});
   }
 
   close() {
@@ -190,40 +315,73 @@ class RunPage {
     this.ending.show(row);
   }
 
-  /** The server's answer to what a person changed here. @param {RunRow} row */
+  /**
+   * The server's answer to what a person changed here.
+   *
+   * @param {RunRow} row
+   */
   #edited(row) {
     this.#show({ .../** @type {RunRow} */ (this.row), ...row });
     void this.refresh();
   }
 
-  /** @param {RunDelta | null} delta null: the whole answer came @param {boolean} grew */
+  /**
+   * @param {RunDelta | null} delta null: the whole answer came
+   * @param {boolean} grew
+   */
   #heard(delta, grew) {
     if (this.failure) this.failure.hidden = true;
     this.#axis = null;
     if (!delta) this.#showControls();
-    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null)) void this.refresh();
+    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null))
+      void this.refresh();
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
-    if (delta?.events?.length) this.events = [...this.events, ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id))].slice(-EVENTS_KEPT);
+    if (delta?.events?.length)
+      this.events = [
+        ...this.events,
+        ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id)),
+      ].slice(-EVENTS_KEPT);
     if (grew && !this.fine?.ready) this.#drawVitals();
   }
 
   /** @param {Error} error */
   #failed(error) {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
-    // Once the page has data, a separate bar reports that the server or its database is unavailable, so the page does not move.
-    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status))) return;
+    // Once the page has data, a separate bar reports that the server or its database is unavailable, so the
+    // page does not move.
+    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status)))
+      return;
     this.failure.hidden = false;
-    refill(this.failure, icon("offline"), ` ${error.message} What is on the page stays; it is asked for again when the server is back. `, button("Try now", () => { void this.base.reload(); void this.refresh(); }));
+    refill(
+      this.failure,
+      icon("offline"),
+      ` ${error.message} What is on the page stays; it is asked for again when the server is back. `,
+      button("Try now", () => {
+        void this.base.reload();
+        void this.refresh();
+      }),
+    );
   }
 
   #unknown() {
     this.app.title("No such run");
-    refill(this.main, notice("There is no such run", `The server knows no run ${this.id}.`, "It may have been deleted, or it lives on another server.", el("a.btn.primary", { href: "/" }, "All runs")));
+    refill(
+      this.main,
+      notice(
+        "There is no such run",
+        `The server knows no run ${this.id}.`,
+        "It may have been deleted, or it lives on another server.",
+        el("a.btn.primary", { href: "/" }, "All runs"),
+      ),
+    );
     this.close();
   }
 
   #alertsChanged() {
-    const alerts = this.app.alerts.of(this.id), key = JSON.stringify(alerts.map(({ id, state, severity, onset_step }) => [id, state, severity, onset_step]));
+    const alerts = this.app.alerts.of(this.id),
+      key = JSON.stringify(
+        alerts.map(({ id, state, severity, onset_step }) => [id, state, severity, onset_step]),
+      );
     this.aside.draw();
     if (key === this.alertKey) return;
     this.alertKey = key;
@@ -232,12 +390,19 @@ class RunPage {
   }
 
   #tick() {
-    if (this.row) { this.gauges.show(this.row, this.app.clock.now()); this.head.show(this.row); }
+    if (this.row) {
+      this.gauges.show(this.row, this.app.clock.now());
+      this.head.show(this.row);
+    }
     this.aside.draw();
     if (this.fine || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
   }
 
-  /** Steps in sight. @returns {[number, number]} */
+  /**
+   * Steps in sight.
+   *
+   * @returns {[number, number]}
+   */
   range() {
     const { range, home } = stepRange(this.view, this.base.set.first, this.base.set.last, this.home);
     this.home = home;
@@ -246,29 +411,51 @@ class RunPage {
 
   /** @returns {import("../parts/vitals.js").Scene} */
   scene() {
-    const fine = this.fine?.ready ? this.fine.set : null, line = this.timeline(), [a, b] = this.range();
-    return { range: [line.toX(a), line.toX(b)], last: this.base.set.last ?? 0, alerts: this.app.alerts.of(this.id), events: this.events, chosen: this.aside?.current()?.id ?? null,
-      reported: this.#reported(), restarts: this.#restarts(), timeline: line, axis: (name) => this.view.axes[name] ?? null,
+    const fine = this.fine?.ready ? this.fine.set : null,
+      line = this.timeline(),
+      [a, b] = this.range();
+    return {
+      range: [line.toX(a), line.toX(b)],
+      last: this.base.set.last ?? 0,
+      alerts: this.app.alerts.of(this.id),
+      events: this.events,
+      chosen: this.aside?.current()?.id ?? null,
+      reported: this.#reported(),
+      restarts: this.#restarts(),
+      timeline: line,
+      axis: (name) => this.view.axes[name] ?? null,
       look: { smooth: this.view.smooth, older: this.view.older, ranks: this.view.ranks, timeline: line },
-      layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS };
+      layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS,
+    };
   }
 
   /** The x axis that was chosen, by the times of the records in memory. */
   timeline() {
     if (this.view.x === "step") return STEPS;
-    const of = (/** @type {Feed | null} */ feed) => (feed?.ready ? [NAMES.map((name) => feed.set.get(name)).find((layers) => layers.some((layer) => layer.x.length)) ?? []] : []);
+    const of = (/** @type {Feed | null} */ feed) =>
+      feed?.ready
+        ? [
+            NAMES.map((name) => feed.set.get(name)).find((layers) =>
+              layers.some((layer) => layer.x.length),
+            ) ?? [],
+          ]
+        : [];
     return (this.#axis ??= timeline(this.view.x, moments([...of(this.base), ...of(this.fine)])));
   }
 
   /** First steps of the attempts after the first. */
   #restarts() {
-    return (this.run?.attempts_list ?? []).filter((each) => each.attempt > 1 && each.first_step !== null).map((each) => Number(each.first_step));
+    return (this.run?.attempts_list ?? [])
+      .filter((each) => each.attempt > 1 && each.first_step !== null)
+      .map((each) => Number(each.first_step));
   }
 
   /** Names of all series the run has; null: not known yet. */
   #reported() {
     if (!this.run || !this.base.ready) return null;
-    const live = [...this.base.set.layers].filter(([, layers]) => layers.some((layer) => layer.x.length)).map(([name]) => name);
+    const live = [...this.base.set.layers]
+      .filter(([, layers]) => layers.some((layer) => layer.x.length))
+      .map(([name]) => name);
     return new Set([...this.run.series.map((each) => each.name), ...live]);
   }
 
@@ -281,11 +468,23 @@ class RunPage {
   /** New records came. The other series have a feed of their own. */
   #drawVitals() {
     if (this.closed) return;
-    const zoomed = this.view.from !== null, following = this.view.follow !== null, [a, b] = this.range();
+    const zoomed = this.view.from !== null,
+      following = this.view.follow !== null,
+      [a, b] = this.range();
     this.resetButton?.toggleAttribute("disabled", !zoomed && !following);
     this.followButton?.setAttribute("aria-pressed", String(following));
-    if (this.followButton) say(this.followButton, following ? `Following ${int(this.view.follow)}` : `Follow ${int(this.#followSize())}`);
-    if (this.windowText) say(this.windowText, this.base.ready && this.base.set.last !== null ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.base.set.last))}` : "");
+    if (this.followButton)
+      say(
+        this.followButton,
+        following ? `Following ${int(this.view.follow)}` : `Follow ${int(this.#followSize())}`,
+      );
+    if (this.windowText)
+      say(
+        this.windowText,
+        this.base.ready && this.base.set.last !== null
+          ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.base.set.last))}`
+          : "",
+      );
     this.tape.window([a, b]);
     if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
     if (this.plots && this.base.ready) this.vitals.draw(this.plots);
@@ -295,8 +494,16 @@ class RunPage {
   #tape() {
     if (!this.base.ready || this.tape.from !== null) return;
     this.tapeDrawn = Date.now();
-    const { first, last } = this.base.set, attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
-    this.tape.draw({ layers: this.base.set.get("loss"), first: first ?? 0, last: last ?? 0, planned: this.row?.planned_steps ?? null, alerts: this.app.alerts.of(this.id), attempts });
+    const { first, last } = this.base.set,
+      attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
+    this.tape.draw({
+      layers: this.base.set.get("loss"),
+      first: first ?? 0,
+      last: last ?? 0,
+      planned: this.row?.planned_steps ?? null,
+      alerts: this.app.alerts.of(this.id),
+      attempts,
+    });
   }
 
   #followSize() {
@@ -304,13 +511,21 @@ class RunPage {
     return followSize(this.view.from === null ? (b - a) / 8 : b - a);
   }
 
-  /** A window chosen on a chart, in the units of its x axis. @param {[number, number]} range */
+  /**
+   * A window chosen on a chart, in the units of its x axis.
+   *
+   * @param {[number, number]} range
+   */
   #zoomed(range) {
     const { toStep } = this.timeline();
     this.zoom([toStep(range[0]), toStep(range[1])]);
   }
 
-  /** Another look at the same steps. @param {Partial<import("../lib/view.js").View>} change */
+  /**
+   * Another look at the same steps.
+   *
+   * @param {Partial<import("../lib/view.js").View>} change
+   */
   set(change) {
     this.view = { ...this.view, ...change };
     this.#address();
@@ -332,20 +547,40 @@ class RunPage {
 
   /** @returns {import("../parts/panelmenu.js").PanelHost} */
   #panelHost() {
-    const without = (/** @type {string} */ name) => Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
-    const window = () => (this.view.from === null && this.view.follow === null ? { from: null, to: null } : { from: Math.max(0, Math.floor(this.range()[0])), to: Math.ceil(this.range()[1]) });
+    const without = (/** @type {string} */ name) =>
+      Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
+    const window = () =>
+      this.view.from === null && this.view.follow === null
+        ? { from: null, to: null }
+        : { from: Math.max(0, Math.floor(this.range()[0])), to: Math.ceil(this.range()[1]) };
     return {
-      axis: (name) => this.view.axes[name] ?? null, setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
-      full: () => this.view.full, setFull: (name) => this.set({ full: name }),
-      pins: () => this.view.pins, pin: (name) => this.set({ pins: this.view.pins.includes(name) ? this.view.pins.filter((each) => each !== name) : [...this.view.pins, name] }),
-      move: (name, by) => this.others.move(name, by), run: () => this.row?.name ?? this.id, plots: () => this.plots,
-      csv: (name) => this.app.api.csv(this.id, [name], window()), table: (name) => void showValues(this.app.api, this.id, name, window()),
+      axis: (name) => this.view.axes[name] ?? null,
+      setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      full: () => this.view.full,
+      setFull: (name) => this.set({ full: name }),
+      pins: () => this.view.pins,
+      pin: (name) =>
+        this.set({
+          pins: this.view.pins.includes(name)
+            ? this.view.pins.filter((each) => each !== name)
+            : [...this.view.pins, name],
+        }),
+      move: (name, by) => this.others.move(name, by),
+      run: () => this.row?.name ?? this.id,
+      plots: () => this.plots,
+      csv: (name) => this.app.api.csv(this.id, [name], window()),
+      table: (name) => void showValues(this.app.api, this.id, name, window()),
     };
   }
 
   /** @param {[number, number]} range */
   zoom([from, to]) {
-    this.view = { ...this.view, from: Math.max(from, (this.base.set.first ?? 0) - 1), to: Math.max(to, from + 2), follow: null };
+    this.view = {
+      ...this.view,
+      from: Math.max(from, (this.base.set.first ?? 0) - 1),
+      to: Math.max(to, from + 2),
+      follow: null,
+    };
     this.#changed();
   }
 
@@ -361,7 +596,11 @@ class RunPage {
     this.#changed();
   }
 
-  /** Moves the cross line to a step, and the window if it is not in sight. @param {number} step */
+  /**
+   * Moves the cross line to a step, and the window if it is not in sight.
+   *
+   * @param {number} step
+   */
   go(step) {
     const [a, b] = this.range();
     if (step < a || step > b) this.view = { ...this.view, from: null, to: null, follow: null };
@@ -371,9 +610,15 @@ class RunPage {
     this.vitals.node.scrollIntoView({ block: "nearest" });
   }
 
-  /** Zooms to where an alert began and rang, with as much before it. @param {Alert} alert */
+  /**
+   * Zooms to where an alert began and rang, with as much before it.
+   *
+   * @param {Alert} alert
+   */
   around(alert) {
-    const onset = alert.onset_step ?? 0, rang = Math.max(alert.fired_step ?? onset, onset), room = Math.max(40, (rang - onset) * 2);
+    const onset = alert.onset_step ?? 0,
+      rang = Math.max(alert.fired_step ?? onset, onset),
+      room = Math.max(40, (rang - onset) * 2);
     this.view = { ...this.view, alert: alert.id, at: onset };
     this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(rang, onset) + room]);
     this.go(onset);
@@ -396,7 +641,9 @@ class RunPage {
 
   /** @param {number | null} step */
   #pinned(step) {
-    const before = this.aside.current()?.id ?? null, under = step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
+    const before = this.aside.current()?.id ?? null,
+      under =
+        step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
     this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
     if (!under || under.id === before) return;
@@ -415,7 +662,8 @@ class RunPage {
 
   /** Asks for the window's own series, finer than those of the whole run, which stand in until they come. */
   #look() {
-    const { from, to, follow } = this.view, last = this.base.set.last ?? this.row?.last_step ?? 0;
+    const { from, to, follow } = this.view,
+      last = this.base.set.last ?? this.row?.last_step ?? 0;
     const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
     if (window.from === null) this.#coarse();
     else this.#finer(window);
@@ -424,9 +672,15 @@ class RunPage {
     this.draw();
   }
 
-  /** Norms of layers: of the window where one was chosen, else around the alert that is read. @param {boolean} again the run may have more by now */
+  /**
+   * Norms of layers: of the window where one was chosen, else around the alert that is read.
+   *
+   * @param {boolean} again the run may have more by now
+   */
   #layers(again = false) {
-    const alert = this.aside?.current() ?? null, { from, to, follow } = this.view, last = this.base.set.last ?? 0;
+    const alert = this.aside?.current() ?? null,
+      { from, to, follow } = this.view,
+      last = this.base.set.last ?? 0;
     const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
     void this.heat.look(LayerHeat.window(alert, window), alert?.onset_step ?? null, again);
   }
@@ -438,8 +692,17 @@ class RunPage {
 
   /** @param {StepWindow} window */
   #finer(window) {
-    if (this.fine?.ready) { this.fine.close(); this.fine = null; }
-    this.fine ??= new Feed(this.app.api, this.app.live, this.id, { changed: (_, grew) => { this.#axis = null; if (grew) this.#drawVitals(); }, failed: (error) => this.#failed(error) });
+    if (this.fine?.ready) {
+      this.fine.close();
+      this.fine = null;
+    }
+    this.fine ??= new Feed(this.app.api, this.app.live, this.id, {
+      changed: (_, grew) => {
+        this.#axis = null;
+        if (grew) this.#drawVitals();
+      },
+      failed: (error) => this.#failed(error),
+    });
     void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
   }
 
@@ -449,19 +712,41 @@ class RunPage {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || /** @type {Element} */ (event.target).closest?.("input, textarea, select")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      /** @type {Element} */ (event.target).closest?.("input, textarea, select")
+    )
+      return;
     if (event.key === "r" || event.key === "R") this.reset();
     if (event.key === "f" || event.key === "F") this.follow();
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
   }
 }
 
-/** Norms of layers come as events too, by the thousand; the heat map shows those. @param {RunEvent} event */
+/**
+ * Norms of layers come as events too, by the thousand; the heat map shows those.
+ *
+ * @param {RunEvent} event
+ */
 const isTold = (event) => event.kind !== "layers" && event.kind !== "layer-names";
 
 /** What the shapes mean: no colour is needed to read it. */
 function legend() {
-  return el("p.micro.legendline", {}, ...["⊗ NaN", "△ +Inf", "▽ −Inf", "○ zero, ◇ negative, where the axis is log", "| skipped step", "tint: alert, from its onset", "dotted: rang"].map((text) => el("span", {}, text)));
+  return el(
+    "p.micro.legendline",
+    {},
+    ...[
+      "⊗ NaN",
+      "△ +Inf",
+      "▽ −Inf",
+      "○ zero, ◇ negative, where the axis is log",
+      "| skipped step",
+      "tint: alert, from its onset",
+      "dotted: rang",
+    ].map((text) => el("span", {}, text)),
+  );
 }
 
 /** @type {import("../main.js").OpenPage} */

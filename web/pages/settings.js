@@ -15,14 +15,28 @@ import { told } from "../parts/undo.js";
 const EVERY_MS = 10_000;
 /** Acts of people that are listed. */
 const ACTS = 30;
-const SCOPES = /** @type {const} */ ([["ingest", "ingest: report runs, nothing else"], ["read", "read: look at everything"], ["write", "write: also acknowledge, silence, archive, delete"], ["admin", "admin: also channels, routes, tokens"]]);
-const PERMISSIONS = /** @type {Record<string, string>} */ ({ granted: "Allowed: what a browser channel is sent shows here while a page is open.", denied: "The browser refuses them for this address. Its own settings (the sign before the address) can change that; no page can.", default: "Not asked yet.", unsupported: "This browser has none, or the page is not on https or localhost." });
+const SCOPES = /** @type {const} */ ([
+  ["ingest", "ingest: report runs, nothing else"],
+  ["read", "read: look at everything"],
+  ["write", "write: also acknowledge, silence, archive, delete"],
+  ["admin", "admin: also channels, routes, tokens"],
+]);
+const PERMISSIONS = /** @type {Record<string, string>} */ ({
+  granted: "Allowed: what a browser channel is sent shows here while a page is open.",
+  denied:
+    "The browser refuses them for this address. Its own settings (the sign before the address) can change that; no page can.",
+  default: "Not asked yet.",
+  unsupported: "This browser has none, or the page is not on https or localhost.",
+});
 
 class Settings {
   /** @type {TokenRow[]} */
   #tokens = [];
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
@@ -37,16 +51,47 @@ class Settings {
 
   open() {
     this.app.title("Settings");
-    const part = (/** @type {string} */ title, /** @type {Node} */ body, /** @type {Node | null} */ extra = null) => el("section.card.pad.settings", { "aria-label": title }, el("div.row", {}, el("h2.grow", {}, title), extra), body);
-    refill(this.main, el("div.pagehead", {}, el("h1", {}, "Settings")), el("div.settingscols", {},
-      part("Access tokens", el("div", {}, this.made, this.tokens), el("button.btn", { type: "button", onclick: () => this.#newToken() }, icon("plus"), "New token")),
-      part("This browser", this.browser), part("Server", this.server), part("Who watches tocsin", this.watch), part("Projects", this.projects), part("Who did what", this.audit)));
-    for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit]) refill(host, el("p.muted", {}, "–"));
+    const part = (
+      /** @type {string} */ title,
+      /** @type {Node} */ body,
+      /** @type {Node | null} */ extra = null,
+    ) =>
+      el(
+        "section.card.pad.settings",
+        { "aria-label": title },
+        el("div.row", {}, el("h2.grow", {}, title), extra),
+        body,
+      );
+    refill(
+      this.main,
+      el("div.pagehead", {}, el("h1", {}, "Settings")),
+      el(
+        "div.settingscols",
+        {},
+        part(
+          "Access tokens",
+          el("div", {}, this.made, this.tokens),
+          el("button.btn", { type: "button", onclick: () => this.#newToken() }, icon("plus"), "New token"),
+        ),
+        part("This browser", this.browser),
+        part("Server", this.server),
+        part("Who watches tocsin", this.watch),
+        part("Projects", this.projects),
+        part("Who did what", this.audit),
+      ),
+    );
+    for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit])
+      refill(host, el("p.muted", {}, "–"));
     this.#showBrowser();
     this.redraw = () => this.#showBrowser();
     addEventListener("themechange", this.redraw);
-    this.stops = [this.app.live.onReconnect(() => this.load()), this.app.live.onWord("deliveries", () => void this.#loadFacts())];
-    this.ticker = setInterval(() => { if (!document.hidden) void this.#loadFacts(); }, EVERY_MS);
+    this.stops = [
+      this.app.live.onReconnect(() => this.load()),
+      this.app.live.onWord("deliveries", () => void this.#loadFacts()),
+    ];
+    this.ticker = setInterval(() => {
+      if (!document.hidden) void this.#loadFacts();
+    }, EVERY_MS);
     this.load();
   }
 
@@ -79,46 +124,214 @@ class Settings {
   }
 
   #showTokens() {
-    const rows = [...this.#tokens].sort((a, b) => Number(a.revoked_ms !== null) - Number(b.revoked_ms !== null) || b.created_ms - a.created_ms), now = this.app.clock.now();
-    const row = (/** @type {TokenRow} */ token) => el("tr", { class: token.revoked_ms ? "muted" : "", "data-token": token.id }, el("td", {}, token.name), el("td", {}, token.scope), el("td", {}, token.project ?? "any"), el("td", { title: moment(token.created_ms) }, ago(token.created_ms, now)),
-      el("td.n", {}, token.revoked_ms ? el("span", { title: moment(token.revoked_ms) }, "revoked") : el("button.btn", { type: "button", "aria-label": `Revoke ${token.name}`, onclick: () => this.#revoke(token) }, "Revoke")));
-    refill(this.tokens, el("p.soft", {}, "Whoever has a token may do what its scope says. Its secret is shown once. The two of the data directory, admin and trainer, are managed on the server's machine: ", el("code", {}, "tocsin-server token")),
-      rows.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of tokens" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Name", "Scope", "Project", "Made", "Revoke"].map((text, i) => el("th", { scope: "col", class: i === 4 ? "n" : "" }, text)))), el("tbody", {}, ...rows.map(row)))) : el("p.muted.then", {}, "No token of its own yet."));
+    const rows = [...this.#tokens].sort(
+        (a, b) =>
+          Number(a.revoked_ms !== null) - Number(b.revoked_ms !== null) || b.created_ms - a.created_ms,
+      ),
+      now = this.app.clock.now();
+    const row = (/** @type {TokenRow} */ token) =>
+      el(
+        "tr",
+        { class: token.revoked_ms ? "muted" : "", "data-token": token.id },
+        el("td", {}, token.name),
+        el("td", {}, token.scope),
+        el("td", {}, token.project ?? "any"),
+        el("td", { title: moment(token.created_ms) }, ago(token.created_ms, now)),
+        el(
+          "td.n",
+          {},
+          token.revoked_ms
+            ? el("span", { title: moment(token.revoked_ms) }, "revoked")
+            : el(
+                "button.btn",
+                { type: "button", "aria-label": `Revoke ${token.name}`, onclick: () => this.#revoke(token) },
+                "Revoke",
+              ),
+        ),
+      );
+    refill(
+      this.tokens,
+      el(
+        "p.soft",
+        {},
+        "Whoever has a token may do what its scope says. Its secret is shown once. The two of the data directory, admin and trainer, are managed on the server's machine: ",
+        el("code", {}, "tocsin-server token"),
+      ),
+      rows.length
+        ? el(
+            "div.scroll",
+            { tabindex: "0", role: "region", "aria-label": "Table of tokens" },
+            el(
+              "table.plain-table",
+              {},
+              el(
+                "thead",
+                {},
+                el(
+                  "tr",
+                  {},
+                  ...["Name", "Scope", "Project", "Made", "Revoke"].map((text, i) =>
+                    el("th", { scope: "col", class: i === 4 ? "n" : "" }, text),
+                  ),
+                ),
+              ),
+              el("tbody", {}, ...rows.map(row)),
+            ),
+          )
+        : el("p.muted.then", {}, "No token of its own yet."),
+    );
   }
 
   #newToken() {
-    const name = textInput("", { maxlength: 100, placeholder: "who or what it is for" }), scope = selectInput(SCOPES, "ingest"), project = textInput("", { placeholder: "any" });
-    const fields = [field("name", "Name", name), field("scope", "Scope", scope), field("project", "Project", project, "An ingest token may be held to one project")];
-    formDialog({ title: "New token", fields, submit: "Make", run: async () => {
-      const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null), secret = String(made.token);
-      refill(this.made, el("div.madetoken", {}, el("p", {}, el("b", {}, made.name), " is made. Copy it now: it is not shown again."), el("div.row", {}, el("code.secret", {}, secret), copyButton("Copy", () => secret), el("button.btn.bare", { type: "button", onclick: () => refill(this.made) }, "Done"))));
-      void this.#loadTokens();
-      void this.#loadAudit();
-    } });
+    const name = textInput("", { maxlength: 100, placeholder: "who or what it is for" }),
+      scope = selectInput(SCOPES, "ingest"),
+      project = textInput("", { placeholder: "any" });
+    const fields = [
+      field("name", "Name", name),
+      field("scope", "Scope", scope),
+      field("project", "Project", project, "An ingest token may be held to one project"),
+    ];
+    formDialog({
+      title: "New token",
+      fields,
+      submit: "Make",
+      run: async () => {
+        const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null),
+          secret = String(made.token);
+        refill(
+          this.made,
+          el(
+            "div.madetoken",
+            {},
+            el("p", {}, el("b", {}, made.name), " is made. Copy it now: it is not shown again."),
+            el(
+              "div.row",
+              {},
+              el("code.secret", {}, secret),
+              copyButton("Copy", () => secret),
+              el("button.btn.bare", { type: "button", onclick: () => refill(this.made) }, "Done"),
+            ),
+          ),
+        );
+        void this.#loadTokens();
+        void this.#loadAudit();
+      },
+    });
   }
 
   /** @param {TokenRow} token */
   #revoke({ id, name }) {
-    ask(`Revoke ${name}?`, "It ends at once and for good: who reports or looks with it is cut off within seconds. There is no way back; a new token can be made.", "Revoke", async () => {
-      await this.app.desk.revokeToken(id);
-      told(`${name} is revoked`, null);
-      void this.#loadTokens();
-      void this.#loadAudit();
-    });
+    ask(
+      `Revoke ${name}?`,
+      "It ends at once and for good: who reports or looks with it is cut off within seconds. There is no way back; a new token can be made.",
+      "Revoke",
+      async () => {
+        await this.app.desk.revokeToken(id);
+        told(`${name} is revoked`, null);
+        void this.#loadTokens();
+        void this.#loadAudit();
+      },
+    );
   }
 
   // This browser
 
   #showBrowser() {
-    const themes = segments("Theme", [["system", "System"], ["light", "Light"], ["dark", "Dark"]], (key) => { chooseTheme(/** @type {import("../lib/theme.js").Theme} */ (key)); dispatchEvent(new Event("themechosen")); this.#showBrowser(); });
+    const themes = segments(
+      "Theme",
+      [
+        ["system", "System"],
+        ["light", "Light"],
+        ["dark", "Dark"],
+      ],
+      (key) => {
+        chooseTheme(/** @type {import("../lib/theme.js").Theme} */ (key));
+        dispatchEvent(new Event("themechosen"));
+        this.#showBrowser();
+      },
+    );
     themes.show(theme());
-    const now = permission(), { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-    const allow = now === "default" ? el("button.btn.primary", { type: "button", onclick: () => void this.#askPermission() }, "Allow notifications") : null;
-    const row = (/** @type {string} */ head, /** @type {import("../lib/dom.js").Kid[]} */ ...kids) => el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
-    refill(this.browser, el("dl.facts", {}, row("Theme", themes.node),
-      row("Sound", el("div.row", {}, el("button.btn", { type: "button", "aria-pressed": String(soundOn()), onclick: () => { setSound(!soundOn()); dispatchEvent(new Event("soundchosen")); this.#showBrowser(); } }, soundOn() ? "On" : "Off"), soundOn() ? el("button.btn", { type: "button", onclick: () => ring() }, "Try it") : null), el("p.micro", {}, "One stroke of a bell when a critical alert begins, while a page is open.")),
-      row("Notifications", el("div.row", {}, allow, now === "granted" ? el("button.btn", { type: "button", onclick: () => show("tocsin: test", "Notifications of browser channels look like this.", "test", "/settings") }, "Try it") : null, el("span", { "data-permission": now }, now === "default" ? "" : now)), el("p.micro", {}, PERMISSIONS[now] ?? now, " They are sent by a channel of the kind Browser: ", el("a.link", { href: "/channels" }, "channels"), ".")),
-      row("Time zone", timeZone || "unknown", el("p.micro", {}, `Times on these pages are in it. Now: ${moment(this.app.clock.now())}`)), row("Logged in as", `${this.app.session.name} (${this.app.session.scope})`)));
+    const now = permission(),
+      { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const allow =
+      now === "default"
+        ? el(
+            "button.btn.primary",
+            { type: "button", onclick: () => void this.#askPermission() },
+            "Allow notifications",
+          )
+        : null;
+    const row = (/** @type {string} */ head, /** @type {import("../lib/dom.js").Kid[]} */ ...kids) =>
+      el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
+    refill(
+      this.browser,
+      el(
+        "dl.facts",
+        {},
+        row("Theme", themes.node),
+        row(
+          "Sound",
+          el(
+            "div.row",
+            {},
+            el(
+              "button.btn",
+              {
+                type: "button",
+                "aria-pressed": String(soundOn()),
+                onclick: () => {
+                  setSound(!soundOn());
+                  dispatchEvent(new Event("soundchosen"));
+                  this.#showBrowser();
+                },
+              },
+              soundOn() ? "On" : "Off",
+            ),
+            soundOn() ? el("button.btn", { type: "button", onclick: () => ring() }, "Try it") : null,
+          ),
+          el("p.micro", {}, "One stroke of a bell when a critical alert begins, while a page is open."),
+        ),
+        row(
+          "Notifications",
+          el(
+            "div.row",
+            {},
+            allow,
+            now === "granted"
+              ? el(
+                  "button.btn",
+                  {
+                    type: "button",
+                    onclick: () =>
+                      show(
+                        "tocsin: test",
+                        "Notifications of browser channels look like this.",
+                        "test",
+                        "/settings",
+                      ),
+                  },
+                  "Try it",
+                )
+              : null,
+            el("span", { "data-permission": now }, now === "default" ? "" : now),
+          ),
+          el(
+            "p.micro",
+            {},
+            PERMISSIONS[now] ?? now,
+            " They are sent by a channel of the kind Browser: ",
+            el("a.link", { href: "/channels" }, "channels"),
+            ".",
+          ),
+        ),
+        row(
+          "Time zone",
+          timeZone || "unknown",
+          el("p.micro", {}, `Times on these pages are in it. Now: ${moment(this.app.clock.now())}`),
+        ),
+        row("Logged in as", `${this.app.session.name} (${this.app.session.scope})`),
+      ),
+    );
   }
 
   async #askPermission() {
@@ -138,27 +351,116 @@ class Settings {
     }
   }
 
-  /** @param {About} about @param {HealthAnswer} health */
+  /**
+   * @param {About} about
+   * @param {HealthAnswer} health
+   */
   #facts(about, health) {
-    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "for ever"), own = Object.entries(about.retention.projects);
-    list(this.server, [["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`], ["Trainers report to", this.app.session.ingest_url], ["Database", `${about.storage.database}, ${bytes(about.storage.bytes)}${about.storage.free_bytes === null ? "" : `, ${bytes(about.storage.free_bytes)} free on its disk`}`],
-      ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} trainers connected`], ["Ended runs are kept", [days(about.retention.days), ...own.map(([project, n]) => `${project}: ${days(n)}`)].join(" · ")], ["Time zone", `${about.zone}, now ${moment(about.now_ms)}`],
-      ["Channels may name hosts inside", about.private_addresses ? "yes (notify_private_addresses)" : "no: addresses of the server's own network are refused"]]);
+    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "for ever"),
+      own = Object.entries(about.retention.projects);
+    list(this.server, [
+      ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
+      ["Trainers report to", this.app.session.ingest_url],
+      [
+        "Database",
+        `${about.storage.database}, ${bytes(about.storage.bytes)}${about.storage.free_bytes === null ? "" : `, ${bytes(about.storage.free_bytes)} free on its disk`}`,
+      ],
+      ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} trainers connected`],
+      [
+        "Ended runs are kept",
+        [days(about.retention.days), ...own.map(([project, n]) => `${project}: ${days(n)}`)].join(" · "),
+      ],
+      ["Time zone", `${about.zone}, now ${moment(about.now_ms)}`],
+      [
+        "Channels may name hosts inside",
+        about.private_addresses
+          ? "yes (notify_private_addresses)"
+          : "no: addresses of the server's own network are refused",
+      ],
+    ]);
   }
 
-  /** @param {About} about @param {HealthAnswer} health */
+  /**
+   * @param {About} about
+   * @param {HealthAnswer} health
+   */
   #watchers(about, health) {
-    const news = health.notifications, failing = health.writer?.failing;
-    list(this.watch, [["State", health.status === "ok" ? "ok: records become durable" : `failing: ${String(failing ?? health.status)}`], ["Outgoing ping", about.ping ? `${about.ping.host}, every ${about.ping.every_s} s; with /fail behind it while something is wrong` : "none: set ping_url, and healthchecks.io or its like tells somebody when tocsin falls silent"],
-      ["Watchdog", "sent to every Alertmanager channel as an alert that always fires: alert there on its absence"], ["Deliveries", news ? `${int(news.waiting)} wait, ${int(news.failed)} failed within a day${news.failing.length ? `, in trouble: ${news.failing.join(", ")}` : ""}` : "–"], ["For monitors", "/metrics, /api/v1/health, /api/v1/ready"]]);
+    const news = health.notifications,
+      failing = health.writer?.failing;
+    list(this.watch, [
+      [
+        "State",
+        health.status === "ok"
+          ? "ok: records become durable"
+          : `failing: ${String(failing ?? health.status)}`,
+      ],
+      [
+        "Outgoing ping",
+        about.ping
+          ? `${about.ping.host}, every ${about.ping.every_s} s; with /fail behind it while something is wrong`
+          : "none: set ping_url, and healthchecks.io or its like tells somebody when tocsin falls silent",
+      ],
+      [
+        "Watchdog",
+        "sent to every Alertmanager channel as an alert that always fires: alert there on its absence",
+      ],
+      [
+        "Deliveries",
+        news
+          ? `${int(news.waiting)} wait, ${int(news.failed)} failed within a day${news.failing.length ? `, in trouble: ${news.failing.join(", ")}` : ""}`
+          : "–",
+      ],
+      ["For monitors", "/metrics, /api/v1/health, /api/v1/ready"],
+    ]);
   }
 
   /** The newest acts of people: tokens, channels, silences, routes, acknowledgements, deletions. */
   async #loadAudit() {
     try {
-      const { items } = await this.app.desk.audit(ACTS), now = this.app.clock.now();
-      const row = (/** @type {AuditRow} */ act) => el("tr", {}, el("td.nowrap", { title: moment(act.at_ms) }, ago(act.at_ms, now)), el("td", {}, act.by), el("td", {}, act.action), el("td", {}, act.subject), el("td", {}, flatten(act.details).filter(([, text]) => text !== "[]").map(([key, text]) => `${key} ${text}`).join(" · ") || "–"));
-      refill(this.audit, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of acts" }, el("table.plain-table.acts", {}, el("thead", {}, el("tr", {}, ...["When", "Who", "What", "Of", "Details"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...items.map(row)))) : el("p.muted", {}, "Nobody has changed anything yet."));
+      const { items } = await this.app.desk.audit(ACTS),
+        now = this.app.clock.now();
+      const row = (/** @type {AuditRow} */ act) =>
+        el(
+          "tr",
+          {},
+          el("td.nowrap", { title: moment(act.at_ms) }, ago(act.at_ms, now)),
+          el("td", {}, act.by),
+          el("td", {}, act.action),
+          el("td", {}, act.subject),
+          el(
+            "td",
+            {},
+            flatten(act.details)
+              .filter(([, text]) => text !== "[]")
+              .map(([key, text]) => `${key} ${text}`)
+              .join(" · ") || "–",
+          ),
+        );
+      refill(
+        this.audit,
+        items.length
+          ? el(
+              "div.scroll",
+              { tabindex: "0", role: "region", "aria-label": "Table of acts" },
+              el(
+                "table.plain-table.acts",
+                {},
+                el(
+                  "thead",
+                  {},
+                  el(
+                    "tr",
+                    {},
+                    ...["When", "Who", "What", "Of", "Details"].map((text) =>
+                      el("th", { scope: "col" }, text),
+                    ),
+                  ),
+                ),
+                el("tbody", {}, ...items.map(row)),
+              ),
+            )
+          : el("p.muted", {}, "Nobody has changed anything yet."),
+      );
     } catch (error) {
       failed(this.audit, error, () => void this.#loadAudit());
     }
@@ -167,19 +469,76 @@ class Settings {
   async #loadProjects() {
     try {
       const { items } = await this.app.desk.projects();
-      refill(this.projects, items.length ? el("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table of projects" }, el("table.plain-table", {}, el("thead", {}, el("tr", {}, ...["Project", "Runs", "Not ended", "Last heard"].map((text, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : "" }, text)))), el("tbody", {}, ...items.map((item) => el("tr", {}, el("td", {}, el("a.link", { href: `/?q=${encodeURIComponent(`project:"${item.name}"`)}` }, item.name)), el("td.n", {}, int(item.runs)), el("td.n", {}, int(item.active)), el("td", { title: moment(item.last_seen_ms) }, ago(item.last_seen_ms, this.app.clock.now()))))))) : el("p.muted", {}, "No project yet: the first run makes one."));
+      refill(
+        this.projects,
+        items.length
+          ? el(
+              "div.scroll",
+              { tabindex: "0", role: "region", "aria-label": "Table of projects" },
+              el(
+                "table.plain-table",
+                {},
+                el(
+                  "thead",
+                  {},
+                  el(
+                    "tr",
+                    {},
+                    ...["Project", "Runs", "Not ended", "Last heard"].map((text, i) =>
+                      el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : "" }, text),
+                    ),
+                  ),
+                ),
+                el(
+                  "tbody",
+                  {},
+                  ...items.map((item) =>
+                    el(
+                      "tr",
+                      {},
+                      el(
+                        "td",
+                        {},
+                        el(
+                          "a.link",
+                          { href: `/?q=${encodeURIComponent(`project:"${item.name}"`)}` },
+                          item.name,
+                        ),
+                      ),
+                      el("td.n", {}, int(item.runs)),
+                      el("td.n", {}, int(item.active)),
+                      el(
+                        "td",
+                        { title: moment(item.last_seen_ms) },
+                        ago(item.last_seen_ms, this.app.clock.now()),
+                      ),
+                    ),
+                  ),
+                ),
+              ),
+            )
+          : el("p.muted", {}, "No project yet: the first run makes one."),
+      );
     } catch (error) {
       failed(this.projects, error, () => void this.#loadProjects());
     }
   }
 }
 
-/** Facts one below the other; what did not change is not touched. @param {HTMLElement} host @param {[string, string][]} pairs */
+/**
+ * Facts one below the other; what did not change is not touched.
+ *
+ * @param {HTMLElement} host
+ * @param {[string, string][]} pairs
+ */
 function list(host, pairs) {
   const key = JSON.stringify(pairs);
   if (host.dataset.key === key) return;
   host.dataset.key = key;
-  refill(host, el("dl.facts", {}, ...pairs.map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text)))));
+  refill(
+    host,
+    el("dl.facts", {}, ...pairs.map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text)))),
+  );
 }
 
 /** @type {import("../main.js").OpenPage} */

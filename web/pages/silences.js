@@ -9,7 +9,11 @@ import { blankSilence, silenceForm } from "../parts/silenceform.js";
 import { subnav } from "../parts/subnav.js";
 import { told } from "../parts/undo.js";
 
-const STATES = /** @type {const} */ ([["now", "Active and pending"], ["expired", "Expired"], ["all", "All"]]);
+const STATES = /** @type {const} */ ([
+  ["now", "Active and pending"],
+  ["expired", "Expired"],
+  ["all", "All"],
+]);
 const SHAPES = { active: "mute", pending: "waiting", expired: "check" };
 const EVERY_MS = 15_000;
 
@@ -21,7 +25,10 @@ class Silences {
   #loaded = false;
   #key = "";
 
-  /** @param {import("../main.js").App} app @param {HTMLElement} main */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {HTMLElement} main
+   */
   constructor(app, main) {
     this.app = app;
     this.main = main;
@@ -33,14 +40,45 @@ class Silences {
 
   open() {
     this.app.title("Silences");
-    refill(this.main, subnav(), el("div.pagehead", {}, el("h1", {}, "Silences"), this.count, el("span.grow"), el("button.btn.primary", { type: "button", onclick: () => this.#new() }, icon("plus"), "New silence ", el("kbd.desk", {}, "N"))), scopeNote(this.app, "write"), el("div.bar", {}, this.states.node), this.list);
+    refill(
+      this.main,
+      subnav(),
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Silences"),
+        this.count,
+        el("span.grow"),
+        el(
+          "button.btn.primary",
+          { type: "button", onclick: () => this.#new() },
+          icon("plus"),
+          "New silence ",
+          el("kbd.desk", {}, "N"),
+        ),
+      ),
+      scopeNote(this.app, "write"),
+      el("div.bar", {}, this.states.node),
+      this.list,
+    );
     document.addEventListener("keydown", this.key);
-    this.stops = [this.app.live.onWord("changed", ({ what }) => { if (what === "silences") void this.load(); }), this.app.live.onReconnect(() => void this.load()), this.app.marks.onChange(() => this.#draw())];
-    this.ticker = setInterval(() => { if (!document.hidden) void this.load(); }, EVERY_MS);
+    this.stops = [
+      this.app.live.onWord("changed", ({ what }) => {
+        if (what === "silences") void this.load();
+      }),
+      this.app.live.onReconnect(() => void this.load()),
+      this.app.marks.onChange(() => this.#draw()),
+    ];
+    this.ticker = setInterval(() => {
+      if (!document.hidden) void this.load();
+    }, EVERY_MS);
     this.app.marks.stir();
     this.#draw();
     void this.load();
-    if (new URLSearchParams(location.search).has("new")) { history.replaceState(null, "", location.pathname); this.#new(); }
+    if (new URLSearchParams(location.search).has("new")) {
+      history.replaceState(null, "", location.pathname);
+      this.#new();
+    }
   }
 
   close() {
@@ -75,51 +113,146 @@ class Silences {
     }
   }
 
-  /** What time makes of a silence, without asking again. @param {Silence} silence @returns {Silence["state"]} */
+  /**
+   * What time makes of a silence, without asking again.
+   *
+   * @param {Silence} silence
+   * @returns {Silence["state"]}
+   */
   #stateOf({ starts_ms, ends_ms }) {
     const now = this.app.clock.now();
     return now < starts_ms ? "pending" : now < ends_ms ? "active" : "expired";
   }
 
   #draw() {
-    const states = this.#items.map((silence) => this.#stateOf(silence)), expired = states.filter((state) => state === "expired").length;
+    const states = this.#items.map((silence) => this.#stateOf(silence)),
+      expired = states.filter((state) => state === "expired").length;
     this.states.show(this.state, { now: states.length - expired, expired, all: states.length });
     if (!this.#loaded) return;
-    say(this.count, `${int(states.filter((state) => state === "active").length)} active · ${int(states.filter((state) => state === "pending").length)} pending`);
+    say(
+      this.count,
+      `${int(states.filter((state) => state === "active").length)} active · ${int(states.filter((state) => state === "pending").length)} pending`,
+    );
     this.#quiet = new Map();
-    for (const alert of this.app.alerts.all()) for (const id of this.app.marks.of(alert.id).silenced_by) this.#quiet.set(id, (this.#quiet.get(id) ?? 0) + 1);
-    const shown = this.#items.filter((_, i) => this.state === "all" || (states[i] === "expired") === (this.state === "expired"));
-    const key = JSON.stringify([this.state, shown.map((each) => [each, this.#stateOf(each), this.#quiet.get(each.id)]), Math.floor(this.app.clock.now() / 60_000)]);
+    for (const alert of this.app.alerts.all())
+      for (const id of this.app.marks.of(alert.id).silenced_by)
+        this.#quiet.set(id, (this.#quiet.get(id) ?? 0) + 1);
+    const shown = this.#items.filter(
+      (_, i) => this.state === "all" || (states[i] === "expired") === (this.state === "expired"),
+    );
+    const key = JSON.stringify([
+      this.state,
+      shown.map((each) => [each, this.#stateOf(each), this.#quiet.get(each.id)]),
+      Math.floor(this.app.clock.now() / 60_000),
+    ]);
     if (key === this.#key) return;
     this.#key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
     refill(this.list, ...(shown.length ? shown.map((each) => this.#row(each)) : [this.#empty()]));
-    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${focused}"]`))?.focus();
+    if (focused)
+      /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${focused}"]`))?.focus();
   }
 
   #empty() {
-    return el("div.pad", {}, el("p.soft", {}, this.state === "expired" ? "No silence has ended within 90 days." : "Nothing is silenced: whatever a route lets through is told."), el("p.soft.then", {}, "A silence keeps alerts that match it quiet for a while: maintenance, a known fault. In the inbox S silences the alert that is read."));
+    return el(
+      "div.pad",
+      {},
+      el(
+        "p.soft",
+        {},
+        this.state === "expired"
+          ? "No silence has ended within 90 days."
+          : "Nothing is silenced: whatever a route lets through is told.",
+      ),
+      el(
+        "p.soft.then",
+        {},
+        "A silence keeps alerts that match it quiet for a while: maintenance, a known fault. In the inbox S silences the alert that is read.",
+      ),
+    );
   }
 
   /** @param {Silence} silence */
   #row(silence) {
-    const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence, state = this.#stateOf(silence), now = this.app.clock.now(), quiet = this.#quiet.get(id) ?? 0;
-    const left = state === "active" ? `${span((ends_ms - now) / 1000)} left` : state === "pending" ? `in ${span((starts_ms - now) / 1000)}` : `ended ${clockTime(ends_ms)}`;
-    return el("article.sil", { class: state === "expired" ? "done" : "", "data-silence": id, "aria-label": `Silence: ${reason}` },
+    const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence,
+      state = this.#stateOf(silence),
+      now = this.app.clock.now(),
+      quiet = this.#quiet.get(id) ?? 0;
+    const left =
+      state === "active"
+        ? `${span((ends_ms - now) / 1000)} left`
+        : state === "pending"
+          ? `in ${span((starts_ms - now) / 1000)}`
+          : `ended ${clockTime(ends_ms)}`;
+    return el(
+      "article.sil",
+      { class: state === "expired" ? "done" : "", "data-silence": id, "aria-label": `Silence: ${reason}` },
       el("span.shape", {}, icon(SHAPES[state], state)),
-      el("div.what", {}, el("h2.row", {}, el("span", {}, reason), quiet ? el("span.chip", {}, counted(quiet, "open alert")) : null), el("p.matchers", {}, ...matchers.map((matcher) => el("code.chip", {}, matcher))), problem ? el("p.is-critical", {}, icon("warning"), ` Ignored: ${problem}`) : null, el("p.micro", {}, `by ${author} · ${moment(starts_ms)} to ${moment(ends_ms)}`)),
-      el("div.when", { title: moment(state === "pending" ? starts_ms : ends_ms) }, el("div", {}, state), el("div.micro", {}, left)),
-      el("div.rowacts", {}, el("button.btn", { type: "button", "data-focus": `edit-${id}`, onclick: () => this.#edit(silence) }, state === "expired" ? "Again" : "Edit"), state === "expired" ? null : el("button.btn", { type: "button", "data-focus": `end-${id}`, onclick: () => void this.#end(silence) }, "Expire")));
+      el(
+        "div.what",
+        {},
+        el(
+          "h2.row",
+          {},
+          el("span", {}, reason),
+          quiet ? el("span.chip", {}, counted(quiet, "open alert")) : null,
+        ),
+        el("p.matchers", {}, ...matchers.map((matcher) => el("code.chip", {}, matcher))),
+        problem ? el("p.is-critical", {}, icon("warning"), ` Ignored: ${problem}`) : null,
+        el("p.micro", {}, `by ${author} · ${moment(starts_ms)} to ${moment(ends_ms)}`),
+      ),
+      el(
+        "div.when",
+        { title: moment(state === "pending" ? starts_ms : ends_ms) },
+        el("div", {}, state),
+        el("div.micro", {}, left),
+      ),
+      el(
+        "div.rowacts",
+        {},
+        el(
+          "button.btn",
+          { type: "button", "data-focus": `edit-${id}`, onclick: () => this.#edit(silence) },
+          state === "expired" ? "Again" : "Edit",
+        ),
+        state === "expired"
+          ? null
+          : el(
+              "button.btn",
+              { type: "button", "data-focus": `end-${id}`, onclick: () => void this.#end(silence) },
+              "Expire",
+            ),
+      ),
+    );
   }
 
   #new() {
-    silenceForm(this.app, blankSilence(), (silence) => { told(`Silenced: ${silence.reason}`, () => void this.#end(silence)); void this.load(); });
+    silenceForm(this.app, blankSilence(), (silence) => {
+      told(`Silenced: ${silence.reason}`, () => void this.#end(silence));
+      void this.load();
+    });
   }
 
-  /** An expired one is made anew, from now. @param {Silence} silence */
+  /**
+   * An expired one is made anew, from now.
+   *
+   * @param {Silence} silence
+   */
   #edit(silence) {
-    const over = this.#stateOf(silence) === "expired", lasted = silence.ends_ms - silence.starts_ms;
-    silenceForm(this.app, { id: over ? null : silence.id, matchers: silence.matchers, starts_ms: over ? null : silence.starts_ms, ends_ms: over ? this.app.clock.now() + lasted : silence.ends_ms, reason: silence.reason, about: null }, () => void this.load());
+    const over = this.#stateOf(silence) === "expired",
+      lasted = silence.ends_ms - silence.starts_ms;
+    silenceForm(
+      this.app,
+      {
+        id: over ? null : silence.id,
+        matchers: silence.matchers,
+        starts_ms: over ? null : silence.starts_ms,
+        ends_ms: over ? this.app.clock.now() + lasted : silence.ends_ms,
+        reason: silence.reason,
+        about: null,
+      },
+      () => void this.load(),
+    );
   }
 
   /** @param {Silence} silence */
@@ -127,7 +260,14 @@ class Silences {
     const { id, matchers, starts_ms, ends_ms, reason } = silence;
     try {
       await this.app.desk.endSilence(id);
-      told(`Ended: ${reason}`, () => void this.app.desk.putSilence({ matchers, starts_ms, ends_ms, reason }, id).then(() => this.load(), (error) => told(`Not brought back: ${error.message}`, null)));
+      told(
+        `Ended: ${reason}`,
+        () =>
+          void this.app.desk.putSilence({ matchers, starts_ms, ends_ms, reason }, id).then(
+            () => this.load(),
+            (error) => told(`Not brought back: ${error.message}`, null),
+          ),
+      );
     } catch (error) {
       told(`Not ended: ${/** @type {Error} */ (error).message}`, null);
     }
@@ -138,7 +278,15 @@ class Silences {
   /** @param {KeyboardEvent} event */
   #press(event) {
     const target = /** @type {HTMLElement} */ (event.target);
-    if (event.key !== "n" || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || target.matches?.("input, textarea, select")) return;
+    if (
+      event.key !== "n" ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      document.querySelector("dialog[open]") ||
+      target.matches?.("input, textarea, select")
+    )
+      return;
     event.preventDefault();
     this.#new();
   }

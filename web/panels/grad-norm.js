@@ -2,7 +2,11 @@ import { meanReadout } from "../lib/readout.js";
 
 /** Total norm before clipping, in true units. Zeros stand on the rail: a log axis has no place for them. */
 export const gradNorm = {
-  name: "grad_norm", title: "Grad norm", height: 166, colour: "--run-1", skips: false,
+  name: "grad_norm",
+  title: "Grad norm",
+  height: 166,
+  colour: "--run-1",
+  skips: false,
   drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "log" }),
   read: meanReadout,
   note: () => "log · before clipping, unscaled",

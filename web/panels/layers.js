@@ -13,7 +13,10 @@ const AROUND = { before: 400, after: 200 };
 
 /** @typedef {import("../lib/heat.js").LayersAnswer} LayersAnswer */
 
-/** Gradient norms layer by layer and step by step, around an alert or over the window: where a blow-up began, and in which layer. */
+/**
+ * Gradient norms layer by layer and step by step, around an alert or over the window: where a blow-up began,
+ * and in which layer.
+ */
 export class LayerHeat {
   /** @type {LayersAnswer | null} */
   answer = null;
@@ -21,35 +24,81 @@ export class LayerHeat {
   matrix = null;
   asked = "";
   series = "";
-  /** Step at which the alert that is read began. @type {number | null} */
+  /**
+   * Step at which the alert that is read began.
+   *
+   * @type {number | null}
+   */
   onset = null;
   /** @type {StepWindow | null} */
   window = null;
   /** @type {[number, number] | null} row and column that the readout tells of */
   at = null;
 
-  /** @param {{ ask: (window: StepWindow, series: string) => Promise<LayersAnswer>, go: (step: number) => void }} source */
+  /**
+   * @param {{ ask: (window: StepWindow, series: string) => Promise<LayersAnswer>, go: (step: number) => void
+   *   }} source
+   */
   constructor(source) {
     this.source = source;
     this.what = el("span.muted");
     this.readout = el("span.readout", { role: "status" });
-    this.choice = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": "Optimizer", hidden: true, onchange: () => { this.series = this.choice.value; this.asked = ""; if (this.window) void this.look(this.window, this.onset, true); } }));
-    this.canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { tabindex: "0", role: "img", "aria-label": "Gradient norms by layer and step", onpointermove: (/** @type {PointerEvent} */ event) => this.#point(event), onpointerleave: () => this.#tell(null), onclick: () => this.#chosen(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }));
+    this.choice = /** @type {HTMLSelectElement} */ (
+      el("select", {
+        "aria-label": "Optimizer",
+        hidden: true,
+        onchange: () => {
+          this.series = this.choice.value;
+          this.asked = "";
+          if (this.window) void this.look(this.window, this.onset, true);
+        },
+      })
+    );
+    this.canvas = /** @type {HTMLCanvasElement} */ (
+      el("canvas", {
+        tabindex: "0",
+        role: "img",
+        "aria-label": "Gradient norms by layer and step",
+        onpointermove: (/** @type {PointerEvent} */ event) => this.#point(event),
+        onpointerleave: () => this.#tell(null),
+        onclick: () => this.#chosen(),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+      })
+    );
     this.names = el("div.heatnames", { "aria-hidden": "true" });
     this.steps = el("div.heatsteps.micro", { "aria-hidden": "true" });
     this.note = el("p.micro.pad");
-    this.node = el("section.card.heat", { "aria-label": "Gradient norms by layer", hidden: true }, el("div.panelhead", {}, el("h3", {}, "Gradient norm by layer"), this.what, this.choice, this.readout), el("div.heatgrid", {}, this.names, this.canvas, this.steps), this.note);
+    this.node = el(
+      "section.card.heat",
+      { "aria-label": "Gradient norms by layer", hidden: true },
+      el("div.panelhead", {}, el("h3", {}, "Gradient norm by layer"), this.what, this.choice, this.readout),
+      el("div.heatgrid", {}, this.names, this.canvas, this.steps),
+      this.note,
+    );
     this.sizes = new ResizeObserver(() => this.draw());
     this.sizes.observe(this.node);
   }
 
-  /** @param {Alert | null} alert @param {StepWindow} window the zoomed one; null: the whole run @returns {StepWindow} */
+  /**
+   * @param {Alert | null} alert
+   * @param {StepWindow} window the zoomed one; null: the whole run
+   * @returns {StepWindow}
+   */
   static window(alert, window) {
     if (window.from !== null || !alert || alert.onset_step === null) return window;
-    return { from: Math.max(0, alert.onset_step - AROUND.before), to: Math.max(alert.onset_step, alert.fired_step ?? 0) + AROUND.after };
+    return {
+      from: Math.max(0, alert.onset_step - AROUND.before),
+      to: Math.max(alert.onset_step, alert.fired_step ?? 0) + AROUND.after,
+    };
   }
 
-  /** Shows these steps; asks only where they changed, or `again`. @param {StepWindow} window @param {number | null} onset @param {boolean} again */
+  /**
+   * Shows these steps; asks only where they changed, or `again`.
+   *
+   * @param {StepWindow} window
+   * @param {number | null} onset
+   * @param {boolean} again
+   */
   async look(window, onset, again = false) {
     const key = JSON.stringify([window, this.series]);
     this.onset = onset;
@@ -63,7 +112,8 @@ export class LayerHeat {
       this.matrix = unpackMatrix(answer.norms);
       this.draw();
     } catch (error) {
-      if (this.answer) say(this.note, `The norms of layers did not load: ${/** @type {Error} */ (error).message}`);
+      if (this.answer)
+        say(this.note, `The norms of layers did not load: ${/** @type {Error} */ (error).message}`);
     }
   }
 
@@ -72,10 +122,16 @@ export class LayerHeat {
     if (!answer || !matrix) return;
     this.node.hidden = !matrix.columns;
     this.choice.hidden = answer.all_series.length < 2;
-    if (this.choice.options.length !== answer.all_series.length) refill(this.choice, ...answer.all_series.map((name) => el("option", { value: name }, name || "primary")));
+    if (this.choice.options.length !== answer.all_series.length)
+      refill(
+        this.choice,
+        ...answer.all_series.map((name) => el("option", { value: name }, name || "primary")),
+      );
     if (!matrix.columns) return;
     this.row = Math.min(ROW.most, Math.max(ROW.least, TALL / matrix.rows));
-    const width = Math.round(this.canvas.clientWidth), height = Math.round(this.row * matrix.rows), ratio = devicePixelRatio || 1;
+    const width = Math.round(this.canvas.clientWidth),
+      height = Math.round(this.row * matrix.rows),
+      ratio = devicePixelRatio || 1;
     if (!width) return;
     this.canvas.style.setProperty("--h", `${height}px`);
     Object.assign(this.canvas, { width: width * ratio, height: height * ratio });
@@ -83,53 +139,118 @@ export class LayerHeat {
     this.#label(answer, matrix);
   }
 
-  /** @param {{ rows: number, columns: number, values: Float64Array }} matrix @param {number} w @param {number} h @param {number} ratio */
+  /**
+   * @param {{ rows: number, columns: number, values: Float64Array }} matrix
+   * @param {number} w
+   * @param {number} h
+   * @param {number} ratio
+   */
   #paint({ rows, columns, values }, w, h, ratio) {
-    const pen = this.canvas.getContext("2d"), dark = shade(values), [bad, line, ink, quiet] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
+    const pen = this.canvas.getContext("2d"),
+      dark = shade(values),
+      [bad, line, ink, quiet] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
     if (!pen) return;
     pen.scale(ratio, ratio);
     pen.clearRect(0, 0, w * columns, h * rows);
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
-        const v = values[row * columns + column], kind = cellKind(v), x = column * w, y = row * h;
+        const v = values[row * columns + column],
+          kind = cellKind(v),
+          x = column * w,
+          y = row * h;
         if (kind === "none") continue;
         pen.globalAlpha = kind === "value" ? 0.06 + 0.94 * dark(v) : kind === "zero" ? 0.5 : 1;
         pen.fillStyle = kind === "value" ? line : kind === "zero" ? quiet : bad;
         if (kind === "zero") pen.fillRect(x, y + h / 2 - 0.5, Math.max(1, w - 0.5), 1);
         else pen.fillRect(x, y, w + 0.3, Math.max(1, h - (h > 5 ? 1 : 0)));
-        if (kind === "nan" || kind === "inf") fault(pen, ink, kind, x + w / 2, y + h / 2, Math.min(w, h) / 2 - 1);
+        if (kind === "nan" || kind === "inf")
+          fault(pen, ink, kind, x + w / 2, y + h / 2, Math.min(w, h) / 2 - 1);
       }
     }
     pen.globalAlpha = 1;
   }
 
-  /** @param {LayersAnswer} answer @param {{ rows: number, columns: number, values: Float64Array }} matrix */
+  /**
+   * @param {LayersAnswer} answer
+   * @param {{ rows: number, columns: number, values: Float64Array }} matrix
+   */
   #label(answer, matrix) {
-    const every = Math.ceil(NAME_PX / (this.row ?? ROW.most)), { steps, layers } = answer, last = steps.length - 1;
-    refill(this.names, ...layers.map((name, row) => (row % every ? null : el("span.clip", { title: name, "--y": `${(row * (this.row ?? 0)).toFixed(1)}px`, "--lh": `${Math.max(NAME_PX, this.row ?? 0)}px` }, name))));
-    refill(this.steps, el("span", {}, int(steps[0])), el("span", {}, this.#onsetText(steps)), el("span", {}, int(steps[last])));
-    const fault = firstFault(matrix), found = fault ? `Not finite first at step ${int(steps[fault.column])}: ${fault.rows.slice(0, 3).map((row) => layers[row]).join(", ")}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.` : "Every norm here is finite.";
-    say(this.what, `${int(layers.length)} layers, ${int(steps.length)} of the steps ${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`);
-    say(this.note, `${found} Darker is larger, on a log scale; ✕ NaN, △ Inf, a thin line is zero, empty is no gradient.`);
-    this.canvas.setAttribute("aria-label", `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} Arrow keys read single values, Enter shows the step on the charts.`);
+    const every = Math.ceil(NAME_PX / (this.row ?? ROW.most)),
+      { steps, layers } = answer,
+      last = steps.length - 1;
+    refill(
+      this.names,
+      ...layers.map((name, row) =>
+        row % every
+          ? null
+          : el(
+              "span.clip",
+              {
+                title: name,
+                "--y": `${(row * (this.row ?? 0)).toFixed(1)}px`,
+                "--lh": `${Math.max(NAME_PX, this.row ?? 0)}px`,
+              },
+              name,
+            ),
+      ),
+    );
+    refill(
+      this.steps,
+      el("span", {}, int(steps[0])),
+      el("span", {}, this.#onsetText(steps)),
+      el("span", {}, int(steps[last])),
+    );
+    const fault = firstFault(matrix),
+      found = fault
+        ? `Not finite first at step ${int(steps[fault.column])}: ${fault.rows
+            .slice(0, 3)
+            .map((row) => layers[row])
+            .join(
+              ", ",
+            )}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.`
+        : "Every norm here is finite.";
+    say(
+      this.what,
+      `${int(layers.length)} layers, ${int(steps.length)} of the steps ${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`,
+    );
+    say(
+      this.note,
+      `${found} Darker is larger, on a log scale; ✕ NaN, △ Inf, a thin line is zero, empty is no gradient.`,
+    );
+    this.canvas.setAttribute(
+      "aria-label",
+      `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} Arrow keys read single values, Enter shows the step on the charts.`,
+    );
     this.#tell(this.at);
   }
 
   /** @param {number[]} steps */
   #onsetText(steps) {
-    return this.onset !== null && this.onset >= steps[0] && this.onset <= steps[steps.length - 1] ? `onset ${int(this.onset)}` : "";
+    return this.onset !== null && this.onset >= steps[0] && this.onset <= steps[steps.length - 1]
+      ? `onset ${int(this.onset)}`
+      : "";
   }
 
   /** @param {PointerEvent} event */
   #point(event) {
-    const box = this.canvas.getBoundingClientRect(), { rows = 0, columns = 0 } = this.matrix ?? {};
-    this.#tell([Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)), Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns))]);
+    const box = this.canvas.getBoundingClientRect(),
+      { rows = 0, columns = 0 } = this.matrix ?? {};
+    this.#tell([
+      Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)),
+      Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)),
+    ]);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const { rows = 0, columns = 0 } = this.matrix ?? {}, [row, column] = this.at ?? [0, columns - 1];
-    const next = /** @type {Record<string, [number, number]>} */ ({ ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1] })[event.key];
+    const { rows = 0, columns = 0 } = this.matrix ?? {},
+      [row, column] = this.at ?? [0, columns - 1];
+    const next = /** @type {Record<string, [number, number]>} */ ({
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+    })[event.key];
     if (event.key === "Enter") return this.#chosen();
     if (!next) return;
     event.preventDefault();
@@ -145,8 +266,12 @@ export class LayerHeat {
   #tell(at) {
     this.at = at;
     if (!at || !this.answer || !this.matrix) return say(this.readout, "");
-    const [row, column] = at, v = this.matrix.values[row * this.matrix.columns + column];
-    say(this.readout, `${this.answer.layers[row]} · step ${int(this.answer.steps[column])} · ${v < 0 ? "no gradient" : num(v)}`);
+    const [row, column] = at,
+      v = this.matrix.values[row * this.matrix.columns + column];
+    say(
+      this.readout,
+      `${this.answer.layers[row]} · step ${int(this.answer.steps[column])} · ${v < 0 ? "no gradient" : num(v)}`,
+    );
   }
 
   close() {
@@ -154,13 +279,31 @@ export class LayerHeat {
   }
 }
 
-/** A cross for NaN, a triangle for infinity: the colour is not needed to tell them. @param {CanvasRenderingContext2D} pen @param {string} ink @param {"nan" | "inf"} kind @param {number} x @param {number} y @param {number} r */
+/**
+ * A cross for NaN, a triangle for infinity: the colour is not needed to tell them.
+ *
+ * @param {CanvasRenderingContext2D} pen
+ * @param {string} ink
+ * @param {"nan" | "inf"} kind
+ * @param {number} x
+ * @param {number} y
+ * @param {number} r
+ */
 function fault(pen, ink, kind, x, y, r) {
   if (r < 1.5) return;
   pen.globalAlpha = 1;
   pen.strokeStyle = ink;
   pen.beginPath();
-  if (kind === "nan") { pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r); pen.moveTo(x - r, y + r); pen.lineTo(x + r, y - r); }
-  else { pen.moveTo(x - r, y + r); pen.lineTo(x, y - r); pen.lineTo(x + r, y + r); pen.closePath(); }
+  if (kind === "nan") {
+    pen.moveTo(x - r, y - r);
+    pen.lineTo(x + r, y + r);
+    pen.moveTo(x - r, y + r);
+    pen.lineTo(x + r, y - r);
+  } else {
+    pen.moveTo(x - r, y + r);
+    pen.lineTo(x, y - r);
+    pen.lineTo(x + r, y + r);
+    pen.closePath();
+  }
   pen.stroke();
 }

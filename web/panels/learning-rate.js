@@ -2,7 +2,11 @@ import { heldReadout } from "../lib/readout.js";
 
 /** Learning rate of parameter group 0, held from step to step. */
 export const learningRate = {
-  name: "lr", title: "Learning rate", height: 138, colour: "--run-1", skips: false,
+  name: "lr",
+  title: "Learning rate",
+  height: 138,
+  colour: "--run-1",
+  skips: false,
   drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "linear", steps: true, zero: true }),
   read: heldReadout,
   note: () => "group 0",

@@ -1,8 +1,15 @@
 import { meanReadout } from "../lib/readout.js";
 
-/** The objective whose gradient is applied. Its axis turns logarithmic by itself where a linear one would hide more than it shows. */
+/**
+ * The objective whose gradient is applied. Its axis turns logarithmic by itself where a linear one would hide
+ * more than it shows.
+ */
 export const loss = {
-  name: "loss", title: "Loss", height: 188, colour: "--run-1", skips: false,
+  name: "loss",
+  title: "Loss",
+  height: 188,
+  colour: "--run-1",
+  skips: false,
   drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "auto" }),
   read: meanReadout,
   /** @param {{ log: boolean }} plan */

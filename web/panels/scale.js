@@ -2,7 +2,11 @@ import { scaleReadout } from "../lib/readout.js";
 
 /** The loss scale of the GradScaler, in powers of two, over the ticks of the steps that it skipped. */
 export const scale = {
-  name: "scale", title: "Loss scale", height: 168, colour: "--run-1", skips: true,
+  name: "scale",
+  title: "Loss scale",
+  height: 168,
+  colour: "--run-1",
+  skips: true,
   drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "log2", steps: true }),
   read: scaleReadout,
   note: () => "log₂ · ticks below: skipped steps",

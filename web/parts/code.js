@@ -4,9 +4,15 @@ import { el, say } from "../lib/dom.js";
 import { pieces } from "../lib/highlight.js";
 import { icon } from "./icons.js";
 
-/** A button that copies `text` and says so. @param {string} label @param {() => string | Promise<string>} text */
+/**
+ * A button that copies `text` and says so.
+ *
+ * @param {string} label
+ * @param {() => string | Promise<string>} text
+ */
 export function copyButton(label, text) {
-  const word = el("span", {}, label), node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
+  const word = el("span", {}, label),
+    node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
   async function copy() {
     say(word, (await toClipboard(await text())) ? "Copied" : "Select and copy by hand");
     setTimeout(() => say(word, label), 2000);
@@ -14,7 +20,10 @@ export function copyButton(label, text) {
   return node;
 }
 
-/** @param {string} text @returns {Promise<boolean>} */
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>}
+ */
 async function toClipboard(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -24,10 +33,25 @@ async function toClipboard(text) {
   }
 }
 
-/** @param {string} caption @param {string} code @param {Node} [action] in place of the copy button */
+/**
+ * @param {string} caption
+ * @param {string} code
+ * @param {Node} [action] in place of the copy button
+ */
 export function codeBlock(caption, code, action) {
-  return el("div.code", {}, el("div.cap", {}, el("span", {}, caption), action ?? copyButton("Copy", () => code)), el("pre", { tabindex: "0" }, ...python(code)));
+  return el(
+    "div.code",
+    {},
+    el("div.cap", {}, el("span", {}, caption), action ?? copyButton("Copy", () => code)),
+    el("pre", { tabindex: "0" }, ...python(code)),
+  );
 }
 
-/** @param {string} code @returns {Node[]} */
-export const python = (code) => pieces(code).map(({ kind, text }) => (kind ? el(`span.tok-${kind}`, {}, text) : document.createTextNode(text)));
+/**
+ * @param {string} code
+ * @returns {Node[]}
+ */
+export const python = (code) =>
+  pieces(code).map(({ kind, text }) =>
+    kind ? el(`span.tok-${kind}`, {}, text) : document.createTextNode(text),
+  );

@@ -13,11 +13,18 @@ export class EndingCard {
 
   /** @param {RunRow} row */
   show(row) {
-    const ending = row.state === "failed" ? endingOf(row.error) : null, key = JSON.stringify(ending);
+    const ending = row.state === "failed" ? endingOf(row.error) : null,
+      key = JSON.stringify(ending);
     this.node.hidden = !ending;
     if (!ending || key === this.key) return;
     this.key = key;
-    refill(this.node, el("h2", {}, icon("failed"), ` ${ending.head || "Failed"}`), ending.message ? el("p.prose", {}, ending.message) : null,
-      ending.lines ? el("details.then", {}, el("summary", {}, "Last lines"), codeBlock("traceback", ending.lines)) : null);
+    refill(
+      this.node,
+      el("h2", {}, icon("failed"), ` ${ending.head || "Failed"}`),
+      ending.message ? el("p.prose", {}, ending.message) : null,
+      ending.lines
+        ? el("details.then", {}, el("summary", {}, "Last lines"), codeBlock("traceback", ending.lines))
+        : null,
+    );
   }
 }

@@ -7,7 +7,10 @@ import { offsets, sight } from "../lib/virtual.js";
 import { FleetRow } from "./fleetrow.js";
 import { icon } from "./icons.js";
 
-/** @typedef {import("../lib/fleetview.js").FleetView} FleetView @typedef {import("../lib/fleetview.js").Item} Item */
+/**
+ * @typedef {import("../lib/fleetview.js").FleetView} FleetView
+ * @typedef {import("../lib/fleetview.js").Item} Item
+ */
 
 const HEAD_PX = 38;
 /** Rows made beyond the window's edges, so that scrolling shows no gap. */
@@ -27,20 +30,40 @@ export class FleetTable {
   rows = new Map();
   /** @type {Map<string, { node: HTMLElement, number: HTMLElement }>} */
   heads = new Map();
-  /** The newest of each run: the list itself may be older than that. @type {ReadonlyMap<string, RunRow>} */
+  /**
+   * The newest of each run: the list itself may be older than that.
+   *
+   * @type {ReadonlyMap<string, RunRow>}
+   */
   runs = new Map();
   /** Runs of the list, in sight or not. */
   ids = new Set([""]);
   #frame = 0;
   columnKey = "";
 
-  /** @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id: string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void } & import("./fleetrow.js").RowActs} source */
+  /**
+   * @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id:
+   *   string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void } &
+   *   import("./fleetrow.js").RowActs} source
+   */
   constructor(source) {
     this.source = source;
-    this.every = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", "aria-label": "Pick all that are listed", title: "Pick all that are listed", onchange: () => source.all(this.every.checked) }));
+    this.every = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "checkbox",
+        "aria-label": "Pick all that are listed",
+        title: "Pick all that are listed",
+        onchange: () => source.all(this.every.checked),
+      })
+    );
     this.header = el("div.fl.head", { role: "row" });
     this.body = el("div.rows", { role: "rowgroup" });
-    this.node = el("div.card.fleet", { role: "table", "aria-label": "Runs" }, el("div.headgroup", { role: "rowgroup" }, this.header), this.body);
+    this.node = el(
+      "div.card.fleet",
+      { role: "table", "aria-label": "Runs" },
+      el("div.headgroup", { role: "rowgroup" }, this.header),
+      this.body,
+    );
     this.onscroll = () => this.#ask();
     this.observer = new ResizeObserver(() => this.arrange(this.items));
   }
@@ -59,13 +82,34 @@ export class FleetTable {
 
   /** @param {FleetView} view */
   look(view) {
-    const columns = columnsOf(view.columns), key = columns.map((column) => column.id).join();
+    const columns = columnsOf(view.columns),
+      key = columns.map((column) => column.id).join();
     this.node.style.setProperty("--cols", tracks(columns));
     this.every.checked = view.picked.length > 0;
-    refill(this.header, el("span.c-pick", { role: "columnheader" }, this.every), ...columns.map((column) => {
-      const on = view.sort === column.id, way = on ? (view.down ? "descending" : "ascending") : null;
-      return el("span", { role: "columnheader", "aria-sort": way }, el("button", { type: "button", "data-sort": column.id, title: `Sort by ${column.title.toLowerCase()}`, onclick: () => this.source.sort(column.id) }, column.title, on ? (view.down ? " ↓" : " ↑") : ""));
-    }), el("span", { role: "columnheader" }, el("span.vh", {}, "Pin, archive")));
+    refill(
+      this.header,
+      el("span.c-pick", { role: "columnheader" }, this.every),
+      ...columns.map((column) => {
+        const on = view.sort === column.id,
+          way = on ? (view.down ? "descending" : "ascending") : null;
+        return el(
+          "span",
+          { role: "columnheader", "aria-sort": way },
+          el(
+            "button",
+            {
+              type: "button",
+              "data-sort": column.id,
+              title: `Sort by ${column.title.toLowerCase()}`,
+              onclick: () => this.source.sort(column.id),
+            },
+            column.title,
+            on ? (view.down ? " ↓" : " ↑") : "",
+          ),
+        );
+      }),
+      el("span", { role: "columnheader" }, el("span.vh", {}, "Pin, archive")),
+    );
     if (key === this.columnKey) return;
     this.columnKey = key;
     this.columns = columns;
@@ -84,10 +128,15 @@ export class FleetTable {
     this.#draw();
   }
 
-  /** Shows the newest of each run in sight. @param {ReadonlyMap<string, RunRow>} runs */
+  /**
+   * Shows the newest of each run in sight.
+   *
+   * @param {ReadonlyMap<string, RunRow>} runs
+   */
   refresh(runs) {
     this.runs = runs;
-    for (const [id, row] of this.rows) row.show(runs.get(id) ?? row.row, this.source.now(), this.source.mine(id));
+    for (const [id, row] of this.rows)
+      row.show(runs.get(id) ?? row.row, this.source.now(), this.source.mine(id));
   }
 
   age() {
@@ -100,10 +149,17 @@ export class FleetTable {
   }
 
   #draw() {
-    const top = this.body.getBoundingClientRect().top, [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
-    const wanted = new Set(this.items.slice(first, end).map((item) => ("row" in item ? item.row.id : item.head)));
+    const top = this.body.getBoundingClientRect().top,
+      [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
+    const wanted = new Set(
+      this.items.slice(first, end).map((item) => ("row" in item ? item.row.id : item.head)),
+    );
     for (const [id, row] of this.rows) if (!wanted.has(id)) this.#leave(id, row);
-    for (const [key, head] of this.heads) if (!wanted.has(key)) { head.node.remove(); this.heads.delete(key); }
+    for (const [key, head] of this.heads)
+      if (!wanted.has(key)) {
+        head.node.remove();
+        this.heads.delete(key);
+      }
     for (let i = first, before = /** @type {Element | null} */ (this.body.firstElementChild); i < end; i++) {
       const node = this.#node(i);
       if (node === before) before = node.nextElementSibling;
@@ -121,7 +177,13 @@ export class FleetTable {
     }, REST_MS);
   }
 
-  /** A row with the focus stays while it is only out of sight; where it left the list the focus goes to its neighbour. @param {string} id @param {FleetRow} row */
+  /**
+   * A row with the focus stays while it is only out of sight; where it left the list the focus goes to its
+   * neighbour.
+   *
+   * @param {string} id
+   * @param {FleetRow} row
+   */
   #leave(id, row) {
     const focused = row.node.contains(document.activeElement);
     if (focused && this.ids.has(id)) return;
@@ -131,9 +193,15 @@ export class FleetTable {
     if (focused) /** @type {HTMLElement | null | undefined} */ (near?.querySelector(".name a"))?.focus();
   }
 
-  /** The node of item `i`, at its place. @param {number} i */
+  /**
+   * The node of item `i`, at its place.
+   *
+   * @param {number} i
+   */
   #node(i) {
-    const item = this.items[i], node = "row" in item ? this.#row(item.row) : this.#head(item), y = `${this.tops[i]}px`;
+    const item = this.items[i],
+      node = "row" in item ? this.#row(item.row) : this.#head(item),
+      y = `${this.tops[i]}px`;
     if (node.style.getPropertyValue("--y") !== y) node.style.setProperty("--y", y);
     node.setAttribute("aria-rowindex", String(i + 2));
     return node;
@@ -151,9 +219,24 @@ export class FleetTable {
   /** @param {Extract<Item, { head: string }>} item */
   #head({ head, title, note, count }) {
     const known = this.heads.get(head);
-    if (known) { known.number.textContent = int(count); return known.node; }
-    const number = el("span.muted", {}, int(count)), shape = SHAPES[head];
-    const node = el("div.grouprow", { role: "row", "data-group": head }, el("div.grouphead", { role: "cell" }, shape ? el("span", { class: `is-${head}` }, icon(shape)) : null, el("b", {}, title), number, el("span.micro", {}, note)));
+    if (known) {
+      known.number.textContent = int(count);
+      return known.node;
+    }
+    const number = el("span.muted", {}, int(count)),
+      shape = SHAPES[head];
+    const node = el(
+      "div.grouprow",
+      { role: "row", "data-group": head },
+      el(
+        "div.grouphead",
+        { role: "cell" },
+        shape ? el("span", { class: `is-${head}` }, icon(shape)) : null,
+        el("b", {}, title),
+        number,
+        el("span.micro", {}, note),
+      ),
+    );
     this.heads.set(head, { node, number });
     return node;
   }

@@ -21,7 +21,8 @@ const SHAPES = {
   offline: "M2 2l12 12M3.2 7.2a7 7 0 0 1 2-1.4M12.8 7.2a7 7 0 0 0-4-2M5.5 10a3.6 3.6 0 0 1 3.2-1M8 12.6h.01",
   mute: "M3 6.2h2.4L9 3v10L5.4 9.8H3zM11.2 6l3 4M14.2 6l-3 4",
   sound: "M3 6.2h2.4L9 3v10L5.4 9.8H3zM11.4 5.6a3.4 3.4 0 0 1 0 4.8M13 3.8a6 6 0 0 1 0 8.4",
-  light: "M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 .9v1.8M8 13.3v1.8M.9 8h1.8M13.3 8h1.8M3 3l1.2 1.2M11.8 11.8 13 13M13 3l-1.2 1.2M4.2 11.8 3 13",
+  light:
+    "M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 .9v1.8M8 13.3v1.8M.9 8h1.8M13.3 8h1.8M3 3l1.2 1.2M11.8 11.8 13 13M13 3l-1.2 1.2M4.2 11.8 3 13",
   dark: "M13 9.6A5.6 5.6 0 0 1 6.4 3 5.6 5.6 0 1 0 13 9.6z",
   system: "M2 3h12v8H2zM5.5 14h5M8 11v3",
   fleet: "M2 3.5h12M2 8h12M2 12.5h12",
@@ -44,19 +45,31 @@ const FILLED = new Set(["critical", "warning"]);
 /** @type {Record<string, string>} the mark within a severity's shape */
 const INNER = { info: "M8 7.2v3.6M8 4.9v.1", warning: "M8 6v4M8 12v.1", critical: "M8 4.3v4.4M8 11.4v.1" };
 
-/** @param {string} name @param {string} [label] given: an image with that name; absent: decoration */
+/**
+ * @param {string} name
+ * @param {string} [label] given: an image with that name; absent: decoration
+ */
 export function icon(name, label) {
   const names = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  return svg("svg", { viewBox: "0 0 16 16", class: `icon icon-${name}`, ...names },
+  return svg(
+    "svg",
+    { viewBox: "0 0 16 16", class: `icon icon-${name}`, ...names },
     svg("path", { d: SHAPES[name] ?? SHAPES.info, class: FILLED.has(name) ? "fill" : null }),
-    INNER[name] ? svg("path", { d: INNER[name], class: FILLED.has(name) ? "bang" : null }) : null);
+    INNER[name] ? svg("path", { d: INNER[name], class: FILLED.has(name) ? "bang" : null }) : null,
+  );
 }
 
 /** The mark: a loss spike that is a bell, over one non-finite point that is its clapper. */
 export function wordmark() {
-  return svg("svg", { viewBox: "0 0 96 24", class: "wordmark", role: "img", "aria-label": "tocsin" },
+  return svg(
+    "svg",
+    { viewBox: "0 0 96 24", class: "wordmark", role: "img", "aria-label": "tocsin" },
     svg("path", { class: "bellcurve", d: "M1 17.5h3.6C9 17.5 8.4 4.5 12 4.5s3 13 7.4 13H23" }),
     svg("path", { class: "clapper", d: "M12 20.6v.01" }),
-    svg("path", { class: "letters", d: "M33 6.2v9q0 2.3 2.3 2.3h1.2M30.4 9.4h6M44.6 9.2a4.15 4.15 0 1 0 .01 0zM59.6 10.6a4.15 4.15 0 1 0 0 5.5M69.6 10.5q-1-1.3-2.9-1.3-2.7 0-2.7 2 0 1.6 2.8 2.1t2.9 2.2q0 2-2.9 2-2.2 0-3.3-1.5M75 9.4v8.1M80 17.5v-8.1M80 12.6q.6-3.4 3.9-3.4 3.5 0 3.5 3.8v4.5" }),
-    svg("path", { class: "dot", d: "M75 5.9v.01" }));
+    svg("path", {
+      class: "letters",
+      d: "M33 6.2v9q0 2.3 2.3 2.3h1.2M30.4 9.4h6M44.6 9.2a4.15 4.15 0 1 0 .01 0zM59.6 10.6a4.15 4.15 0 1 0 0 5.5M69.6 10.5q-1-1.3-2.9-1.3-2.7 0-2.7 2 0 1.6 2.8 2.1t2.9 2.2q0 2-2.9 2-2.2 0-3.3-1.5M75 9.4v8.1M80 17.5v-8.1M80 12.6q.6-3.4 3.9-3.4 3.5 0 3.5 3.8v4.5",
+    }),
+    svg("path", { class: "dot", d: "M75 5.9v.01" }),
+  );
 }

@@ -8,8 +8,17 @@ import { markTexts } from "./alertrow.js";
 import { diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "./icons.js";
 
-/** What a line of an alert's life is called. @type {Record<string, string>} */
-const KINDS = { transition: "", ack: "acknowledged", unack: "acknowledgement taken back", notification: "told" };
+/**
+ * What a line of an alert's life is called.
+ *
+ * @type {Record<string, string>}
+ */
+const KINDS = {
+  transition: "",
+  ack: "acknowledged",
+  unack: "acknowledgement taken back",
+  notification: "told",
+};
 
 /** @typedef {{ acknowledge: () => void, silence: () => void, back: () => void }} PaneActs */
 
@@ -19,7 +28,10 @@ export class InboxPane {
   #shown = "";
   #card = "";
 
-  /** @param {import("../main.js").App} app @param {PaneActs} acts */
+  /**
+   * @param {import("../main.js").App} app
+   * @param {PaneActs} acts
+   */
   constructor(app, acts) {
     this.app = app;
     this.acts = acts;
@@ -31,7 +43,10 @@ export class InboxPane {
     this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen alert" });
   }
 
-  /** @param {Alert | null} alert @param {import("./alertrow.js").RowFacts} facts */
+  /**
+   * @param {Alert | null} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
   show(alert, facts) {
     if (!alert) {
       this.#shown = this.#card = this.#asked = "";
@@ -49,32 +64,89 @@ export class InboxPane {
     void this.#ask(alert, facts);
   }
 
-  /** @param {Alert} alert @param {import("./alertrow.js").RowFacts} facts */
+  /**
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
   #draw(alert, facts) {
-    const { now } = facts, key = JSON.stringify([alert, facts.marks.ack]);
+    const { now } = facts,
+      key = JSON.stringify([alert, facts.marks.ack]);
     this.#marks(facts);
     if (key !== this.#card) {
       this.#card = key;
       this.#actions(alert, facts);
       const opened = [...this.card.querySelectorAll("details")].map((each) => each.open);
-      const moment = (/** @type {number} */ step) => go(runAddress(alert.run_id, { at: step, alert: alert.id }));
-      const card = diagnosisCard(alert, { go: moment, around: () => moment(Number(alert.onset_step)), now: () => this.app.clock.now() });
+      const moment = (/** @type {number} */ step) =>
+        go(runAddress(alert.run_id, { at: step, alert: alert.id }));
+      const card = diagnosisCard(alert, {
+        go: moment,
+        around: () => moment(Number(alert.onset_step)),
+        now: () => this.app.clock.now(),
+      });
       card.classList.remove("card");
-      refill(this.card, el("p.pad.paneof", {}, el("a.link", { href: runAddress(alert.run_id) }, alert.run_name), el("span.muted", {}, ` · ${alert.project}`)), card);
-      [...this.card.querySelectorAll("details")].forEach((each, i) => { each.open = opened[i] ?? false; });
+      refill(
+        this.card,
+        el(
+          "p.pad.paneof",
+          {},
+          el("a.link", { href: runAddress(alert.run_id) }, alert.run_name),
+          el("span.muted", {}, ` · ${alert.project}`),
+        ),
+        card,
+      );
+      [...this.card.querySelectorAll("details")].forEach((each, i) => {
+        each.open = opened[i] ?? false;
+      });
     }
     const age = this.card.querySelector(".standing");
     if (age) say(age, standing(alert, now));
   }
 
-  /** @param {Alert} alert @param {import("./alertrow.js").RowFacts} facts */
+  /**
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
   #actions(alert, facts) {
-    const { ack } = facts.marks, focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act, over = alert.state === "resolved";
-    refill(this.actions, el("button.btn.narrow", { type: "button", onclick: this.acts.back }, "Back to the list"),
-      over ? null : el("button.btn", { type: "button", "data-act": "ack", class: ack ? "" : "primary", onclick: this.acts.acknowledge }, ack ? "Take it back " : "Acknowledge ", el("kbd.desk", {}, "A")),
-      over ? null : el("button.btn", { type: "button", "data-act": "silence", onclick: this.acts.silence }, "Silence ", el("kbd.desk", {}, "S")),
-      el("a.btn", { "data-act": "open", title: "At the moment, on the charts of its run", href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }) }, "Open ", el("kbd.desk", {}, "O")));
-    if (focused) /** @type {HTMLElement | null} */ (this.actions.querySelector(`[data-act="${focused}"]`))?.focus();
+    const { ack } = facts.marks,
+      focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act,
+      over = alert.state === "resolved";
+    refill(
+      this.actions,
+      el("button.btn.narrow", { type: "button", onclick: this.acts.back }, "Back to the list"),
+      over
+        ? null
+        : el(
+            "button.btn",
+            {
+              type: "button",
+              "data-act": "ack",
+              class: ack ? "" : "primary",
+              onclick: this.acts.acknowledge,
+            },
+            ack ? "Take it back " : "Acknowledge ",
+            el("kbd.desk", {}, "A"),
+          ),
+      over
+        ? null
+        : el(
+            "button.btn",
+            { type: "button", "data-act": "silence", onclick: this.acts.silence },
+            "Silence ",
+            el("kbd.desk", {}, "S"),
+          ),
+      el(
+        "a.btn",
+        {
+          "data-act": "open",
+          title: "At the moment, on the charts of its run",
+          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+        },
+        "Open ",
+        el("kbd.desk", {}, "O"),
+      ),
+    );
+    if (focused)
+      /** @type {HTMLElement | null} */ (this.actions.querySelector(`[data-act="${focused}"]`))?.focus();
   }
 
   /** @param {import("./alertrow.js").RowFacts} facts */
@@ -84,11 +156,21 @@ export class InboxPane {
     const key = JSON.stringify(told);
     if (this.marks.dataset.key === key) return;
     this.marks.dataset.key = key;
-    refill(this.marks, ...told.map(({ shape, text, title }) => el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title)))),
-      isQuiet(facts.marks) ? el("li.micro", {}, "While that holds nobody is told of it.") : null);
+    refill(
+      this.marks,
+      ...told.map(({ shape, text, title }) =>
+        el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title))),
+      ),
+      isQuiet(facts.marks) ? el("li.micro", {}, "While that holds nobody is told of it.") : null,
+    );
   }
 
-  /** Its life is asked for when the alert or its marks changed. @param {Alert} alert @param {import("./alertrow.js").RowFacts} facts */
+  /**
+   * Its life is asked for when the alert or its marks changed.
+   *
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
   async #ask(alert, facts) {
     const key = JSON.stringify([alert.id, alert.state, alert.severity, facts.marks]);
     if (key === this.#asked) return;
@@ -100,15 +182,43 @@ export class InboxPane {
     } catch (error) {
       if (mine !== this.#turn) return;
       this.#asked = "";
-      if (!this.life.children.length) refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
+      if (!this.life.children.length)
+        refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
     }
   }
 
   /** @param {LifeLine} line */
   #line({ kind, at_ms, text, state, by }) {
-    const head = KINDS[kind] ?? kind, shape = kind === "transition" ? (state === "resolved" ? "check" : "bell") : kind === "notification" ? "mail" : "check";
+    const head = KINDS[kind] ?? kind,
+      shape =
+        kind === "transition"
+          ? state === "resolved"
+            ? "check"
+            : "bell"
+          : kind === "notification"
+            ? "mail"
+            : "check";
     const failed = kind === "notification" && state === "failed";
-    return el("li", {}, el("span.muted.nowrap", { title: `${moment(at_ms)}, ${ago(at_ms, this.app.clock.now())}` }, clockTime(at_ms)), icon(failed ? "warning" : shape),
-      el("span", {}, el("b", {}, kind === "transition" ? state : kind === "notification" && state !== "sent" ? state : head), by ? ` by ${by}` : "", text ? el("span.soft", {}, ` ${powers(text)}`) : null));
+    return el(
+      "li",
+      {},
+      el(
+        "span.muted.nowrap",
+        { title: `${moment(at_ms)}, ${ago(at_ms, this.app.clock.now())}` },
+        clockTime(at_ms),
+      ),
+      icon(failed ? "warning" : shape),
+      el(
+        "span",
+        {},
+        el(
+          "b",
+          {},
+          kind === "transition" ? state : kind === "notification" && state !== "sent" ? state : head,
+        ),
+        by ? ` by ${by}` : "",
+        text ? el("span.soft", {}, ` ${powers(text)}`) : null,
+      ),
+    );
   }
 }

@@ -1,4 +1,7 @@
-/** Notes of a run: read, and written in Markdown beside their preview. What somebody else wrote meanwhile is shown, never overwritten unread. */
+/**
+ * Notes of a run: read, and written in Markdown beside their preview. What somebody else wrote meanwhile is
+ * shown, never overwritten unread.
+ */
 
 import { ApiError } from "../lib/api.js";
 import { el, refill, say } from "../lib/dom.js";
@@ -17,32 +20,78 @@ export class Notes {
   stands = "";
   busy = false;
 
-  /** @param {{ may: boolean, save: (notes: string, seen: string) => Promise<void>, again: () => Promise<string>, parse: import("./markdown.js").Parse }} source again: the current notes on the server */
+  /**
+   * @param {{ may: boolean, save: (notes: string, seen: string) => Promise<void>, again: () =>
+   *   Promise<string>, parse: import("./markdown.js").Parse }} source again: the current notes on the server
+   */
   constructor(source) {
     this.source = source;
     this.reading = new Prose(source.parse);
     this.theirs = new Prose(source.parse);
     this.previewing = new Prose(source.parse);
-    this.text = /** @type {HTMLTextAreaElement} */ (el("textarea", { "aria-label": "Notes in Markdown", maxlength: LONGEST, rows: 12, spellcheck: "true", oninput: () => this.#typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }));
+    this.text = /** @type {HTMLTextAreaElement} */ (
+      el("textarea", {
+        "aria-label": "Notes in Markdown",
+        maxlength: LONGEST,
+        rows: 12,
+        spellcheck: "true",
+        oninput: () => this.#typed(),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+      })
+    );
     this.preview = el("div.notespreview", { "aria-label": "Preview", role: "region", tabindex: "0" });
     this.meanwhile = el("div.meanwhile", { role: "alert", hidden: true });
     this.failure = el("p.is-critical", { role: "alert", hidden: true });
-    this.saving = el("button.btn.primary", { type: "button", onclick: () => void this.save() }, "Save ", el("kbd.desk", {}, "Ctrl Enter"));
-    this.form = el("div.notesform", {}, this.meanwhile, el("div.notescols", {}, this.text, this.preview), this.failure, el("div.row.then", {}, this.saving, button("Cancel", () => this.cancel()), el("span.micro", {}, "Markdown: # heading, **bold**, `code`, lists, tables, links. HTML is shown as text.")));
+    this.saving = el(
+      "button.btn.primary",
+      { type: "button", onclick: () => void this.save() },
+      "Save ",
+      el("kbd.desk", {}, "Ctrl Enter"),
+    );
+    this.form = el(
+      "div.notesform",
+      {},
+      this.meanwhile,
+      el("div.notescols", {}, this.text, this.preview),
+      this.failure,
+      el(
+        "div.row.then",
+        {},
+        this.saving,
+        button("Cancel", () => this.cancel()),
+        el(
+          "span.micro",
+          {},
+          "Markdown: # heading, **bold**, `code`, lists, tables, links. HTML is shown as text.",
+        ),
+      ),
+    );
     this.read = el("div");
     this.node = el("div.notes", {}, this.read);
-    this.leave = (/** @type {BeforeUnloadEvent} */ event) => { if (this.draft && dirty(this.draft)) event.preventDefault(); };
+    this.leave = (/** @type {BeforeUnloadEvent} */ event) => {
+      if (this.draft && dirty(this.draft)) event.preventDefault();
+    };
     addEventListener("beforeunload", this.leave);
   }
 
-  /** What the server holds now. @param {string} notes */
+  /**
+   * What the server holds now.
+   *
+   * @param {string} notes
+   */
   show(notes) {
     const first = !this.read.firstChild;
     if (notes === this.stands && !first) return;
     this.stands = notes;
     if (this.draft) this.#meet(notes);
     const edit = this.source.may ? button(notes ? "Edit" : "Write notes", () => this.edit(), "pen") : null;
-    refill(this.read, edit ? el("div.row.notesbar", {}, edit) : null, notes ? this.reading.show(notes) : el("p.muted", {}, "No notes yet. You can set them in the script: tocsin.watch(..., notes=\"…\")."));
+    refill(
+      this.read,
+      edit ? el("div.row.notesbar", {}, edit) : null,
+      notes
+        ? this.reading.show(notes)
+        : el("p.muted", {}, 'No notes yet. You can set them in the script: tocsin.watch(..., notes="…").'),
+    );
   }
 
   edit() {
@@ -106,8 +155,22 @@ export class Notes {
     this.failure.hidden = true;
     this.meanwhile.hidden = draft.theirs === null;
     if (draft.theirs !== null) {
-      refill(this.meanwhile, el("p", {}, icon("info"), " The notes were changed by another user. Their version:"), el("div.theirs", { tabindex: "0", role: "region", "aria-label": "Their notes" }, draft.theirs ? this.theirs.show(draft.theirs) : el("p.muted", {}, "(empty)")),
-        el("div.row.then", {}, button("Keep mine", () => this.#choose(kept(draft))), button("Take theirs", () => this.#choose(begun(String(draft.theirs)))), button("Both, one below the other", () => this.#choose(joined(draft)))));
+      refill(
+        this.meanwhile,
+        el("p", {}, icon("info"), " The notes were changed by another user. Their version:"),
+        el(
+          "div.theirs",
+          { tabindex: "0", role: "region", "aria-label": "Their notes" },
+          draft.theirs ? this.theirs.show(draft.theirs) : el("p.muted", {}, "(empty)"),
+        ),
+        el(
+          "div.row.then",
+          {},
+          button("Keep mine", () => this.#choose(kept(draft))),
+          button("Take theirs", () => this.#choose(begun(String(draft.theirs)))),
+          button("Both, one below the other", () => this.#choose(joined(draft))),
+        ),
+      );
     }
     this.#render();
     this.#state();
@@ -121,7 +184,10 @@ export class Notes {
   }
 
   #state() {
-    this.saving.toggleAttribute("disabled", this.busy || !this.draft || !dirty(this.draft) || this.draft.theirs !== null);
+    this.saving.toggleAttribute(
+      "disabled",
+      this.busy || !this.draft || !dirty(this.draft) || this.draft.theirs !== null,
+    );
   }
 
   #typed() {
@@ -133,7 +199,10 @@ export class Notes {
   }
 
   #render() {
-    refill(this.preview, this.text.value ? this.previewing.show(this.text.value) : el("p.muted", {}, "Preview"));
+    refill(
+      this.preview,
+      this.text.value ? this.previewing.show(this.text.value) : el("p.muted", {}, "Preview"),
+    );
   }
 
   /** @param {KeyboardEvent} event */

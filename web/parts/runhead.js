@@ -1,4 +1,7 @@
-/** A run's name and tags, which a person may change where they stand, and what can be done with the run as a whole. */
+/**
+ * A run's name and tags, which a person may change where they stand, and what can be done with the run as a
+ * whole.
+ */
 
 import { el, refill, say } from "../lib/dom.js";
 import { GRACE_S, parseTags, tagsText } from "../lib/edits.js";
@@ -8,13 +11,19 @@ import { menu } from "./menu.js";
 import { button } from "./notice.js";
 import { told } from "./undo.js";
 
-/** @typedef {{ api: import("../lib/api.js").Api, may: boolean, changed: (row: RunRow) => void, now: () => number }} Source changed: the server's answer to what was done */
+/**
+ * @typedef {{ api: import("../lib/api.js").Api, may: boolean, changed: (row: RunRow) => void, now: () =>
+ *   number }} Source changed: the server's answer to what was done
+ */
 
 export class RunHead {
   /** @type {RunRow | null} */
   row = null;
 
-  /** @param {string} id @param {Source} source */
+  /**
+   * @param {string} id
+   * @param {Source} source
+   */
   constructor(id, source) {
     this.id = id;
     this.source = source;
@@ -38,39 +47,81 @@ export class RunHead {
     this.#leave(row);
   }
 
-  /** A run that was deleted says until when it can be brought back. @param {RunRow} row */
+  /**
+   * A run that was deleted says until when it can be brought back.
+   *
+   * @param {RunRow} row
+   */
   #leave({ leaving_ms, name }) {
-    const left = leaving_ms === null || leaving_ms === undefined ? null : Math.max(0, (leaving_ms - this.source.now()) / 1000), key = left === null ? "" : span(Math.round(left));
+    const left =
+        leaving_ms === null || leaving_ms === undefined
+          ? null
+          : Math.max(0, (leaving_ms - this.source.now()) / 1000),
+      key = left === null ? "" : span(Math.round(left));
     this.leaving.hidden = left === null;
     if (key === this.keys.leaving) return;
     const words = /** @type {HTMLElement | null} */ (this.leaving.querySelector(".words"));
     if (this.keys.leaving && words && key) say(words, sentence(name, key));
-    else if (key) refill(this.leaving, icon("trash"), " ", el("span.words", { title: moment(leaving_ms) }, sentence(name, key)), " ", this.source.may ? button("Bring it back", () => void this.restore()) : null);
+    else if (key)
+      refill(
+        this.leaving,
+        icon("trash"),
+        " ",
+        el("span.words", { title: moment(leaving_ms) }, sentence(name, key)),
+        " ",
+        this.source.may ? button("Bring it back", () => void this.restore()) : null,
+      );
     this.keys.leaving = key;
   }
 
   /** @returns {import("./menu.js").Item[]} */
   #items() {
-    const { row } = this, going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
-    return [{ head: "This run" }, { text: "Rename", act: () => this.rename() }, { text: "Edit tags", act: () => this.retag() },
+    const { row } = this,
+      going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
+    return [
+      { head: "This run" },
+      { text: "Rename", act: () => this.rename() },
+      { text: "Edit tags", act: () => this.retag() },
       { text: row?.archived ? "Bring back from the archive" : "Archive", act: () => void this.archive() },
-      going ? { text: "Bring it back", act: () => void this.restore() } : { text: "Delete", act: () => void this.remove() }];
+      going
+        ? { text: "Bring it back", act: () => void this.restore() }
+        : { text: "Delete", act: () => void this.remove() },
+    ];
   }
 
   rename() {
     const now = this.row?.name ?? "";
-    this.#form(this.title, this.name, { label: "Name of the run", value: now, most: 256, save: (text) => this.source.api.change(this.id, { name: text, seen: { name: now } }) });
+    this.#form(this.title, this.name, {
+      label: "Name of the run",
+      value: now,
+      most: 256,
+      save: (text) => this.source.api.change(this.id, { name: text, seen: { name: now } }),
+    });
   }
 
   retag() {
     const now = this.row?.tags ?? [];
     this.tags.classList.remove("desk");
-    this.#form(this.tags, null, { label: "Tags, comma separated", value: tagsText(now), most: 4000, save: (text) => this.source.api.change(this.id, { tags: parseTags(text), seen: { tags: now } }) });
+    this.#form(this.tags, null, {
+      label: "Tags, comma separated",
+      value: tagsText(now),
+      most: 4000,
+      save: (text) => this.source.api.change(this.id, { tags: parseTags(text), seen: { tags: now } }),
+    });
   }
 
-  /** One line to write in, in the place of what it changes. @param {HTMLElement} place @param {HTMLElement | null} shown @param {{ label: string, value: string, most: number, save: (text: string) => Promise<RunRow> }} field */
+  /**
+   * One line to write in, in the place of what it changes.
+   *
+   * @param {HTMLElement} place
+   * @param {HTMLElement | null} shown
+   * @param {{ label: string, value: string, most: number, save: (text: string) => Promise<RunRow> }} field
+   */
   #form(place, shown, { label, value, most, save }) {
-    const input = /** @type {HTMLInputElement} */ (el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })), failure = el("span.is-critical.micro", { role: "alert" });
+    const input = /** @type {HTMLInputElement} */ (
+        el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })
+      ),
+      failure = el("span.is-critical.micro", { role: "alert" });
     const back = () => {
       this.keys.tags = "";
       shown?.classList.remove("vh");
@@ -89,8 +140,25 @@ export class RunHead {
         say(failure, `${/** @type {Error} */ (error).message}`);
       }
     };
-    const form = el("form.row.inline", { onsubmit: (/** @type {SubmitEvent} */ event) => { event.preventDefault(); void send(); }, onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") { event.stopPropagation(); back(); } } },
-      el("label.field", {}, input), el("button.btn.primary", { type: "submit" }, "Save"), button("Cancel", back), failure);
+    const form = el(
+      "form.row.inline",
+      {
+        onsubmit: (/** @type {SubmitEvent} */ event) => {
+          event.preventDefault();
+          void send();
+        },
+        onkeydown: (/** @type {KeyboardEvent} */ event) => {
+          if (event.key === "Escape") {
+            event.stopPropagation();
+            back();
+          }
+        },
+      },
+      el("label.field", {}, input),
+      el("button.btn.primary", { type: "submit" }, "Save"),
+      button("Cancel", back),
+      failure,
+    );
     // The page keeps its heading for whoever hears it.
     shown?.classList.add("vh");
     refill(place, ...(shown ? [shown] : []), form);
@@ -99,19 +167,44 @@ export class RunHead {
   }
 
   async archive() {
-    await this.#do("archived", () => this.source.api.archive(this.id, !this.row?.archived), (row) => told(row.archived ? `${row.name} is archived. It goes on as before, out of the fleet's sight.` : `${row.name} is back in the fleet.`, () => void this.archive()));
+    await this.#do(
+      "archived",
+      () => this.source.api.archive(this.id, !this.row?.archived),
+      (row) =>
+        told(
+          row.archived
+            ? `${row.name} is archived. It goes on as before, out of the fleet's sight.`
+            : `${row.name} is back in the fleet.`,
+          () => void this.archive(),
+        ),
+    );
   }
 
   /** Deleted for everyone, and for a while brought back by a click. */
   async remove() {
-    await this.#do("deleted", async () => { await this.source.api.remove(this.id, GRACE_S); return this.source.api.run(this.id); }, (row) => told(`${row.name} goes for good in ${span(GRACE_S)}.`, () => void this.restore()));
+    await this.#do(
+      "deleted",
+      async () => {
+        await this.source.api.remove(this.id, GRACE_S);
+        return this.source.api.run(this.id);
+      },
+      (row) => told(`${row.name} goes for good in ${span(GRACE_S)}.`, () => void this.restore()),
+    );
   }
 
   async restore() {
-    await this.#do("brought back", () => this.source.api.restore(this.id), () => {});
+    await this.#do(
+      "brought back",
+      () => this.source.api.restore(this.id),
+      () => {},
+    );
   }
 
-  /** @param {string} done @param {() => Promise<RunRow>} act @param {(row: RunRow) => void} then */
+  /**
+   * @param {string} done
+   * @param {() => Promise<RunRow>} act
+   * @param {(row: RunRow) => void} then
+   */
   async #do(done, act, then) {
     try {
       const row = await act();
@@ -123,5 +216,9 @@ export class RunHead {
   }
 }
 
-/** @param {string} name @param {string} left */
-const sentence = (name, left) => `${name} was deleted and goes for good in ${left}, with all of its records and alerts. Until then nothing of it is touched.`;
+/**
+ * @param {string} name
+ * @param {string} left
+ */
+const sentence = (name, left) =>
+  `${name} was deleted and goes for good in ${left}, with all of its records and alerts. Until then nothing of it is touched.`;

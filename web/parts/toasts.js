@@ -1,4 +1,7 @@
-/** A new critical alert says its name once, in a corner, until it is read or the alert has passed. At most three at a time: the newest. */
+/**
+ * A new critical alert says its name once, in a corner, until it is read or the alert has passed. At most
+ * three at a time: the newest.
+ */
 
 import { isOpen } from "../lib/attention.js";
 import { el } from "../lib/dom.js";
@@ -8,13 +11,22 @@ import { icon } from "./icons.js";
 
 const MOST = 3;
 
-/** @param {HTMLElement} host @param {import("../lib/alertbook.js").AlertBook} alerts */
+/**
+ * @param {HTMLElement} host
+ * @param {import("../lib/alertbook.js").AlertBook} alerts
+ */
 export function toasts(host, alerts) {
   const list = el("div.toasts", { role: "alert", "aria-label": "New critical alerts" });
   host.append(list);
   alerts.onChange((rang) => {
-    const open = new Set(alerts.all().filter(isOpen).map((alert) => alert.id));
-    for (const card of /** @type {HTMLElement[]} */ ([...list.children])) if (!open.has(String(card.dataset.alert))) card.remove();
+    const open = new Set(
+      alerts
+        .all()
+        .filter(isOpen)
+        .map((alert) => alert.id),
+    );
+    for (const card of /** @type {HTMLElement[]} */ ([...list.children]))
+      if (!open.has(String(card.dataset.alert))) card.remove();
     if (!rang) return;
     list.append(toast(rang));
     while (list.children.length > MOST) list.firstElementChild?.remove();
@@ -23,9 +35,29 @@ export function toasts(host, alerts) {
 
 /** @param {Alert} alert */
 function toast(alert) {
-  const card = el("div.toast", { "data-alert": alert.id }, el("span.is-critical", {}, icon("critical", "critical")),
-    el("div.grow", {}, el("div", {}, el("b", {}, ruleTitle(alert.rule)), " ", el("span.muted", {}, alert.run_name)), el("p.soft", {}, powers(alert.summary)),
-      el("a.link", { href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }), onclick: () => card.remove() }, "Look")),
-    el("button.btn.bare", { type: "button", "aria-label": "Dismiss", onclick: () => card.remove() }, icon("close")));
+  const card = el(
+    "div.toast",
+    { "data-alert": alert.id },
+    el("span.is-critical", {}, icon("critical", "critical")),
+    el(
+      "div.grow",
+      {},
+      el("div", {}, el("b", {}, ruleTitle(alert.rule)), " ", el("span.muted", {}, alert.run_name)),
+      el("p.soft", {}, powers(alert.summary)),
+      el(
+        "a.link",
+        {
+          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+          onclick: () => card.remove(),
+        },
+        "Look",
+      ),
+    ),
+    el(
+      "button.btn.bare",
+      { type: "button", "aria-label": "Dismiss", onclick: () => card.remove() },
+      icon("close"),
+    ),
+  );
   return card;
 }

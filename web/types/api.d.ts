@@ -2,84 +2,347 @@
 type Wire = number | "NaN" | "Infinity" | "-Infinity";
 type Severity = "critical" | "warning" | "info";
 type Bucket = [number | null, number | null, number | null, number, number, number] | null;
-interface Spark { x0: number; x1: number; buckets: Bucket[] }
-interface Reason { rule: string; severity: Severity; summary: string; onset_step: number | null; alert: string }
+interface Spark {
+  x0: number;
+  x1: number;
+  buckets: Bucket[];
+}
+interface Reason {
+  rule: string;
+  severity: Severity;
+  summary: string;
+  onset_step: number | null;
+  alert: string;
+}
 interface RunRow {
-  id: string; project: string; name: string;
+  id: string;
+  project: string;
+  name: string;
   state: "running" | "stalled" | "lost" | "finished" | "failed";
   health: "critical" | "warning" | "ok" | "ended";
-  attempt: number; attempts: number; tags: string[]; host: string | null; archived: boolean; edited_ms?: number | null; leaving_ms?: number | null; gpu_util?: Wire | null;
-  created_ms: number; last_seen_ms: number | null; ended_ms: number | null; error: unknown;
-  last_step: number | null; planned_steps: number | null; steps_per_s: number | null;
+  attempt: number;
+  attempts: number;
+  tags: string[];
+  host: string | null;
+  archived: boolean;
+  edited_ms?: number | null;
+  leaving_ms?: number | null;
+  gpu_util?: Wire | null;
+  created_ms: number;
+  last_seen_ms: number | null;
+  ended_ms: number | null;
+  error: unknown;
+  last_step: number | null;
+  planned_steps: number | null;
+  steps_per_s: number | null;
   last: Record<string, Wire | null>;
   sparks: Record<string, Spark>;
-  skipped: number; nonfinite: number;
-  alerts: number; severities: Record<Severity, number>;
+  skipped: number;
+  nonfinite: number;
+  alerts: number;
+  severities: Record<Severity, number>;
   reason: Reason | null;
   trainer: { queued: number; dropped: number; spooled_bytes: number; phase: string } | null;
 }
-interface SeriesFact { name: string; n: number; first_step: number | null; last_step: number | null; last: Wire | null }
-interface RunDetail extends RunRow {
-  config: unknown; notes: string | null; facts: Record<string, unknown> | null;
-  series: SeriesFact[];
-  attempts_list: { attempt: number; started_ms: number | null; first_step: number | null; last_step: number | null }[];
-  writers: { writer: string; attempt: number; rank: number; host: string | null; pid: number | null; records: number; events: number; connected: boolean }[];
+interface SeriesFact {
+  name: string;
+  n: number;
+  first_step: number | null;
+  last_step: number | null;
+  last: Wire | null;
 }
-interface Packed { dtype: string; bdata: string }
+interface RunDetail extends RunRow {
+  config: unknown;
+  notes: string | null;
+  facts: Record<string, unknown> | null;
+  series: SeriesFact[];
+  attempts_list: {
+    attempt: number;
+    started_ms: number | null;
+    first_step: number | null;
+    last_step: number | null;
+  }[];
+  writers: {
+    writer: string;
+    attempt: number;
+    rank: number;
+    host: string | null;
+    pid: number | null;
+    records: number;
+    events: number;
+    connected: boolean;
+  }[];
+}
+interface Packed {
+  dtype: string;
+  bdata: string;
+}
 interface WireLayer {
-  attempt: number; rank: number; exact?: boolean;
-  x: Packed; x1?: Packed; t?: Packed; first?: Packed; last?: Packed;
-  min?: Packed; max?: Packed; mean?: Packed; n?: Packed; nan?: Packed; pinf?: Packed; ninf?: Packed;
+  attempt: number;
+  rank: number;
+  exact?: boolean;
+  x: Packed;
+  x1?: Packed;
+  t?: Packed;
+  first?: Packed;
+  last?: Packed;
+  min?: Packed;
+  max?: Packed;
+  mean?: Packed;
+  n?: Packed;
+  nan?: Packed;
+  pinf?: Packed;
+  ninf?: Packed;
 }
 interface SeriesAnswer {
-  run: string; x: string; level: number; cursor: number;
-  first_step: number | null; last_step: number | null;
+  run: string;
+  x: string;
+  level: number;
+  cursor: number;
+  first_step: number | null;
+  last_step: number | null;
   series: Record<string, WireLayer[]>;
 }
-interface Evidence { name: string; value: Wire | string; unit: string; step: number | null }
+interface Evidence {
+  name: string;
+  value: Wire | string;
+  unit: string;
+  step: number | null;
+}
 interface Diagnosis {
-  cause: string; evidence: Evidence[]; alternatives: string[];
-  remedies: { text: string; code: string }[]; disproof: string;
+  cause: string;
+  evidence: Evidence[];
+  alternatives: string[];
+  remedies: { text: string; code: string }[];
+  disproof: string;
   story: [number, string, string][];
 }
 interface Alert {
-  id: string; run_id: string; run_name: string; project: string; rule: string; subject: string;
-  severity: Severity; state: "pending" | "firing" | "recovering" | "resolved";
-  onset_step: number | null; onset_ms: number | null; fired_step: number | null; fired_ms: number | null;
-  resolved_step: number | null; resolved_ms: number | null; late: boolean;
-  summary: string; labels: Record<string, string>; diagnosis: Diagnosis | null;
+  id: string;
+  run_id: string;
+  run_name: string;
+  project: string;
+  rule: string;
+  subject: string;
+  severity: Severity;
+  state: "pending" | "firing" | "recovering" | "resolved";
+  onset_step: number | null;
+  onset_ms: number | null;
+  fired_step: number | null;
+  fired_ms: number | null;
+  resolved_step: number | null;
+  resolved_ms: number | null;
+  late: boolean;
+  summary: string;
+  labels: Record<string, string>;
+  diagnosis: Diagnosis | null;
 }
-interface RunEvent { id: number | string; kind: string; step: number | null; time_ms: number; attempt: number; rank: number; data: Record<string, unknown> }
-interface RecordRow { seq: number; attempt: number; rank: number; step: number; time_ms: number; values: Record<string, Wire> }
-interface Session { name: string; scope: string; ingest_url: string; version: string; plotly: string }
-interface RunDelta { type: "run"; id: number; cursor: number; row?: RunRow; series: Record<string, WireLayer[]>; events?: RunEvent[] }
+interface RunEvent {
+  id: number | string;
+  kind: string;
+  step: number | null;
+  time_ms: number;
+  attempt: number;
+  rank: number;
+  data: Record<string, unknown>;
+}
+interface RecordRow {
+  seq: number;
+  attempt: number;
+  rank: number;
+  step: number;
+  time_ms: number;
+  values: Record<string, Wire>;
+}
+interface Session {
+  name: string;
+  scope: string;
+  ingest_url: string;
+  version: string;
+  plotly: string;
+}
+interface RunDelta {
+  type: "run";
+  id: number;
+  cursor: number;
+  row?: RunRow;
+  series: Record<string, WireLayer[]>;
+  events?: RunEvent[];
+}
 
 /** One layer of a series in memory: parallel arrays, one item a bucket; an exact record is a bucket of one. */
 interface Layer {
-  attempt: number; rank: number;
-  x: number[]; x1: number[]; min: number[]; max: number[]; mean: number[]; last: number[];
-  n: number[]; nan: number[]; pinf: number[]; ninf: number[]; t: number[];
+  attempt: number;
+  rank: number;
+  x: number[];
+  x1: number[];
+  min: number[];
+  max: number[];
+  mean: number[];
+  last: number[];
+  n: number[];
+  nan: number[];
+  pinf: number[];
+  ninf: number[];
+  t: number[];
 }
 /** A step window; null: as far as there are steps. */
-interface StepWindow { from: number | null; to: number | null }
-interface AxisPlan { log: boolean; range: [number, number]; ticks: number[]; labels: string[] }
+interface StepWindow {
+  from: number | null;
+  to: number | null;
+}
+interface AxisPlan {
+  log: boolean;
+  range: [number, number];
+  ticks: number[];
+  labels: string[];
+}
 /** least: the count is a lower bound. */
-interface Mark { x: number; kind: MarkKind; count: number; least?: boolean }
+interface Mark {
+  x: number;
+  kind: MarkKind;
+  count: number;
+  least?: boolean;
+}
 type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";
 /** Of the alerting pages. */
-interface AlertMarks { id: string; ack: { by: string; at_ms: number; note: string } | null; silenced_by: string[]; inhibited_by: string[] }
-interface LifeLine { kind: "transition" | "ack" | "unack" | "notification"; at_ms: number; text: string; state: string; by: string }
-interface MarkdownNode { kind: string; text?: string; level?: number; href?: string; children?: MarkdownNode[] }
-interface Silence { id: string; matchers: string[]; starts_ms: number; ends_ms: number; author: string; reason: string; created_ms: number; state: "pending" | "active" | "expired"; problem: string | null }
-interface ChannelKind { id: string; title: string; fields: { name: string; help: string; secret: boolean; required: boolean }[] }
-interface Channel { id: string; name: string; kind: string; enabled: boolean; limit_per_hour: number; config: Record<string, string>; created_ms: number; updated_ms: number; last_sent_ms: number | null; trouble: string }
-interface DeliveryAttempt { no: number; at_ms: number; took_ms: number; outcome: string; detail: string }
-interface Delivery { id: string; channel_id: string; channel: string | null; kind: string; title: string; state: "waiting" | "claimed" | "sent" | "failed"; created_ms: number; due_ms: number | null; sent_ms: number | null; error: string | null; attempts: DeliveryAttempt[] }
-interface DeliveryNews { waiting: number; failed: number; failing: string[]; trouble: string }
-interface BrowserNote { id: string; kind: string; title: string; created_ms: number; reason: string; alerts: (Alert & { over?: boolean })[]; runs?: { run_id: string; run_name: string; project: string }[] }
-interface RouteTrial { alert: string | null; labels: Record<string, string>; routes: { name: string; channels: string[]; group: Record<string, string>; wait_s: number; muted: boolean }[]; silenced_by: string[]; inhibited_by: string[]; imported: boolean }
-interface TokenRow { id: string; name: string; scope: string; project: string | null; created_ms: number; revoked_ms: number | null; token?: string }
-interface ProjectRow { name: string; runs: number; active: number; last_seen_ms: number }
-interface About { version: string; python: string; now_ms: number; zone: string; public_url: string; storage: { database: string; bytes: number; free_bytes: number | null }; retention: { days: number; projects: Record<string, number> }; ping: { host: string; every_s: number } | null; private_addresses: boolean; runs: number }
-interface HealthAnswer { status: string; version: string; database?: string; writer?: Record<string, unknown>; connections?: Record<string, number>; notifications?: DeliveryNews }
-interface AuditRow { id: number | string; at_ms: number; by: string; action: string; subject: string; details: unknown }
+interface AlertMarks {
+  id: string;
+  ack: { by: string; at_ms: number; note: string } | null;
+  silenced_by: string[];
+  inhibited_by: string[];
+}
+interface LifeLine {
+  kind: "transition" | "ack" | "unack" | "notification";
+  at_ms: number;
+  text: string;
+  state: string;
+  by: string;
+}
+interface MarkdownNode {
+  kind: string;
+  text?: string;
+  level?: number;
+  href?: string;
+  children?: MarkdownNode[];
+}
+interface Silence {
+  id: string;
+  matchers: string[];
+  starts_ms: number;
+  ends_ms: number;
+  author: string;
+  reason: string;
+  created_ms: number;
+  state: "pending" | "active" | "expired";
+  problem: string | null;
+}
+interface ChannelKind {
+  id: string;
+  title: string;
+  fields: { name: string; help: string; secret: boolean; required: boolean }[];
+}
+interface Channel {
+  id: string;
+  name: string;
+  kind: string;
+  enabled: boolean;
+  limit_per_hour: number;
+  config: Record<string, string>;
+  created_ms: number;
+  updated_ms: number;
+  last_sent_ms: number | null;
+  trouble: string;
+}
+interface DeliveryAttempt {
+  no: number;
+  at_ms: number;
+  took_ms: number;
+  outcome: string;
+  detail: string;
+}
+interface Delivery {
+  id: string;
+  channel_id: string;
+  channel: string | null;
+  kind: string;
+  title: string;
+  state: "waiting" | "claimed" | "sent" | "failed";
+  created_ms: number;
+  due_ms: number | null;
+  sent_ms: number | null;
+  error: string | null;
+  attempts: DeliveryAttempt[];
+}
+interface DeliveryNews {
+  waiting: number;
+  failed: number;
+  failing: string[];
+  trouble: string;
+}
+interface BrowserNote {
+  id: string;
+  kind: string;
+  title: string;
+  created_ms: number;
+  reason: string;
+  alerts: (Alert & { over?: boolean })[];
+  runs?: { run_id: string; run_name: string; project: string }[];
+}
+interface RouteTrial {
+  alert: string | null;
+  labels: Record<string, string>;
+  routes: {
+    name: string;
+    channels: string[];
+    group: Record<string, string>;
+    wait_s: number;
+    muted: boolean;
+  }[];
+  silenced_by: string[];
+  inhibited_by: string[];
+  imported: boolean;
+}
+interface TokenRow {
+  id: string;
+  name: string;
+  scope: string;
+  project: string | null;
+  created_ms: number;
+  revoked_ms: number | null;
+  token?: string;
+}
+interface ProjectRow {
+  name: string;
+  runs: number;
+  active: number;
+  last_seen_ms: number;
+}
+interface About {
+  version: string;
+  python: string;
+  now_ms: number;
+  zone: string;
+  public_url: string;
+  storage: { database: string; bytes: number; free_bytes: number | null };
+  retention: { days: number; projects: Record<string, number> };
+  ping: { host: string; every_s: number } | null;
+  private_addresses: boolean;
+  runs: number;
+}
+interface HealthAnswer {
+  status: string;
+  version: string;
+  database?: string;
+  writer?: Record<string, unknown>;
+  connections?: Record<string, number>;
+  notifications?: DeliveryNews;
+}
+interface AuditRow {
+  id: number | string;
+  at_ms: number;
+  by: string;
+  action: string;
+  subject: string;
+  details: unknown;
+}
