@@ -69,12 +69,12 @@ function router(app) {
   const main = byId("main");
   /** @type {Page | null} */
   let page = null;
-  let here = "",
-    turn = 0;
+  let here = "";
+  let turn = 0;
 
   async function show() {
-    const { page: name, id } = match(inside(location.pathname)),
-      key = `${name} ${id}`;
+    const { page: name, id } = match(inside(location.pathname));
+    const key = `${name} ${id}`;
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
@@ -116,16 +116,18 @@ function linkOf(event) {
     event.ctrlKey ||
     event.shiftKey ||
     event.altKey
-  )
+  ) {
     return null;
+  }
   const link = /** @type {Element} */ (event.target).closest?.("a[href]");
   if (
     !(link instanceof HTMLAnchorElement) ||
     link.origin !== location.origin ||
     link.target ||
     link.hasAttribute("download")
-  )
+  ) {
     return null;
+  }
   return isPage(inside(link.pathname)) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
 }
 
@@ -138,8 +140,8 @@ function titles(alerts) {
   let page = "";
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
-    const { firing } = lamps(alerts.all()),
-      shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
+    const { firing } = lamps(alerts.all());
+    const shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
   };
@@ -161,10 +163,10 @@ async function start() {
     cancel: (timer) => clearTimeout(timer),
     random: Math.random,
   });
-  const alerts = new AlertBook(api),
-    clock = new Clock(),
-    desk = new Desk(api),
-    marks = new MarkBook(desk);
+  const alerts = new AlertBook(api);
+  const clock = new Clock();
+  const desk = new Desk(api);
+  const marks = new MarkBook(desk);
   const app = { api, desk, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();

@@ -4,8 +4,8 @@ import { AlertBook } from "../../web/lib/alertbook.js";
 import { alertOf } from "./layers.js";
 
 function bookOf(...items) {
-  const rang = [],
-    book = new AlertBook({ alerts: async () => ({ items }) });
+  const rang = [];
+  const book = new AlertBook({ alerts: async () => ({ items }) });
   book.onChange((alert) => rang.push(alert?.id ?? null));
   return { book, rang, items };
 }
@@ -17,8 +17,8 @@ test("what rang before the page was opened does not toll", async () => {
 });
 
 test("a new critical alert tolls once, its later states do not", async () => {
-  const { book, rang } = bookOf(),
-    alert = alertOf({ id: "x" });
+  const { book, rang } = bookOf();
+  const alert = alertOf({ id: "x" });
   await book.load();
   book.take({ ...alert, state: "pending" });
   book.take(alert);

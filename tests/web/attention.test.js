@@ -71,15 +71,15 @@ test("overlapping bands join, and a warning's ends where a critical one begins",
 });
 
 test("a step within a tint leads to its alert: the one that is read, else the gravest; outside to none", () => {
-  const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" }),
-    past = alertOf({
-      id: "past",
-      severity: "warning",
-      state: "resolved",
-      onset_step: 5,
-      fired_step: 6,
-      resolved_step: 20,
-    });
+  const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" });
+  const past = alertOf({
+    id: "past",
+    severity: "warning",
+    state: "resolved",
+    onset_step: 5,
+    fired_step: 6,
+    resolved_step: 20,
+  });
   const at = (step, chosen = null) => alertAt([past, grave], step, chosen, 100)?.id ?? null;
   assert.deepEqual(
     [at(4), at(6), at(15), at(15, "past"), at(99), at(101)],

@@ -56,8 +56,9 @@ test("nothing positive in sight still has an axis", () => {
     logAxis(Infinity, -Infinity),
     log2Axis(Infinity, -Infinity),
     linearAxis(Infinity, -Infinity),
-  ])
+  ]) {
     assert.ok(plan.range.every(Number.isFinite) && plan.ticks.length > 1);
+  }
 });
 
 test("room for the rail keeps the data's share", () => {
@@ -77,7 +78,7 @@ test("an axis turns logarithmic for a wide spread and back much later", () => {
 
 test("a label says its tick, whatever the size of the values", () => {
   const read = (/** @type {string} */ label) => Number(label.replaceAll("\u202f", "").replace("−", "-"));
-  for (const size of [1e-9, 1e-5, 1e-4, 1e-3, 0.03, 1, 700, 1e4, 1e5, 1e6, 3e12])
+  for (const size of [1e-9, 1e-5, 1e-4, 1e-3, 0.03, 1, 700, 1e4, 1e5, 1e6, 3e12]) {
     for (const [low, high] of [
       [0, 1.1],
       [1, 1],
@@ -90,4 +91,5 @@ test("a label says its tick, whatever the size of the values", () => {
         assert.ok(Math.abs(read(label) - ticks[i]) <= Math.abs(ticks[i]) * 1e-9, `${label} at ${ticks[i]}`),
       );
     }
+  }
 });

@@ -39,8 +39,8 @@ for (const width of [50, 333, 1000]) {
 }
 
 test("a bounded layer keeps its counts, extremes and newest steps", () => {
-  const layer = layerOf(noisy(1000, 7)),
-    out = compact(layer, 900);
+  const layer = layerOf(noisy(1000, 7));
+  const out = compact(layer, 900);
   assert.ok(out.x.length <= 900);
   assert.equal(total(out, "n"), 1000);
   assert.equal(total(out, "nan"), total(layer, "nan"));

@@ -28,8 +28,9 @@ test("time left is told only where length and pace are known", () => {
     { steps_per_s: null },
     { state: "stalled" },
     { last_step: null },
-  ])
+  ]) {
     assert.equal(secondsLeft({ ...row, ...change }), null);
+  }
   assert.equal(secondsLeft({ ...row, last_step: 500 }), 0);
 });
 

@@ -54,19 +54,19 @@ test("between two steps of the base a line is drawn; a held value is held", () =
 
 test("a run's faults stay marked in the difference, and the base's do not become its own", () => {
   const run = over([
-      layerOf([
-        [0, 1],
-        [1, NaN],
-        [2, 1],
-      ]),
+    layerOf([
+      [0, 1],
+      [1, NaN],
+      [2, 1],
     ]),
-    base = over([
-      layerOf([
-        [0, 1],
-        [1, 1],
-        [2, Infinity],
-      ]),
-    ]);
+  ]);
+  const base = over([
+    layerOf([
+      [0, 1],
+      [1, 1],
+      [2, Infinity],
+    ]),
+  ]);
   const { marks, lines } = overlay({ axis: "linear" }, [run, base], base, [0, 3], 100, false, 0);
   assert.deepEqual(
     marks.map(({ kind, x }) => [kind, x]),
@@ -187,8 +187,8 @@ test("hundreds of runs are as many lines as there are looks, and no fault and no
 });
 
 test("the line pointed at is drawn once more as it stands: gaps, held values, a lone one as a dot", () => {
-  const same = (v) => v,
-    line = (y, held = false) => ({ id: "a", x: [0, 1, 2, 3], y, held, ink: "", dash: "" });
+  const same = (v) => v;
+  const line = (y, held = false) => ({ id: "a", x: [0, 1, 2, 3], y, held, ink: "", dash: "" });
   assert.equal(pathOf(line([5, 6, NaN, 7]), same, same), "M0.0 5.0h0L1.0 6.0M3.0 7.0h0");
   assert.equal(pathOf(line([5, 5, 6, NaN], true), same, same), "M0.0 5.0h0H1.0V5.0H2.0V6.0");
   assert.equal(pathOf(line([NaN, 0, NaN, NaN]), same, Math.log10), "");
@@ -250,17 +250,17 @@ test("the run under the pointer is the one whose line, as drawn, passes nearest"
 
 test("where a line is smoothed, the smoothed one is pointed at, and none beyond its end", () => {
   const run = {
-      ...over([
-        layerOf([
-          [0, 0],
-          [1, 0],
-          [2, 100],
-          [3, 100],
-        ]),
+    ...over([
+      layerOf([
+        [0, 0],
+        [1, 0],
+        [2, 100],
+        [3, 100],
       ]),
-      id: "a",
-    },
-    { owned } = overlay({ axis: "linear" }, [run], null, [0, 4], 100, false, 0.9);
+    ]),
+    id: "a",
+  };
+  const { owned } = overlay({ axis: "linear" }, [run], null, [0, 4], 100, false, 0.9);
   const drawn = owned[0].y[2];
   assert.ok(owned.length === 1 && drawn < 60);
   assert.deepEqual(

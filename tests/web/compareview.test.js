@@ -34,9 +34,9 @@ test("the address holds runs, colours, baseline and look", () => {
 });
 
 test("a run keeps its colour while others come and go", () => {
-  const three = ["a", "b", "c"].reduce(withRun, []),
-    without = three.filter((run) => run.id !== "a"),
-    again = withRun(without, "d");
+  const three = ["a", "b", "c"].reduce(withRun, []);
+  const without = three.filter((run) => run.id !== "a");
+  const again = withRun(without, "d");
   assert.deepEqual(
     readCompare(writeCompare({ ...readCompare(""), runs: without })).runs.map((run) => run.slot),
     [1, 2],

@@ -19,8 +19,9 @@ test("lengths are read as people type them, and not guessed", () => {
 });
 
 test("what is written is read again as the same", () => {
-  for (const s of [0, 1, 5, 59.5, 60, 61, 3600, 5400, 14400, 86400, 90061])
+  for (const s of [0, 1, 5, 59.5, 60, 61, 3600, 5400, 14400, 86400, 90061]) {
     assert.equal(secondsOf(durationText(s)), s);
+  }
 });
 
 test("ends of silences lie ahead, those in the morning at nine", () => {

@@ -77,7 +77,8 @@ test("data that are not as the kind says are told, never thrown at", () => {
       {},
       { optimizers: 3, findings: "x", inputs: [null], reasons: 7 },
       { optimizers: [{}], signals: null, findings: [{}], clip: "x" },
-    ])
+    ]) {
       assert.equal(typeof told(kind, data), "string");
+    }
   }
 });

@@ -5,9 +5,9 @@ import { answer, wireLayer } from "./layers.js";
 
 /** Answers in the order the test gives them; subscriptions the test can speak to. */
 function source() {
-  const asked = [],
-    waiting = [],
-    subscriptions = [];
+  const asked = [];
+  const waiting = [];
+  const subscriptions = [];
   return {
     asked,
     subscriptions,
@@ -35,8 +35,8 @@ function source() {
 const settle = () => new Promise((done) => setImmediate(done));
 
 function feedOf(from) {
-  const heard = [],
-    failures = [];
+  const heard = [];
+  const failures = [];
   const feed = new Feed(from, from, "r", {
     changed: (delta) => heard.push(delta),
     failed: (error) => failures.push(error.message),
@@ -45,8 +45,8 @@ function feedOf(from) {
 }
 
 test("it asks once, then the socket goes on from the cursor of the answer", async () => {
-  const from = source(),
-    { feed, heard } = feedOf(from);
+  const from = source();
+  const { feed, heard } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   assert.equal(from.subscriptions[0].handlers.cursor(), 5);
@@ -60,8 +60,8 @@ test("it asks once, then the socket goes on from the cursor of the answer", asyn
 });
 
 test("a resync and a reconnect ask again; what was shown stays until the answer comes", async () => {
-  const from = source(),
-    { feed } = feedOf(from);
+  const from = source();
+  const { feed } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   from.subscriptions[0].handlers.message({ type: "resync", id: 1 });
@@ -81,8 +81,8 @@ test("a resync and a reconnect ask again; what was shown stays until the answer 
 });
 
 test("the newest window wins: an answer to an older question is dropped", async () => {
-  const from = source(),
-    { feed } = feedOf(from);
+  const from = source();
+  const { feed } = feedOf(from);
   void feed.load(["loss"], { from: 0, to: 10 });
   void feed.load(["loss"], { from: 5, to: 6 });
   await from.reply(1, answer(2, { loss: [[5, 1]] }));
@@ -91,8 +91,8 @@ test("the newest window wins: an answer to an older question is dropped", async 
 });
 
 test("a failure is told and leaves what is shown alone", async () => {
-  const from = source(),
-    { feed, failures } = feedOf(from);
+  const from = source();
+  const { feed, failures } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   void feed.reload();

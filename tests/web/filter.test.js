@@ -17,21 +17,31 @@ test("config values are compared as numbers where both are, as words where not",
     "config.depth>9",
     "config.resume=false",
     "config.lr!=2",
-  ])
+  ]) {
     assert.equal(holds(yes), true, yes);
-  for (const no of ["config.lr>1e-2", "config.model.name>3", "config.gone:x", "config.gone!=x", "config.lr>"])
+  }
+  for (const no of [
+    "config.lr>1e-2",
+    "config.model.name>3",
+    "config.gone:x",
+    "config.gone!=x",
+    "config.lr>",
+  ]) {
     assert.equal(holds(no), false, no);
+  }
 });
 
 test("numbers of the run itself can be compared, terms denied, and quotes keep spaces", () => {
-  for (const yes of ["step>1000", "alerts>=1", "-tag:bf16", 'name:"my run"', "-config.lr>1 fp16"])
+  for (const yes of ["step>1000", "alerts>=1", "-tag:bf16", 'name:"my run"', "-config.lr>1 fp16"]) {
     assert.equal(holds(yes), true, yes);
+  }
   for (const no of ["step<1000", "-tag:fp16", 'name:"myrun"', "-deblur"]) assert.equal(holds(no), false, no);
 });
 
 test("what looks like no field is free text, and nothing throws", () => {
-  for (const odd of ["a:b:c", ":", ">", "config.", "config.>", '"', "-", "(", "x=y"])
+  for (const odd of ["a:b:c", ":", ">", "config.", "config.>", '"', "-", "(", "x=y"]) {
     assert.equal(typeof holds(odd), "boolean", odd);
+  }
 });
 
 test("configurations are asked for only by a filter that needs them", () => {

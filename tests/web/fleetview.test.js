@@ -74,9 +74,9 @@ test("a column sorts both ways with the unknown last, and a third click lets go"
       .join(""),
     "adcb",
   );
-  const once = resorted(PLAIN, "step"),
-    twice = resorted({ ...PLAIN, ...once }, "step"),
-    thrice = resorted({ ...PLAIN, ...twice }, "step");
+  const once = resorted(PLAIN, "step");
+  const twice = resorted({ ...PLAIN, ...once }, "step");
+  const thrice = resorted({ ...PLAIN, ...twice }, "step");
   assert.deepEqual(
     [once, twice, thrice],
     [

@@ -90,10 +90,12 @@ test("words, fields and denials must all hold", () => {
     'run:"my run"',
     "-severity:warning project:deb",
     "loss spike",
-  ])
+  ]) {
     assert.ok(textFilter(text)(alert), text);
-  for (const text of ["nothing", "rule:plateau", "-spike", "spike severity:info"])
+  }
+  for (const text of ["nothing", "rule:plateau", "-spike", "spike severity:info"]) {
     assert.ok(!textFilter(text)(alert), text);
+  }
   assert.ok(!narrows({ ...PLAIN, project: "else" })(alert));
 });
 

@@ -18,8 +18,9 @@ test("pins come back as they were kept", () => {
 });
 
 test("a storage that is spoilt or forbidden is an empty one", () => {
-  for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"])
+  for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"]) {
     assert.equal(readPins(storage({ "tocsin.pins": spoilt })).size, 0, spoilt);
+  }
   const forbidden = {
     getItem() {
       throw new Error("denied");

@@ -14,9 +14,9 @@ function held() {
 const settled = () => new Promise((done) => setImmediate(done));
 
 test("no more than its width runs at once, in the order asked for", async () => {
-  const lane = new Lane(2),
-    begun = [],
-    works = [held(), held(), held()];
+  const lane = new Lane(2);
+  const begun = [];
+  const works = [held(), held(), held()];
   const all = works.map(({ work }, i) =>
     lane.run(() => {
       begun.push(i);
@@ -34,10 +34,10 @@ test("no more than its width runs at once, in the order asked for", async () => 
 });
 
 test("work that fails makes room like any other", async () => {
-  const lane = new Lane(1),
-    first = held(),
-    failed = lane.run(first.work),
-    next = lane.run(async () => 2);
+  const lane = new Lane(1);
+  const first = held();
+  const failed = lane.run(first.work);
+  const next = lane.run(async () => 2);
   first.end(new Error("gone"));
   await assert.rejects(failed, /gone/);
   assert.equal(await next, 2);

@@ -4,9 +4,9 @@ import { Latest } from "../../web/lib/latest.js";
 
 /** A Latest whose answers come when the test says so. */
 function slow() {
-  const asked = [],
-    shown = [],
-    waiting = [];
+  const asked = [];
+  const shown = [];
+  const waiting = [];
   const latest = new Latest(
     (text) => {
       asked.push(text);
@@ -19,8 +19,8 @@ function slow() {
 }
 
 test("of what is typed while an answer is on its way only the newest is asked for", async () => {
-  const { latest, asked, shown, next } = slow(),
-    done = latest.want("a");
+  const { latest, asked, shown, next } = slow();
+  const done = latest.want("a");
   for (const text of ["ab", "abc", "abcd"]) void latest.want(text);
   next().answer();
   await new Promise(setImmediate);
@@ -58,8 +58,8 @@ test("the same text is not asked for twice, a failed one is", async () => {
 });
 
 test("a text that was taken back meanwhile is not asked for", async () => {
-  const { latest, asked, next } = slow(),
-    done = latest.want("a");
+  const { latest, asked, next } = slow();
+  const done = latest.want("a");
   void latest.want("ab");
   void latest.want("a");
   next().answer();

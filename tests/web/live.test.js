@@ -56,15 +56,15 @@ class World {
 }
 
 function started() {
-  const world = new World(),
-    live = new Live(world);
+  const world = new World();
+  const live = new Live(world);
   live.start();
   return { world, live };
 }
 
 test("a subscription is asked for when the socket opens, with its cursor, and hears its frames", () => {
-  const { world, live } = started(),
-    heard = [];
+  const { world, live } = started();
+  const heard = [];
   live.subscribe(
     { view: "run", run: "r", names: ["loss"] },
     { cursor: () => 812, message: (frame) => heard.push(frame.cursor) },
@@ -79,8 +79,8 @@ test("a subscription is asked for when the socket opens, with its cursor, and he
 });
 
 test("an ended subscription is told to the server and hears nothing more", () => {
-  const { world, live } = started(),
-    heard = [];
+  const { world, live } = started();
+  const heard = [];
   const end = live.subscribe({ view: "fleet" }, { message: (frame) => heard.push(frame) });
   world.connect();
   end();
@@ -90,8 +90,8 @@ test("an ended subscription is told to the server and hears nothing more", () =>
 
 test("after a reconnect it subscribes anew from the newest cursor and says that something was missed", () => {
   const { world, live } = started();
-  let cursor = 1,
-    missed = 0;
+  let cursor = 1;
+  let missed = 0;
   live.subscribe(
     { view: "run", run: "r" },
     { cursor: () => cursor, message: () => {}, reconnected: () => missed++ },
@@ -112,8 +112,9 @@ test("when the database is back, what failed meanwhile is asked for again, once"
   live.subscribe({ view: "fleet" }, { message: () => {}, reconnected: () => missed++ });
   live.onReconnect(() => missed++);
   world.connect();
-  for (const failing of [null, "connection refused", "connection refused", null, null])
+  for (const failing of [null, "connection refused", "connection refused", null, null]) {
     world.say({ type: "beat", failing });
+  }
   assert.equal(missed, 2);
 });
 
@@ -143,8 +144,8 @@ test("an open socket without a beat for twelve seconds is offline and given up",
 });
 
 test("a beat keeps it online and tells how far behind the server is", () => {
-  const { world, live } = started(),
-    beats = [];
+  const { world, live } = started();
+  const beats = [];
   live.onBeat((beat) => beats.push(beat.now_ms));
   world.connect();
   for (let i = 0; i < 6; i++) {
@@ -155,8 +156,8 @@ test("a beat keeps it online and tells how far behind the server is", () => {
 });
 
 test("alerts reach their listeners whatever is subscribed", () => {
-  const { world, live } = started(),
-    alerts = [];
+  const { world, live } = started();
+  const alerts = [];
   live.onAlert((alert) => alerts.push(alert.id));
   world.connect();
   world.say({ type: "alert", alert: { id: "x" } });

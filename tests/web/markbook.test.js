@@ -5,8 +5,8 @@ import { MarkBook } from "../../web/lib/markbook.js";
 const ack = (id, by = "x") => ({ id, ack: { by, at_ms: 1, note: "" }, silenced_by: [], inhibited_by: [] });
 
 function bookOf() {
-  const waiting = [],
-    timers = [];
+  const waiting = [];
+  const timers = [];
   const book = new MarkBook({ marks: () => new Promise((answer) => waiting.push(answer)) }, (run) =>
     timers.push(run),
   );
@@ -24,8 +24,8 @@ test("an alert without a mark has none, and a mark that is gone is forgotten", a
 });
 
 test("an answer that was overtaken by an act, or by a later question, says nothing", async () => {
-  const { book, waiting } = bookOf(),
-    early = book.load();
+  const { book, waiting } = bookOf();
+  const early = book.load();
   book.take(ack("a", "me"));
   waiting.shift()({ items: [], silences: [] });
   await early;

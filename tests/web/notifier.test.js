@@ -5,13 +5,13 @@ import { Notifier } from "../../web/lib/notifier.js";
 const note = (id) => ({ id, kind: "alerts", title: `title ${id}`, created_ms: 0, reason: "", alerts: [] });
 
 function notifierOf(kept = {}, notes = [], permission = "granted") {
-  const shown = [],
-    storage = {
-      getItem: (key) => kept[key] ?? null,
-      setItem: (key, value) => {
-        kept[key] = value;
-      },
-    };
+  const shown = [];
+  const storage = {
+    getItem: (key) => kept[key] ?? null,
+    setItem: (key, value) => {
+      kept[key] = value;
+    },
+  };
   const source = {
     notes: async (after) => {
       const items = after === null ? notes.slice(-1) : notes.filter(({ id }) => id > after);

@@ -4,8 +4,8 @@ import { envelopeOf, picture } from "../../web/lib/picture.js";
 import { thin } from "../../web/lib/buckets.js";
 import { layerOf } from "./layers.js";
 
-const LOG = { axis: "log" },
-  STEPS = { axis: "log2", steps: true };
+const LOG = { axis: "log" };
+const STEPS = { axis: "log2", steps: true };
 const draw = (drawing, layers, range = [0, 100], skipped = []) =>
   picture(drawing, layers, skipped, range, 800, false);
 
@@ -43,18 +43,18 @@ test("on a log axis zeros and negatives leave the line and stand on the rail", (
 
 test("data stay below the rail of marks", () => {
   const plain = draw(LOG, [
-      layerOf([
-        [0, 1],
-        [1, 10],
-      ]),
-    ]).plan.range,
-    railed = draw(LOG, [
-      layerOf([
-        [0, 1],
-        [1, 10],
-        [2, NaN],
-      ]),
-    ]).plan.range;
+    layerOf([
+      [0, 1],
+      [1, 10],
+    ]),
+  ]).plan.range;
+  const railed = draw(LOG, [
+    layerOf([
+      [0, 1],
+      [1, 10],
+      [2, NaN],
+    ]),
+  ]).plan.range;
   assert.ok(railed[1] > plain[1] + 0.1);
 });
 
@@ -94,8 +94,8 @@ test("the envelope is closed at every gap, so that nothing is filled across it",
     30,
     3,
   );
-  const { x, y } = envelopeOf(layer, null),
-    cut = x.findIndex(Number.isNaN);
+  const { x, y } = envelopeOf(layer, null);
+  const cut = x.findIndex(Number.isNaN);
   assert.ok(cut > 0 && Number.isNaN(y[cut]));
   assert.deepEqual([x[0], y[0]], [x[cut - 1], y[cut - 1]]);
 });
@@ -142,10 +142,10 @@ test("faults of a superseded stretch stay marked", () => {
 });
 
 test("smoothing leaves the raw line and its range behind it, and every mark", () => {
-  const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]),
-    layers = [layerOf(records)];
-  const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false),
-    soft = picture({ axis: "linear" }, layers, [], [0, 200], 800, false, { smooth: 0.95 });
+  const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]);
+  const layers = [layerOf(records)];
+  const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false);
+  const soft = picture({ axis: "linear" }, layers, [], [0, 200], 800, false, { smooth: 0.95 });
   assert.deepEqual(soft.marks, plain.marks);
   assert.deepEqual(soft.envelope, plain.envelope);
   assert.deepEqual(

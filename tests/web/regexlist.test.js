@@ -11,8 +11,9 @@ function count(path) {
   let found = 0;
   const visit = (node) => {
     if (node.kind === ts.SyntaxKind.RegularExpressionLiteral) found++;
-    if ((ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === "RegExp")
+    if ((ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === "RegExp") {
       found++;
+    }
     ts.forEachChild(node, visit);
   };
   visit(ts.createSourceFile(path, text(path), ts.ScriptTarget.Latest, true, ts.ScriptKind.JS));

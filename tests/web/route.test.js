@@ -46,9 +46,9 @@ test("a link of the API or a file is the browser's own business", () => {
 });
 
 test("an address too long for a proxy stands behind the #, and both are read", () => {
-  const short = "?run=a",
-    long = `?${"run=abcdefgh&".repeat(1000)}`,
-    parsed = (text) => new URL(text, "http://x");
+  const short = "?run=a";
+  const long = `?${"run=abcdefgh&".repeat(1000)}`;
+  const parsed = (text) => new URL(text, "http://x");
   assert.equal(addressOf("/compare", short), "/compare?run=a");
   assert.equal(parsed(addressOf("/compare", long)).search, "");
   assert.deepEqual(

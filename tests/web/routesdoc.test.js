@@ -17,8 +17,8 @@ import {
 const EMPTY = { routes: [], inhibitions: [], mute_times: [] };
 
 test("a change leaves the document before it as it was, so that it can be taken back", () => {
-  const one = added(EMPTY, "routes", newRoute(EMPTY)),
-    two = changed(one, "routes", 0, { name: "b" });
+  const one = added(EMPTY, "routes", newRoute(EMPTY));
+  const two = changed(one, "routes", 0, { name: "b" });
   assert.deepEqual(
     [one.routes[0].name, two.routes[0].name, removed(two, "routes", 0).routes.length, EMPTY.routes.length],
     ["new route", "b", 0, 0],

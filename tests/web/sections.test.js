@@ -41,8 +41,9 @@ test("a filter has alternatives, stars and ends; all else is text", () => {
     ["^loss$", "loss2", false],
     ["a*b*c", "cba", false],
     ["$", "x", true],
-  ])
+  ]) {
     assert.equal(nameFilter(text)(name), holds, text);
+  }
 });
 
 test("a filter from a link that would never end as a regular expression ends", () => {
@@ -52,7 +53,7 @@ test("a filter from a link that would never end as a regular expression ends", (
 
 test("moving a series to every place puts it there and disturbs no other", () => {
   const section = sections(NAMES, NONE)[1];
-  for (const name of section.names)
+  for (const name of section.names) {
     for (let to = 0; to < 3; to++) {
       const now = sections(NAMES, { ...NONE, order: moved(section, name, to, []) })[1].names;
       assert.equal(now[to], name);
@@ -61,11 +62,12 @@ test("moving a series to every place puts it there and disturbs no other", () =>
         section.names.filter((each) => each !== name),
       );
     }
+  }
 });
 
 test("pinned series are moved within the pins", () => {
-  const pins = ["pixel", "act/a", "val/psnr"],
-    [section] = sections(NAMES, { ...NONE, pins });
+  const pins = ["pixel", "act/a", "val/psnr"];
+  const [section] = sections(NAMES, { ...NONE, pins });
   assert.equal(section.key, PINNED);
   assert.deepEqual(moved(section, "val/psnr", 0, pins), ["val/psnr", "pixel", "act/a"]);
 });

@@ -26,8 +26,8 @@ test("an answer of exact records holds each value, NaN and infinities too", () =
 });
 
 test("an answer of buckets keeps range, counts and last value", () => {
-  const set = new SeriesSet(),
-    f = (v) => packed([v]);
+  const set = new SeriesSet();
+  const f = (v) => packed([v]);
   set.take({
     ...answer(5, { loss: [[0, 1]] }),
     series: {
@@ -99,8 +99,9 @@ test("a frame that is not newer than the cursor changes nothing", () => {
 test("memory is bounded however long the run is watched", () => {
   const set = new SeriesSet(100);
   set.take(answer(0, { loss: [[0, 1]] }));
-  for (let i = 1; i <= 2000; i++)
+  for (let i = 1; i <= 2000; i++) {
     set.add({ cursor: i, series: { loss: [wireLayer([[i, i === 777 ? NaN : i]])] } });
+  }
   const [layer] = set.get("loss");
   assert.ok(layer.x.length <= 100);
   assert.equal(
@@ -133,20 +134,20 @@ test("a closed window takes no steps from outside", () => {
 
 test("the newest attempt is drawn from its first step; what it replayed of the older one is faint", () => {
   const first = layerOf(
-      [
-        [0, 1],
-        [10, 1],
-        [20, 1],
-      ],
-      1,
-    ),
-    second = layerOf(
-      [
-        [10, 2],
-        [30, 2],
-      ],
-      2,
-    );
+    [
+      [0, 1],
+      [10, 1],
+      [20, 1],
+    ],
+    1,
+  );
+  const second = layerOf(
+    [
+      [10, 2],
+      [30, 2],
+    ],
+    2,
+  );
   const parts = stretches([second, first]).map(({ layer, from, to, faint }) => [
     layer.attempt,
     from,

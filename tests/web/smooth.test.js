@@ -7,8 +7,8 @@ test("the average of a constant is that constant from its first point on", () =>
 });
 
 test("what is not finite stays as it is and moves nothing after it", () => {
-  const with_ = smooth([1, NaN, 2, 3], 0.5),
-    without = smooth([1, 2, 3], 0.5);
+  const with_ = smooth([1, NaN, 2, 3], 0.5);
+  const without = smooth([1, 2, 3], 0.5);
   assert.ok(Number.isNaN(with_[1]));
   assert.deepEqual([with_[0], with_[2], with_[3]], without);
 });

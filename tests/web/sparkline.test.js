@@ -48,8 +48,9 @@ test("flat, empty, zero and non-finite series have a shape without NaN", () => {
     [bucket(0, 0), bucket(0, 1)],
     [[null, null, null, 1, 0, 0]],
   ]) {
-    for (const log of [true, false, "auto"])
+    for (const log of [true, false, "auto"]) {
       assert.doesNotMatch(JSON.stringify(sparkShape(sparkOf(buckets), { log })), /NaN|Infinity/);
+    }
   }
 });
 

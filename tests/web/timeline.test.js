@@ -26,8 +26,9 @@ test("a step and its time are one place, there and back", () => {
     ]),
   );
   assert.deepEqual([line.toX(0), line.toX(15), line.toX(20)], [0, 2000, 3000]);
-  for (const step of [-3, 0, 4, 10, 19, 20, 31])
+  for (const step of [-3, 0, 4, 10, 19, 20, 31]) {
     assert.ok(Math.abs(line.toStep(line.toX(step)) - step) < 1e-9, String(step));
+  }
 });
 
 test("after a restart the newest attempt's times count, and time never runs back", () => {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { spanTicks, wallTicks } from "../../web/lib/timeticks.js";
 
-const MIN = 60_000,
-  H = 60 * MIN,
-  D = 24 * H,
-  UTC = () => 0;
+const MIN = 60_000;
+const H = 60 * MIN;
+const D = 24 * H;
+const UTC = () => 0;
 
 test("a span has a handful of ticks at whole units, at every size", () => {
   for (const end of [7, 900, 30_000, 5 * MIN, 3 * H, 2 * D, 90 * D, 4000 * D]) {

@@ -21,14 +21,15 @@ test("an ending has its type, its message and its last lines", () => {
 });
 
 test("what is no ending says nothing", () => {
-  for (const error of [null, undefined, "x", {}, { type: 3, lines: "x" }, { lines: [] }])
+  for (const error of [null, undefined, "x", {}, { type: 3, lines: "x" }, { lines: [] }]) {
     assert.equal(endingOf(error), null);
+  }
   assert.deepEqual(endingOf({ lines: ["a", 3] }), { head: "", message: "", lines: "a\n" });
 });
 
 test("the source of the norm is what was told last of the primary optimizer", () => {
-  const own = source({ source: "own", clip: null, series: "" }),
-    clip = source({ source: "clip", clip: 0.5, series: "" });
+  const own = source({ source: "own", clip: null, series: "" });
+  const clip = source({ source: "clip", clip: 0.5, series: "" });
   assert.equal(normSource([]), "");
   assert.equal(normSource([own, clip]), "of the script's own clip at 0.5");
   assert.equal(

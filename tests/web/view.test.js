@@ -12,8 +12,9 @@ test("the address holds zoom, pinned step and chosen alert", () => {
 });
 
 test("an address that makes no sense shows the whole run", () => {
-  for (const search of ["?from=9&to=3", "?from=x&to=y", "?from=1", "?follow=-4", "?follow=NaN", "?at=", ""])
+  for (const search of ["?from=9&to=3", "?from=x&to=y", "?from=1", "?follow=-4", "?follow=NaN", "?at=", ""]) {
     assert.deepEqual(readView(search), NONE, search);
+  }
 });
 
 test("the whole run grows with headroom: new steps within it move nothing", () => {

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { offsets, sight } from "../../web/lib/virtual.js";
 
-const heights = Array.from({ length: 2000 }, (_, i) => (i % 7 ? 60 : 38)),
-  tops = offsets(heights);
+const heights = Array.from({ length: 2000 }, (_, i) => (i % 7 ? 60 : 38));
+const tops = offsets(heights);
 
 test("every item that touches the window is there, and hardly any other", () => {
   for (const from of [0, 1, 37.5, 60, 5000, 50_000, tops[2000] - 900]) {
-    const to = from + 900,
-      [first, end] = sight(tops, from, to);
+    const to = from + 900;
+    const [first, end] = sight(tops, from, to);
     const needed = heights.map((_, i) => i).filter((i) => tops[i] < to && tops[i + 1] > from);
     assert.ok(first <= needed[0] && end > needed[needed.length - 1], String(from));
     assert.ok(end - first <= needed.length + 2);

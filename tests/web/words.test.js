@@ -17,10 +17,12 @@ test("addresses that run code are not followed", () => {
     "\tjavascript:x",
     "data:text/html,x",
     "vbscript:x",
-  ])
+  ]) {
     assert.equal(safeAddress(bad), false, bad);
-  for (const good of ["/runs/x", "https://example.org", "?at=1", "#dx", "runs/a:b"])
+  }
+  for (const good of ["/runs/x", "https://example.org", "?at=1", "#dx", "runs/a:b"]) {
     assert.equal(safeAddress(good), true, good);
+  }
 });
 
 test("each address has its page, and a run's id survives it", () => {
@@ -41,10 +43,12 @@ test("the filter takes free text and fields, all of which must hold", () => {
     state: "stalled",
     reason: { rule: "loss-spike" },
   });
-  for (const yes of ["", "mdt", "FP16", "project:deb", "tag:base state:stalled", "rule:spike"])
+  for (const yes of ["", "mdt", "FP16", "project:deb", "tag:base state:stalled", "rule:spike"]) {
     assert.equal(runFilter(yes)(row), true, yes);
-  for (const no of ["other", "state:running", "mdt tag:none", "project:mdt"])
+  }
+  for (const no of ["other", "state:running", "mdt tag:none", "project:mdt"]) {
     assert.equal(runFilter(no)(row), false, no);
+  }
 });
 
 test("nested settings are flat pairs, and no digit is rounded away", () => {
@@ -119,8 +123,9 @@ test("a diagnosis as text has its cause, evidence, remedies and address", () => 
     "lr = 1e-3",
     "Would disprove it: Rerun",
     "http://x/runs/r",
-  ])
+  ]) {
     assert.ok(text.includes(part), part);
+  }
 });
 
 test("a readout is exact for a record, mean and range for a bucket, and names what is not finite", () => {

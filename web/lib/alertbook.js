@@ -55,8 +55,9 @@ export class AlertBook {
 
   #bound() {
     const resolved = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
-    for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT)))
+    for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT))) {
       this.#alerts.delete(alert.id);
+    }
   }
 
   /** @returns {Alert[]} */

@@ -124,8 +124,9 @@ export class Api {
     const asked = new URLSearchParams(
       (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
     );
-    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), buckets }))
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), buckets })) {
       if (value !== null && value !== undefined) asked.set(key, String(value));
+    }
     return this.ask(`/runs/${encodeURIComponent(id)}/series?${asked}`, { signal });
   }
 
@@ -168,8 +169,9 @@ export class Api {
     const asked = new URLSearchParams(
       (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
     );
-    for (const [key, value] of Object.entries({ from: ceil(from), to: floor(to), limit }))
+    for (const [key, value] of Object.entries({ from: ceil(from), to: floor(to), limit })) {
       if (value !== null) asked.set(key, String(value));
+    }
     return this.ask(`/runs/${encodeURIComponent(id)}/records?${asked}`);
   }
 
@@ -277,8 +279,9 @@ export class Api {
     const asked = new URLSearchParams(
       (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
     );
-    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), format: "csv" }))
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), format: "csv" })) {
       if (value !== null) asked.set(key, String(value));
+    }
     return `${this.base}/runs/${encodeURIComponent(id)}/records?${asked}`;
   }
 }

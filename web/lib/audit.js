@@ -27,8 +27,8 @@ const list = (value) => (Array.isArray(value) ? value : []);
 export function auditOf(events) {
   const audits = events.filter((event) => event.kind === "audit");
   if (!audits.length) return null;
-  const attempt = Math.max(...audits.map((event) => event.attempt)),
-    least = Math.min(...audits.filter((event) => event.attempt === attempt).map((event) => event.rank));
+  const attempt = Math.max(...audits.map((event) => event.attempt));
+  const least = Math.min(...audits.filter((event) => event.attempt === attempt).map((event) => event.rank));
   const told = audits.filter((event) => event.attempt === attempt && event.rank === least);
   /** @type {Map<string, AuditFinding[]>} */
   const answers = new Map();
@@ -60,8 +60,8 @@ export function auditOf(events) {
  */
 function finding(value, step) {
   if (!value || typeof value !== "object") return null;
-  const one = /** @type {Record<string, unknown>} */ (value),
-    severity = text(one.severity);
+  const one = /** @type {Record<string, unknown>} */ (value);
+  const severity = text(one.severity);
   if (!text(one.check)) return null;
   return {
     check: text(one.check),
@@ -83,7 +83,7 @@ function finding(value, step) {
 export function overheadOf(series) {
   const last = (/** @type {string} */ name) =>
     number(series.find((each) => each.name === name)?.last ?? null) ?? NaN;
-  const us = last("hook/cost_us"),
-    percent = last("hook/share_percent");
+  const us = last("hook/cost_us");
+  const percent = last("hook/share_percent");
   return Number.isFinite(us) ? { us, percent } : null;
 }

@@ -85,8 +85,8 @@ function tickLabel(v, step) {
  */
 export function logAxis(low, high) {
   if (!(low > 0 && low <= high)) [low, high] = [0.1, 10];
-  let a = Math.log10(low),
-    b = Math.log10(high);
+  let a = Math.log10(low);
+  let b = Math.log10(high);
   const fine = b - a <= 0.5 ? FINEST : b - a <= 1.6 ? FINE : null;
   [a, b] = fine
     ? [floorNice(a, fine), ceilNice(b, fine)]
@@ -123,8 +123,9 @@ function decades(a, b, fine) {
   const out = [];
   for (let k = Math.floor(a); k <= Math.ceil(b); k++) {
     if (k % every) continue;
-    for (const m of fine ?? [1])
+    for (const m of fine ?? [1]) {
       if (k + Math.log10(m) >= a - 1e-9 && k + Math.log10(m) <= b + 1e-9) out.push(Number(`${m}e${k}`));
+    }
   }
   return out;
 }
@@ -138,8 +139,8 @@ function decades(a, b, fine) {
  */
 export function log2Axis(low, high) {
   if (!(low > 0 && low <= high)) [low, high] = [1, 65536];
-  const a = Math.floor(Math.log2(low)) - 1,
-    b = Math.ceil(Math.log2(high)) + 1;
+  const a = Math.floor(Math.log2(low)) - 1;
+  const b = Math.ceil(Math.log2(high)) + 1;
   const every = [1, 2, 4, 8, 16, 32, 64, 128, 256].find((n) => (b - a) / n <= 5) ?? 512;
   const ticks = [];
   for (let k = Math.ceil(a / every) * every; k <= b; k += every) ticks.push(k);
@@ -161,8 +162,8 @@ export function log2Axis(low, high) {
  * @returns {AxisPlan}
  */
 export function withRail(plan, top, bottom) {
-  const [a, b] = plan.range,
-    span = (b - a) / (1 - top - bottom);
+  const [a, b] = plan.range;
+  const span = (b - a) / (1 - top - bottom);
   return { ...plan, range: [a - bottom * span, b + top * span] };
 }
 

@@ -50,8 +50,9 @@ export function wakeOnGesture() {
 export function ring() {
   if (!audio || !soundOn()) return;
   void audio.resume();
-  for (const [multiple, loudness, seconds] of PARTIALS)
+  for (const [multiple, loudness, seconds] of PARTIALS) {
     partial(audio, STRIKE_HZ * multiple, loudness * 0.12, seconds);
+  }
 }
 
 /**
@@ -61,9 +62,9 @@ export function ring() {
  * @param {number} seconds
  */
 function partial(context, hz, loudness, seconds) {
-  const tone = context.createOscillator(),
-    gain = context.createGain(),
-    now = context.currentTime;
+  const tone = context.createOscillator();
+  const gain = context.createGain();
+  const now = context.currentTime;
   tone.frequency.value = hz;
   gain.gain.setValueAtTime(0, now);
   gain.gain.linearRampToValueAtTime(loudness, now + 0.005);

@@ -28,8 +28,8 @@ export const emptyLayer = (attempt, rank) => ({
  * @param {number} x
  */
 export function at(xs, x) {
-  let low = -1,
-    high = xs.length - 1;
+  let low = -1;
+  let high = xs.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (xs[middle] <= x) low = middle;
@@ -97,8 +97,9 @@ export function pushBucket(to, from, i) {
     "pinf",
     "ninf",
     "t",
-  ]))
+  ])) {
     to[key].push(from[key][i]);
+  }
 }
 
 /**
@@ -110,8 +111,8 @@ export function pushBucket(to, from, i) {
  */
 export function joinBucket(to, from, i) {
   const k = to.x.length - 1;
-  const a = finite(to, k),
-    b = finite(from, i);
+  const a = finite(to, k);
+  const b = finite(from, i);
   to.x1[k] = Math.max(to.x1[k], from.x1[i]);
   to.min[k] = a && b ? Math.min(to.min[k], from.min[i]) : b ? from.min[i] : to.min[k];
   to.max[k] = a && b ? Math.max(to.max[k], from.max[i]) : b ? from.max[i] : to.max[k];
@@ -133,8 +134,8 @@ export function joinBucket(to, from, i) {
  */
 export function thin(layer, from, to, count) {
   const out = emptyLayer(layer.attempt, layer.rank);
-  const start = Math.max(0, at(layer.x, from)),
-    stop = Math.min(layer.x.length - 1, at(layer.x, to) + 1);
+  const start = Math.max(0, at(layer.x, from));
+  const stop = Math.min(layer.x.length - 1, at(layer.x, to) + 1);
   const width = Math.max((to - from) / count, Number.MIN_VALUE);
   let open = -Infinity;
   for (let i = start; i <= stop; i++) {

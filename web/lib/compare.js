@@ -85,8 +85,9 @@ export const tokenSeries = (names) =>
  */
 export function alignment(kind, loss, tokens) {
   if (kind === "step") return STEPS;
-  if (kind === "relative")
+  if (kind === "relative") {
     return loss.some((layer) => layer.x.length) ? timeline("relative", moments([loss])) : null;
+  }
   const told = counted(tokens);
   return told.steps.length < 2
     ? null
@@ -111,8 +112,8 @@ function counted(layers) {
         .map((step, i) => /** @type {[number, number]} */ ([step, layer.last[i]]))
         .filter(([step, count]) => step >= from && step <= to && Number.isFinite(count)),
     );
-  const steps = /** @type {number[]} */ ([]),
-    times = /** @type {number[]} */ ([]);
+  const steps = /** @type {number[]} */ ([]);
+  const times = /** @type {number[]} */ ([]);
   for (const [step, count] of points.sort((a, b) => a[0] - b[0])) {
     if (steps.length && (step <= steps[steps.length - 1] || count <= times[times.length - 1])) continue;
     steps.push(step);
@@ -129,8 +130,8 @@ function counted(layers) {
  * @returns {Layer}
  */
 function byCount(layer, told) {
-  const { toX } = timeline("wall", told),
-    x = layer.x.map(toX);
+  const { toX } = timeline("wall", told);
+  const x = layer.x.map(toX);
   return { ...layer, x, x1: x };
 }
 
@@ -145,12 +146,12 @@ function byCount(layer, told) {
  */
 export function difference(layer, base, held) {
   const off = layer.x.map((x, i) =>
-      held ? heldAt(base, layer.x1[i]) : valueAt(base, (x + layer.x1[i]) / 2),
-    ),
-    minus = (/** @type {number[]} */ column) => column.map((value, i) => value - off[i]);
-  const known = off.map(Number.isFinite),
-    drop = (/** @type {number} */ i) =>
-      known[i] ? layer.n[i] : layer.nan[i] + layer.pinf[i] + layer.ninf[i];
+    held ? heldAt(base, layer.x1[i]) : valueAt(base, (x + layer.x1[i]) / 2),
+  );
+  const minus = (/** @type {number[]} */ column) => column.map((value, i) => value - off[i]);
+  const known = off.map(Number.isFinite);
+  const drop = (/** @type {number} */ i) =>
+    known[i] ? layer.n[i] : layer.nan[i] + layer.pinf[i] + layer.ninf[i];
   return {
     ...layer,
     min: minus(layer.min),
@@ -180,12 +181,12 @@ function heldAt(layers, x) {
  */
 export function valueAt(layers, x) {
   for (const layer of layers) {
-    const i = at(layer.x, x),
-      j = Math.min(layer.x.length - 1, i + 1);
+    const i = at(layer.x, x);
+    const j = Math.min(layer.x.length - 1, i + 1);
     if (i < 0 || (x > layer.x1[layer.x.length - 1] && i === layer.x.length - 1)) continue;
     if (!finite(layer, i)) return NaN;
-    const x0 = (layer.x[i] + layer.x1[i]) / 2,
-      x1 = (layer.x[j] + layer.x1[j]) / 2;
+    const x0 = (layer.x[i] + layer.x1[i]) / 2;
+    const x1 = (layer.x[j] + layer.x1[j]) / 2;
     if (x1 <= x0 || x <= x0 || !finite(layer, j)) return layer.mean[i];
     return layer.mean[i] + Math.min(1, (x - x0) / (x1 - x0)) * (layer.mean[j] - layer.mean[i]);
   }
@@ -207,11 +208,11 @@ export function valueAt(layers, x) {
  */
 export function overlay(drawing, runs, base, range, width, wasLog, weight) {
   const under = base
-      ? partsOf(base)
-          .map((part) => part.layer)
-          .reverse()
-      : null,
-    count = Math.max(50, Math.round(width / forSoMany(WIDTHS, runs.length)));
+    ? partsOf(base)
+        .map((part) => part.layer)
+        .reverse()
+    : null;
+  const count = Math.max(50, Math.round(width / forSoMany(WIDTHS, runs.length)));
   const parts = runs
     .filter((run) => run !== base)
     .flatMap(partsOf)
@@ -237,13 +238,13 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])),
     ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX,
   );
-  const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative"),
-    high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
+  const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
+  const high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
   plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
-  const floor = plan.log ? 10 ** plan.range[0] : null,
-    lines = parts.flatMap((part) =>
-      linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })),
-    );
+  const floor = plan.log ? 10 ** plan.range[0] : null;
+  const lines = parts.flatMap((part) =>
+    linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })),
+  );
   return {
     lines: alike(lines),
     owned: lines
@@ -294,9 +295,9 @@ export function alike(lines) {
   /** @type {Map<string, Line>} */
   const found = new Map();
   for (const line of lines) {
-    const lone = line.y.filter(Number.isFinite).length < 2,
-      key = [line.ink, line.dash, line.faint, line.raw, lone].join(),
-      same = found.get(key);
+    const lone = line.y.filter(Number.isFinite).length < 2;
+    const key = [line.ink, line.dash, line.faint, line.raw, lone].join();
+    const same = found.get(key);
     if (same) append(same, line);
     else found.set(key, { ...line, x: [...line.x], y: [...line.y], lone });
   }
@@ -333,8 +334,8 @@ function append(to, from) {
  * @returns {string | null}
  */
 export function nearest(lines, x, away, reach) {
-  let id = null,
-    least = reach;
+  let id = null;
+  let least = reach;
   for (const line of lines) {
     const off = Math.abs(away(drawnAt(line, x)));
     if (off <= least) {
@@ -353,18 +354,19 @@ export function nearest(lines, x, away, reach) {
  * @param {(y: number) => number} down pixels
  */
 export function pathOf({ x, y, held }, across, down) {
-  let text = "",
-    on = false;
+  let text = "";
+  let on = false;
   for (let i = 0; i < x.length; i++) {
-    const px = across(x[i]),
-      py = down(y[i]),
-      there = Number.isFinite(py);
-    if (there)
+    const px = across(x[i]);
+    const py = down(y[i]);
+    const there = Number.isFinite(py);
+    if (there) {
       text += !on
         ? `M${px.toFixed(1)} ${py.toFixed(1)}h0`
         : held
           ? `H${px.toFixed(1)}V${py.toFixed(1)}`
           : `L${px.toFixed(1)} ${py.toFixed(1)}`;
+    }
     on = there;
   }
   return text;
@@ -377,8 +379,8 @@ export function pathOf({ x, y, held }, across, down) {
  * @param {number} x
  */
 function drawnAt({ x: xs, y, held }, x) {
-  const i = at(xs, x),
-    j = i + 1;
+  const i = at(xs, x);
+  const j = i + 1;
   if (i < 0 || (j >= xs.length && x > xs[i])) return NaN;
   return held || j >= xs.length ? y[i] : y[i] + ((x - xs[i]) / (xs[j] - xs[i])) * (y[j] - y[i]);
 }
@@ -390,8 +392,8 @@ function drawnAt({ x: xs, y, held }, x) {
  * @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} those that differ first
  */
 export function settings(configs) {
-  const flat = configs.map((config) => new Map(flatten(config))),
-    keys = [...new Set(flat.flatMap((each) => [...each.keys()]))].sort();
+  const flat = configs.map((config) => new Map(flatten(config)));
+  const keys = [...new Set(flat.flatMap((each) => [...each.keys()]))].sort();
   const rows = keys.map((key) => {
     const values = flat.map((each) => each.get(key));
     return { key, values, differs: new Set(values).size > 1 };

@@ -28,8 +28,8 @@ export const MOST_RUNS = 1_000;
 /** What one report file bears. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
-const AXES = ["auto", "linear", "log", "log2"],
-  ALIGN = ["step", "relative", "tokens"];
+const AXES = ["auto", "linear", "log", "log2"];
+const ALIGN = ["step", "relative", "tokens"];
 const MOST_SERIES = 40;
 
 /**
@@ -51,28 +51,28 @@ const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(te
  * @returns {CompareView} what cannot be read is left out
  */
 export function readCompare(search) {
-  const asked = new URLSearchParams(search),
-    ids = [...new Set(asked.getAll("run"))].slice(0, MOST_RUNS),
-    slots = (asked.get("slots") ?? "").split(".").map(Number),
-    hidden = new Set(asked.getAll("hide"));
+  const asked = new URLSearchParams(search);
+  const ids = [...new Set(asked.getAll("run"))].slice(0, MOST_RUNS);
+  const slots = (asked.get("slots") ?? "").split(".").map(Number);
+  const hidden = new Set(asked.getAll("hide"));
   /** @type {Set<number>} */
   const taken = new Set();
   const runs = ids.map((id, i) => {
     const told =
-        asked.has("slots") &&
-        Number.isInteger(slots[i]) &&
-        slots[i] >= 0 &&
-        slots[i] < MOST_RUNS &&
-        !taken.has(slots[i]),
-      slot = told ? slots[i] : firstFree(taken);
+      asked.has("slots") &&
+      Number.isInteger(slots[i]) &&
+      slots[i] >= 0 &&
+      slots[i] < MOST_RUNS &&
+      !taken.has(slots[i]);
+    const slot = told ? slots[i] : firstFree(taken);
     taken.add(slot);
     return { id, slot, hidden: hidden.has(id) };
   });
-  const from = num(asked.get("from")),
-    to = num(asked.get("to")),
-    zoom = from !== null && to !== null && to > from,
-    x = asked.get("x") ?? "step",
-    base = asked.get("base");
+  const from = num(asked.get("from"));
+  const to = num(asked.get("to"));
+  const zoom = from !== null && to !== null && to > from;
+  const x = asked.get("x") ?? "step";
+  const base = asked.get("base");
   const axes = asked
     .getAll("axis")
     .map(

@@ -67,12 +67,12 @@ export class CrossLine {
 
   /** Draws the line anew: the window or the data changed. */
   refresh() {
-    const { step } = this,
-      { left, right } = this.source.margins(),
-      [a, b] = this.source.range();
+    const { step } = this;
+    const { left, right } = this.source.margins();
+    const [a, b] = this.source.range();
     const width = this.source.width() - left - right;
-    const line = this.source.timeline(),
-      px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
+    const line = this.source.timeline();
+    const px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
     this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
     if (!this.line.hidden) {
       this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
@@ -88,11 +88,11 @@ export class CrossLine {
    * @returns {number | null}
    */
   #stepAt(event) {
-    const { left, right } = this.source.margins(),
-      [a, b] = this.source.range(),
-      box = this.host.getBoundingClientRect();
-    const width = box.width - left - right,
-      px = event.clientX - box.left - left;
+    const { left, right } = this.source.margins();
+    const [a, b] = this.source.range();
+    const box = this.host.getBoundingClientRect();
+    const width = box.width - left - right;
+    const px = event.clientX - box.left - left;
     return px < 0 || px > width
       ? null
       : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
@@ -142,9 +142,9 @@ export class CrossLine {
     const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!way) return;
     event.preventDefault();
-    const { toStep } = this.source.timeline(),
-      [a, b] = this.source.range().map(toStep),
-      stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
+    const { toStep } = this.source.timeline();
+    const [a, b] = this.source.range().map(toStep);
+    const stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
     this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
   }
 }

@@ -41,9 +41,11 @@ function set(node, name, value) {
  * @param {Kid[]} kids
  */
 function fill(node, kids) {
-  for (const kid of kids)
-    if (kid !== null && kid !== undefined && kid !== false)
+  for (const kid of kids) {
+    if (kid !== null && kid !== undefined && kid !== false) {
       node.append(typeof kid === "number" ? String(kid) : kid);
+    }
+  }
 }
 
 /**
@@ -92,4 +94,16 @@ export function say(node, text) {
 export function refill(node, ...kids) {
   node.replaceChildren();
   fill(node, kids);
+}
+
+/**
+ * Focus the first element in `host` that matches, if there is one.
+ *
+ * @param {Element} host
+ * @param {string} selector
+ * @param {FocusOptions} [options]
+ */
+export function focusIn(host, selector, options) {
+  const found = host.querySelector(selector);
+  if (found instanceof HTMLElement) found.focus(options);
 }

@@ -27,10 +27,10 @@ export function fileName(parts, kind) {
  * @returns {Blob}
  */
 export function blobOf(address) {
-  const comma = address.indexOf(","),
-    head = address.slice(5, comma),
-    body = address.slice(comma + 1),
-    kind = head.split(";")[0];
+  const comma = address.indexOf(",");
+  const head = address.slice(5, comma);
+  const body = address.slice(comma + 1);
+  const kind = head.split(";")[0];
   if (!head.includes("base64")) return new Blob([decodeURIComponent(body)], { type: kind });
   return new Blob([Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0))], { type: kind });
 }

@@ -28,11 +28,11 @@ export function secondsOf(text) {
  */
 export function durationText(s) {
   const parts = /** @type {[string, number][]} */ ([
-      ["d", 86_400],
-      ["h", 3600],
-      ["min", 60],
-    ]),
-    out = [];
+    ["d", 86_400],
+    ["h", 3600],
+    ["min", 60],
+  ]);
+  const out = [];
   for (const [unit, size] of parts) {
     const n = Math.floor(s / size);
     if (n) out.push(`${n} ${unit}`);
@@ -74,8 +74,8 @@ function nextMorning(now) {
 
 /** @param {Date} now */
 function nextMonday(now) {
-  const days = (8 - now.getDay()) % 7,
-    at = new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, 9);
+  const days = (8 - now.getDay()) % 7;
+  const at = new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, 9);
   return at > now ? at : new Date(at.getFullYear(), at.getMonth(), at.getDate() + 7, 9);
 }
 
@@ -85,8 +85,8 @@ function nextMonday(now) {
  * @param {number} ms
  */
 export function localText(ms) {
-  const at = new Date(ms),
-    two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  const at = new Date(ms);
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 

@@ -9,8 +9,9 @@ export function evidenceText(item) {
   if (value === null) return powers(String(item.value));
   if (item.unit === "step") return `step ${int(value)}`;
   if (item.unit === "s") return span(value);
-  if (/scale/.test(item.name) && value > 0 && Number.isInteger(Math.log2(value)))
+  if (/scale/.test(item.name) && value > 0 && Number.isInteger(Math.log2(value))) {
     return scale(value).filter(Boolean).join(" ");
+  }
   const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : short(value);
   return item.unit ? `${text} ${item.unit}` : text;
 }
@@ -22,14 +23,14 @@ export function evidenceText(item) {
  * @param {string} address
  */
 export function asText(alert, address) {
-  const { diagnosis: why } = alert,
-    lines = [
-      `${alert.severity}: ${alert.rule} in ${alert.run_name} (${alert.project})`,
-      powers(alert.summary),
-      `onset ${alert.onset_step ?? "–"}, rang ${alert.fired_step ?? "–"}, ${alert.state}`,
-    ];
+  const { diagnosis: why } = alert;
+  const lines = [
+    `${alert.severity}: ${alert.rule} in ${alert.run_name} (${alert.project})`,
+    powers(alert.summary),
+    `onset ${alert.onset_step ?? "–"}, rang ${alert.fired_step ?? "–"}, ${alert.state}`,
+  ];
   if (why?.cause) lines.push("", `Cause: ${powers(why.cause)}`);
-  if (why?.evidence.length)
+  if (why?.evidence.length) {
     lines.push(
       "",
       "Evidence:",
@@ -38,7 +39,8 @@ export function asText(alert, address) {
           `- ${item.name}: ${evidenceText(item)}${item.step === null || item.step === undefined ? "" : ` (step ${item.step})`}`,
       ),
     );
-  if (why?.remedies.length)
+  }
+  if (why?.remedies.length) {
     lines.push(
       "",
       "Do this:",
@@ -47,6 +49,7 @@ export function asText(alert, address) {
         ...(remedy.code ? [remedy.code] : []),
       ]),
     );
+  }
   if (why?.disproof) lines.push("", `Would disprove it: ${why.disproof}`);
   return [...lines, "", address].join("\n");
 }

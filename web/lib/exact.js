@@ -1,7 +1,7 @@
 /** Numbers as the API writes them: non-finite ones as words, arrays as little-endian float64 in base64. */
 
 /** @type {Record<string, number>} */
-const WORDS = { NaN: NaN, Infinity: Infinity, "-Infinity": -Infinity };
+const WORDS = { NaN, Infinity, "-Infinity": -Infinity };
 
 /**
  * A number of the API, or null where there is none. Missing is not NaN.

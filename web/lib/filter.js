@@ -67,9 +67,9 @@ const deny = (holds) => (row) => !holds(row);
  * @returns {(row: RunRow) => boolean}
  */
 function term(word, config) {
-  const [, key = "", sign = "", wanted = ""] = /^([\w.\-/]+?)(>=|<=|!=|[:=<>])(.*)$/.exec(word) ?? [],
-    name = key.toLowerCase(),
-    low = wanted.toLowerCase();
+  const [, key = "", sign = "", wanted = ""] = /^([\w.\-/]+?)(>=|<=|!=|[:=<>])(.*)$/.exec(word) ?? [];
+  const name = key.toLowerCase();
+  const low = wanted.toLowerCase();
   if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
   if (sign && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
   if (sign === ":" && name in FIELDS) return (row) => FIELDS[name](row).toLowerCase().includes(low);
@@ -87,11 +87,11 @@ function term(word, config) {
  */
 function holds(value, sign, wanted) {
   if (value === undefined || value === null) return false;
-  const text = String(value).toLowerCase(),
-    want = wanted.toLowerCase(),
-    a = Number(value),
-    b = Number(wanted),
-    both = wanted !== "" && !Number.isNaN(a) && !Number.isNaN(b);
+  const text = String(value).toLowerCase();
+  const want = wanted.toLowerCase();
+  const a = Number(value);
+  const b = Number(wanted);
+  const both = wanted !== "" && !Number.isNaN(a) && !Number.isNaN(b);
   if (sign === ":") return both && typeof value === "number" ? a === b : text.includes(want);
   const same = both ? a === b : text === want;
   if (sign === "=") return same;

@@ -54,10 +54,12 @@ export function placeFlags(flags, toPx, left, right, most = 40) {
  */
 export function eventText(event) {
   if (event.kind === "checkpoint") return "checkpoint";
-  if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate")
+  if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate") {
     return String(event.data?.name ?? event.data?.phase ?? "eval").slice(0, 24);
-  if (event.kind === "expect")
+  }
+  if (event.kind === "expect") {
     return `expected: ${String(event.data?.what ?? event.data?.kind ?? "change").slice(0, 24)}`;
+  }
   return "";
 }
 
@@ -73,9 +75,9 @@ export function expectedSpans(events) {
   const spans = new Map();
   for (const { kind, data, step } of events) {
     if (kind !== "expect") continue;
-    const told = [data?.steps].flat().filter((each) => typeof each === "number"),
-      from = Number(told[0] ?? step ?? NaN),
-      to = Number(told[told.length - 1] ?? from);
+    const told = [data?.steps].flat().filter((each) => typeof each === "number");
+    const from = Number(told[0] ?? step ?? NaN);
+    const to = Number(told[told.length - 1] ?? from);
     if (from < to) spans.set(`${from} ${to}`, { severity: "expected", from, to });
   }
   return [...spans.values()];

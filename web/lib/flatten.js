@@ -45,7 +45,8 @@ const isPlainList = (value) =>
  */
 export function valueText(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "number")
+  if (typeof value === "number") {
     return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : String(value);
+  }
   return Array.isArray(value) ? `[${value.map(valueText).join(", ")}]` : String(value);
 }

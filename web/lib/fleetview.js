@@ -26,10 +26,10 @@ export const MOST_PICKED = 1_000;
  * @returns {FleetView} what cannot be read is left out
  */
 export function readFleet(search) {
-  const asked = new URLSearchParams(search),
-    sort = asked.get("sort") ?? "",
-    group = asked.get("group") ?? "",
-    id = sort.replace(/^-/, "");
+  const asked = new URLSearchParams(search);
+  const sort = asked.get("sort") ?? "";
+  const group = asked.get("group") ?? "";
+  const id = sort.replace(/^-/, "");
   const columns = asked
     .get("columns")
     ?.split(",")
@@ -102,8 +102,8 @@ export function order({ sort, down }) {
   const column = COLUMNS.find((each) => each.id === sort);
   if (!column) return newest;
   return (a, b) => {
-    const x = column.by(a),
-      y = column.by(b);
+    const x = column.by(a);
+    const y = column.by(b);
     if (x === y) return newest(a, b);
     if (x === null || y === null) return x === null ? 1 : -1;
     return (x < y ? -1 : 1) * (down ? -1 : 1);
@@ -129,14 +129,14 @@ function groupOf(group, row) {
  * @returns {Item[]}
  */
 export function listing(rows, view, pins) {
-  const sorted = [...rows].sort(order(view)),
-    pinned = sorted.filter((row) => pins.has(row.id));
+  const sorted = [...rows].sort(order(view));
+  const pinned = sorted.filter((row) => pins.has(row.id));
   /** @type {Map<string, RunRow[]>} */
   const groups = new Map(view.group === "attention" ? GROUPS.map(({ health }) => [health, []]) : []);
   for (const row of sorted) {
     if (pins.has(row.id)) continue;
-    const key = groupOf(view.group, row),
-      list = groups.get(key);
+    const key = groupOf(view.group, row);
+    const list = groups.get(key);
     if (list) list.push(row);
     else groups.set(key, [row]);
   }

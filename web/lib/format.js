@@ -147,8 +147,8 @@ const formatters = new Map();
  * @param {string} [zone]
  */
 function formatter(style, zone) {
-  const key = `${style === DAY} ${zone}`,
-    made = formatters.get(key) ?? new Intl.DateTimeFormat("en-GB", { ...style, timeZone: zone });
+  const key = `${style === DAY} ${zone}`;
+  const made = formatters.get(key) ?? new Intl.DateTimeFormat("en-GB", { ...style, timeZone: zone });
   formatters.set(key, made);
   return made;
 }

@@ -18,12 +18,13 @@
  */
 export function unpackMatrix({ dtype, bdata, shape }) {
   if (dtype !== "f4") throw new TypeError(`matrix: expected dtype "f4", got "${dtype}"`);
-  const [rows = 0, columns = 0] = shape.split(",").map(Number),
-    text = atob(bdata);
-  if (text.length !== rows * columns * 4)
+  const [rows = 0, columns = 0] = shape.split(",").map(Number);
+  const text = atob(bdata);
+  if (text.length !== rows * columns * 4) {
     throw new RangeError(`matrix: expected ${rows * columns * 4} bytes, got ${text.length}`);
-  const view = new DataView(new ArrayBuffer(text.length)),
-    values = new Float64Array(rows * columns);
+  }
+  const view = new DataView(new ArrayBuffer(text.length));
+  const values = new Float64Array(rows * columns);
   for (let i = 0; i < text.length; i++) view.setUint8(i, text.charCodeAt(i));
   for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(i * 4, true);
   return { rows, columns, values };
@@ -47,13 +48,14 @@ export function cellKind(v) {
  * @returns {(v: number) => number}
  */
 export function shade(values) {
-  let low = Infinity,
-    high = -Infinity;
-  for (const v of values)
+  let low = Infinity;
+  let high = -Infinity;
+  for (const v of values) {
     if (v > 0 && v < Infinity) {
       low = Math.min(low, v);
       high = Math.max(high, v);
     }
+  }
   const span = Math.log(high) - Math.log(low);
   return (v) => (span > 0 ? Math.min(1, Math.max(0, (Math.log(v) - Math.log(low)) / span)) : 0.5);
 }
@@ -67,8 +69,9 @@ export function shade(values) {
 export function firstFault({ rows, columns, values }) {
   for (let column = 0; column < columns; column++) {
     const found = [];
-    for (let row = 0; row < rows; row++)
+    for (let row = 0; row < rows; row++) {
       if (["nan", "inf"].includes(cellKind(values[row * columns + column]))) found.push(row);
+    }
     if (found.length) return { column, rows: found };
   }
   return null;

@@ -22,9 +22,9 @@ export const PLAIN = { state: "open", severity: "", project: "", rule: "", q: ""
  * @returns {InboxView} what cannot be read is left out
  */
 export function readInbox(search) {
-  const asked = new URLSearchParams(search),
-    state = asked.get("state"),
-    text = (/** @type {string} */ key) => asked.get(key) ?? "";
+  const asked = new URLSearchParams(search);
+  const state = asked.get("state");
+  const text = (/** @type {string} */ key) => asked.get(key) ?? "";
   return {
     state: STATES.find((each) => each === state) ?? "open",
     severity: text("severity"),
@@ -122,9 +122,9 @@ export function textFilter(text) {
  * @returns {(alert: Alert) => boolean}
  */
 function term(word) {
-  const [, key = "", wanted = ""] = /^(\w+):(.*)$/.exec(word) ?? [],
-    of = FIELDS[key.toLowerCase()],
-    low = wanted.toLowerCase();
+  const [, key = "", wanted = ""] = /^(\w+):(.*)$/.exec(word) ?? [];
+  const of = FIELDS[key.toLowerCase()];
+  const low = wanted.toLowerCase();
   if (of) return (alert) => of(alert).toLowerCase().includes(low);
   const free = word.toLowerCase();
   return (alert) =>
@@ -162,8 +162,8 @@ export function grouped(alerts, view, marksOf, me) {
   const shown = alerts
     .filter((alert) => alert.id === view.alert || HOLDS[view.state](alert, marksOf(alert.id), me))
     .sort(byGravity);
-  const taken = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null,
-    quiet = (/** @type {Alert} */ alert) => isQuiet(marksOf(alert.id));
+  const taken = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null;
+  const quiet = (/** @type {Alert} */ alert) => isQuiet(marksOf(alert.id));
   const groups = [
     {
       key: "now",
@@ -222,8 +222,8 @@ export function neighbour(ids, id, by) {
  * @param {string} id
  */
 export function successor(before, after, id) {
-  const left = new Set(after),
-    at = before.indexOf(id);
+  const left = new Set(after);
+  const at = before.indexOf(id);
   return (
     before.slice(at + 1).find((each) => left.has(each)) ??
     before

@@ -186,9 +186,9 @@ export class Live {
       for (const listener of this.#beatListeners) listener(frame);
       this.#database(frame.failing ?? null);
     } else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);
-    else if (this.#wordListeners.has(frame.type))
+    else if (this.#wordListeners.has(frame.type)) {
       for (const listener of this.#wordListeners.get(frame.type) ?? []) listener(frame);
-    else this.#subscriptions.get(frame.id)?.handlers.message(frame);
+    } else this.#subscriptions.get(frame.id)?.handlers.message(frame);
   }
 
   /**

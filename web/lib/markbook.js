@@ -30,8 +30,8 @@ export class MarkBook {
 
   /** Asks the server; an older answer never overwrites a newer one. Raises ApiError. */
   async load() {
-    const mine = ++this.#turn,
-      { items, silences } = await this.api.marks();
+    const mine = ++this.#turn;
+    const { items, silences } = await this.api.marks();
     if (mine !== this.#turn) return;
     this.#marks = new Map(items.map((item) => [item.id, item]));
     this.#silences = new Map(silences.map((silence) => [silence.id, silence]));

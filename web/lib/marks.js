@@ -23,8 +23,9 @@ export function marksOf(layer, log, from, to) {
   const marks = [];
   for (let i = 0; i < layer.x.length; i++) {
     if (layer.x1[i] < from || layer.x[i] > to) continue;
-    for (const kind of /** @type {const} */ (["nan", "pinf", "ninf"]))
+    for (const kind of /** @type {const} */ (["nan", "pinf", "ninf"])) {
       if (layer[kind][i]) marks.push({ x: layer.x[i], kind, count: layer[kind][i] });
+    }
     if (log && finite(layer, i) && layer.min[i] <= 0) marks.push(belowZero(layer, i));
   }
   return marks;
@@ -39,8 +40,8 @@ export function marksOf(layer, log, from, to) {
  * @returns {Mark}
  */
 function belowZero(layer, i) {
-  const all = layer.max[i] <= 0,
-    count = all ? finite(layer, i) : 1;
+  const all = layer.max[i] <= 0;
+  const count = all ? finite(layer, i) : 1;
   return { x: layer.x[i], kind: layer.min[i] < 0 ? "negative" : "zero", count, least: !all };
 }
 

@@ -12,14 +12,15 @@
  * @param {string} text
  */
 export function fit(typed, text) {
-  const want = typed.trim().toLowerCase(),
-    have = text.toLowerCase();
+  const want = typed.trim().toLowerCase();
+  const have = text.toLowerCase();
   if (!want) return 0;
   const whole = have.indexOf(want);
-  if (whole >= 0)
+  if (whole >= 0) {
     return 1000 - whole + (whole === 0 || /[\s/_\-.]/.test(have[whole - 1]) ? 500 : 0) - have.length / 100;
-  let at = -1,
-    score = 0;
+  }
+  let at = -1;
+  let score = 0;
   for (const letter of want.replace(/\s+/g, "")) {
     const next = have.indexOf(letter, at + 1);
     if (next < 0) return -1;

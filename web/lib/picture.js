@@ -46,16 +46,17 @@ export const EDGE = 0.03;
  * @param {[number, number]} range
  */
 export function extent(layers, [from, to]) {
-  let low = Infinity,
-    high = -Infinity,
-    positive = Infinity;
+  let low = Infinity;
+  let high = -Infinity;
+  let positive = Infinity;
   for (const layer of layers) {
     for (let i = 0; i < layer.x.length; i++) {
       if (!finite(layer, i) || layer.x1[i] < from || layer.x[i] > to) continue;
       low = Math.min(low, layer.min[i]);
       high = Math.max(high, layer.max[i]);
-      for (const value of [layer.min[i], layer.mean[i], layer.max[i]])
+      for (const value of [layer.min[i], layer.mean[i], layer.max[i]]) {
         if (value > 0) positive = Math.min(positive, value);
+      }
     }
   }
   return { low, high, positive };
@@ -70,8 +71,9 @@ export function extent(layers, [from, to]) {
 export function axisPlan(drawing, found, wasLog) {
   const { low, high, positive } = found;
   if (drawing.axis === "log2") return log2Axis(positive, high);
-  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog)))
+  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog))) {
     return logAxis(positive, high);
+  }
   return linearAxis(low, high, { zero: drawing.zero });
 }
 
@@ -82,8 +84,8 @@ export function axisPlan(drawing, found, wasLog) {
  * @returns {{ x: number[], y: number[] }}
  */
 export function lineOf(layer, steps, log) {
-  const x = [],
-    y = [];
+  const x = [];
+  const y = [];
   for (let i = 0; i < layer.x.length; i++) {
     const value = steps ? layer.last[i] : layer.mean[i];
     x.push(steps ? layer.x[i] : (layer.x[i] + layer.x1[i]) / 2);
@@ -162,13 +164,13 @@ function polygon(out, layer, start, stop, floor) {
  * @returns {Part[]}
  */
 function inSight(layers, [a, b], width, look) {
-  const { project } = look.timeline ?? STEPS,
-    count = Math.max(50, width),
-    older = new Set(look.older);
+  const { project } = look.timeline ?? STEPS;
+  const count = Math.max(50, width);
+  const older = new Set(look.older);
   const main = new Map([...layers].reverse().map((layer) => [layer.attempt, layer.rank]));
   return stretches(layers).map(({ layer, from, to, faint }) => {
-    const apart = main.get(layer.attempt) !== layer.rank,
-      shown = older.has(layer.attempt) && !apart;
+    const apart = main.get(layer.attempt) !== layer.rank;
+    const shown = older.has(layer.attempt) && !apart;
     return {
       faint: faint && !shown,
       hidden: apart && look.ranks !== undefined && look.ranks !== "each",
@@ -244,11 +246,11 @@ export function clip(layer, from, to) {
  */
 export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
   const layers = leading(given, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
-  const parts = inSight(layers, range, width, look),
-    apart = (range[1] - range[0]) / Math.max(1, width),
-    { project } = look.timeline ?? STEPS;
-  const band = bandOfRanks(layers, range, width, look),
-    drawn = parts.filter((part) => !part.hidden);
+  const parts = inSight(layers, range, width, look);
+  const apart = (range[1] - range[0]) / Math.max(1, width);
+  const { project } = look.timeline ?? STEPS;
+  const band = bandOfRanks(layers, range, width, look);
+  const drawn = parts.filter((part) => !part.hidden);
   const found = extent([...drawn.map((part) => part.layer), ...(band ? [band] : [])], range);
   let plan = axisPlan(drawing, found, wasLog);
   const marks = mergeMarks(

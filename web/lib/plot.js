@@ -132,8 +132,8 @@ function xTicks({ picture: { range }, nticks, ticks }) {
 /** @param {Drawn} drawn */
 function layout(drawn) {
   const { picture, bands, edges, xticks } = drawn;
-  const ink = colour("--ink-3"),
-    { left, right } = margins();
+  const ink = colour("--ink-3");
+  const { left, right } = margins();
   const axis = {
     color: ink,
     gridcolor: colour("--grid"),
@@ -216,7 +216,7 @@ const tint = (band) => ({
  * @param {Edge} edge
  */
 function edgeLine({ x, severity, rang }) {
-  if (severity === "restart")
+  if (severity === "restart") {
     return {
       type: "line",
       xref: "x",
@@ -228,6 +228,7 @@ function edgeLine({ x, severity, rang }) {
       layer: "below",
       line: { width: 1, color: colour("--line-strong"), dash: "1px,3px" },
     };
+  }
   const dash = rang ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
   return {
     type: "line",
@@ -243,10 +244,10 @@ function edgeLine({ x, severity, rang }) {
 
 /** @param {Drawn} drawn */
 function traces({ picture, colour: name }) {
-  const ink = colour(name ?? "--run-1"),
-    out = [];
+  const ink = colour(name ?? "--run-1");
+  const out = [];
   for (const shade of [{ ...picture.envelope, ink: undefined }, ...picture.shades]) {
-    if (shade.x.length)
+    if (shade.x.length) {
       out.push({
         type: "scatter",
         mode: "lines",
@@ -257,12 +258,14 @@ function traces({ picture, colour: name }) {
         line: { width: 0, simplify: false },
         hoverinfo: "skip",
       });
+    }
   }
-  for (const line of picture.lines)
+  for (const line of picture.lines) {
     out.push(lineTrace(line, line.ink ? colour(line.ink) : ink, picture.steps));
+  }
   for (const kind of /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS))) {
     const marks = picture.marks.filter((mark) => mark.kind === kind);
-    if (marks.length)
+    if (marks.length) {
       out.push(
         rail(
           marks.map((mark) => mark.x),
@@ -272,6 +275,7 @@ function traces({ picture, colour: name }) {
           1.5,
         ),
       );
+    }
   }
   if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", colour("--ink-2"), 1.2));
   return out;
@@ -283,14 +287,14 @@ function traces({ picture, colour: name }) {
  * @param {boolean} held
  */
 function lineTrace(line, ink, held) {
-  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2,
-    style = {
-      width: line.faint ? 1 : 1.5,
-      color: ink,
-      shape: held ? "hv" : "linear",
-      simplify: true,
-      ...(line.dash ? { dash: line.dash } : {}),
-    };
+  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2;
+  const style = {
+    width: line.faint ? 1 : 1.5,
+    color: ink,
+    shape: held ? "hv" : "linear",
+    simplify: true,
+    ...(line.dash ? { dash: line.dash } : {}),
+  };
   return {
     type: "scatter",
     mode: lone ? "markers" : "lines",
@@ -411,13 +415,13 @@ export class Plots {
   image(div, format, title) {
     const state = this.#known.get(div);
     if (!state?.last) return Promise.resolve(null);
-    const width = Math.max(640, state.width),
-      height = Math.max(320, state.height),
-      { left, right } = margins(),
-      drawn = state.last(width - left - right);
+    const width = Math.max(640, state.width);
+    const height = Math.max(320, state.height);
+    const { left, right } = margins();
+    const drawn = state.last(width - left - right);
     if (!drawn) return Promise.resolve(null);
-    const plain = layout({ ...drawn, xticks: true }),
-      ground = colour("--surface");
+    const plain = layout({ ...drawn, xticks: true });
+    const ground = colour("--surface");
     const head = {
       text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"),
       x: 0,
@@ -469,15 +473,17 @@ export class Plots {
       const size = { width: Math.round(contentRect.width), height: Math.round(contentRect.height) };
       if (!state || (size.width === state.width && size.height === state.height)) continue;
       Object.assign(state, size);
-      if (state.last && !this.#dirty.has(/** @type {HTMLElement} */ (target)))
+      if (state.last && !this.#dirty.has(/** @type {HTMLElement} */ (target))) {
         this.#dirty.set(/** @type {HTMLElement} */ (target), state.last);
+      }
     }
     this.#ask();
   }
 
   #ask() {
-    if (!this.#frame && !this.#rest && this.#dirty.size)
+    if (!this.#frame && !this.#rest && this.#dirty.size) {
       this.#frame = requestAnimationFrame(() => this.#paint());
+    }
   }
 
   /** Draws what fits into the budget, in the order asked for; the rest in the next frames. */
@@ -524,8 +530,8 @@ export class Plots {
    */
   #react(div, state, draw) {
     state.last = draw;
-    const { left, right } = margins(),
-      drawn = draw(state.width - left - right);
+    const { left, right } = margins();
+    const drawn = draw(state.width - left - right);
     if (!drawn) return;
     const done = this.plotly.react(
       div,
@@ -549,8 +555,8 @@ export class Plots {
 
   /** @param {Record<string, any>} change */
   #relaid(change) {
-    const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0],
-      to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
+    const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0];
+    const to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
     if (typeof from === "number" && typeof to === "number" && to > from) this.zoomed([from, to]);
   }
 }

@@ -33,9 +33,9 @@ export function leading(layers, rank) {
  */
 export function rankRange(layers, [from, to], count) {
   if (layers.length < 2) return null;
-  const width = (to - from) / count,
-    low = new Array(count + 2).fill(Infinity),
-    high = new Array(count + 2).fill(-Infinity);
+  const width = (to - from) / count;
+  const low = new Array(count + 2).fill(Infinity);
+  const high = new Array(count + 2).fill(-Infinity);
   for (const layer of layers) {
     for (let i = Math.max(0, at(layer.x, from)); i < layer.x.length && layer.x[i] <= to + width; i++) {
       if (!finite(layer, i)) continue;
@@ -56,11 +56,11 @@ export function rankRange(layers, [from, to], count) {
  * @returns {Layer}
  */
 function filled(attempt, low, high, from, width) {
-  const slots = low.map((_, slot) => slot).filter((slot) => low[slot] <= high[slot]),
-    none = slots.map(() => 0);
-  const x = slots.map((slot) => from + (slot - 0.5) * width),
-    min = slots.map((slot) => low[slot]),
-    max = slots.map((slot) => high[slot]);
+  const slots = low.map((_, slot) => slot).filter((slot) => low[slot] <= high[slot]);
+  const none = slots.map(() => 0);
+  const x = slots.map((slot) => from + (slot - 0.5) * width);
+  const min = slots.map((slot) => low[slot]);
+  const max = slots.map((slot) => high[slot]);
   return {
     attempt,
     rank: -1,

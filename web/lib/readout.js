@@ -34,8 +34,8 @@ export function badWords(layer, i) {
  * @returns {Readout}
  */
 export function meanReadout(layer, i) {
-  const step = layer.x[i],
-    bad = badWords(layer, i);
+  const step = layer.x[i];
+  const bad = badWords(layer, i);
   if (layer.n[i] === 1) return { value: bad || num(layer.last[i]), soft: "", bad: "", step };
   if (!finite(layer, i)) return { value: bad, soft: "", bad: "", step };
   return { value: num(layer.mean[i]), soft: `${num(layer.min[i], 3)} … ${num(layer.max[i], 3)}`, bad, step };

@@ -21,8 +21,8 @@ const PLAIN = /** @type {const} */ ([
  * @returns {{ page: PageName, id: string }}
  */
 export function match(path) {
-  const clean = withoutEnd(path, "/") || "/",
-    plain = PLAIN.find((name) => clean === `/${name}`);
+  const clean = withoutEnd(path, "/") || "/";
+  const plain = PLAIN.find((name) => clean === `/${name}`);
   if (clean === "/") return { page: "fleet", id: "" };
   if (plain) return { page: plain, id: "" };
   const run = /^\/runs\/([^/]+)$/.exec(clean);

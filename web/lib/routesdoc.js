@@ -87,8 +87,8 @@ export const newInhibition = () => ({
  */
 export function moved(list, from, to) {
   if (!(from in list) || !(to in list)) return [...list];
-  const out = [...list],
-    [item] = out.splice(from, 1);
+  const out = [...list];
+  const [item] = out.splice(from, 1);
   out.splice(to, 0, item);
   return out;
 }
@@ -139,8 +139,8 @@ export const reordered = (doc, part, from, to) => ({
  * @returns {Routing}
  */
 export function renamedMuteTime(doc, at, name) {
-  const old = doc.mute_times[at].name,
-    next = changed(doc, "mute_times", at, { name });
+  const old = doc.mute_times[at].name;
+  const next = changed(doc, "mute_times", at, { name });
   return {
     ...next,
     routes: next.routes.map((route) => ({
@@ -167,9 +167,9 @@ export const withOrWithout = (list, item, on) =>
  * @param {(s: number) => string} lasts
  */
 export function routeSentence(route, lasts) {
-  const who = route.matchers.length ? route.matchers.join(" and ") : "every alert",
-    where = route.channels.includes(EVERY) ? "every channel" : route.channels.join(", ") || "no channel";
-  const again = `again every ${lasts(route.repeat_interval_s)}`,
-    mute = route.mute_times.length ? `, not in ${route.mute_times.join(", ")}` : "";
+  const who = route.matchers.length ? route.matchers.join(" and ") : "every alert";
+  const where = route.channels.includes(EVERY) ? "every channel" : route.channels.join(", ") || "no channel";
+  const again = `again every ${lasts(route.repeat_interval_s)}`;
+  const mute = route.mute_times.length ? `, not in ${route.mute_times.join(", ")}` : "";
   return `${who} → ${where}, ${again}${mute}${route.continue ? ", then goes on to the next" : ""}`;
 }

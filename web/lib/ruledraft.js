@@ -67,8 +67,8 @@ export const BLANK = {
  * @returns {Draft}
  */
 export function draftOf(rule) {
-  const list = (/** @type {string[]} */ names) => names.join(", "),
-    number = (/** @type {number | null} */ v) => (v === null ? "" : String(v));
+  const list = (/** @type {string[]} */ names) => names.join(", ");
+  const number = (/** @type {number | null} */ v) => (v === null ? "" : String(v));
   return {
     id: rule.id,
     title: rule.title,
@@ -103,8 +103,8 @@ export function draftOf(rule) {
 export function numberOf(text) {
   const clean = text.replace(/[\s\u202f\u00a0]/g, "").replace(/^\u2212/, "-");
   if (!clean) return null;
-  const power = /^(-?)2\^(-?\d{1,4})$/.exec(clean),
-    value = power ? (power[1] ? -1 : 1) * 2 ** Number(power[2]) : Number(clean);
+  const power = /^(-?)2\^(-?\d{1,4})$/.exec(clean);
+  const value = power ? (power[1] ? -1 : 1) * 2 ** Number(power[2]) : Number(clean);
   return Number.isFinite(value) ? value : text;
 }
 
@@ -174,8 +174,8 @@ export function bodyOf(draft) {
  * @returns {[string, string]}
  */
 export function splitSpan(text) {
-  const found = /^([\d.]*)\s*([a-z]*)$/i.exec(text.trim()),
-    unit = found?.[2] === "step" ? "steps" : (found?.[2] ?? "steps");
+  const found = /^([\d.]*)\s*([a-z]*)$/i.exec(text.trim());
+  const unit = found?.[2] === "step" ? "steps" : (found?.[2] ?? "steps");
   return [found?.[1] ?? "", UNITS.some(([key]) => key === unit) ? unit : "steps"];
 }
 
@@ -193,14 +193,14 @@ export const joinSpan = (number, unit) => `${number.trim() || "0"} ${unit}`;
  */
 export function idFrom(title, taken) {
   const base =
-      title
-        .toLowerCase()
-        .normalize("NFKD")
-        .replace(/[^a-z0-9]+/g, "-")
-        .replace(/^-+|-+$/g, "")
-        .slice(0, 56)
-        .replace(/-+$/, "") || "rule",
-    known = new Set(taken);
+    title
+      .toLowerCase()
+      .normalize("NFKD")
+      .replace(/[^a-z0-9]+/g, "-")
+      .replace(/^-+|-+$/g, "")
+      .slice(0, 56)
+      .replace(/-+$/, "") || "rule";
+  const known = new Set(taken);
   let id = base;
   for (let n = 2; known.has(id); n++) id = `${base}-${n}`;
   return id;

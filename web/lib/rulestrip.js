@@ -11,13 +11,14 @@ const PAD = 5;
  * @returns {[number, number] | null} first and last step
  */
 export function stepsOf(layers) {
-  let low = Infinity,
-    high = -Infinity;
-  for (const { x, x1 } of layers)
+  let low = Infinity;
+  let high = -Infinity;
+  for (const { x, x1 } of layers) {
     for (let i = 0; i < x.length; i++) {
       low = Math.min(low, x[i]);
       high = Math.max(high, x1[i] ?? x[i]);
     }
+  }
   return low <= high ? [low, high] : null;
 }
 
@@ -34,8 +35,8 @@ export function stretchesOf(firings, [first, last]) {
   return firings
     .filter((firing) => firing.step !== null || firing.onset_step !== null)
     .map((firing) => {
-      const from = share(firing.step ?? firing.onset_step ?? first),
-        open = firing.resolved_step === null;
+      const from = share(firing.step ?? firing.onset_step ?? first);
+      const open = firing.resolved_step === null;
       return { from, to: Math.max(from, open ? 1 : share(firing.resolved_step ?? last)), open, firing };
     })
     .sort((a, b) => a.from - b.from);
@@ -57,11 +58,12 @@ const spreads = (low, high) => low > 0 && high > 30 * low;
  */
 function ticks(layers, [first, last]) {
   let path = "";
-  for (const layer of layers)
+  for (const layer of layers) {
     for (let i = 0; i < layer.x.length; i++) {
       if (!(layer.nan[i] + layer.pinf[i] + layer.ninf[i])) continue;
       path += `M${((last > first ? ((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2 - first) / (last - first) : 0.5) * W).toFixed(1)} ${H - 7}V${H}`;
     }
+  }
   return path;
 }
 
@@ -74,24 +76,25 @@ function ticks(layers, [first, last]) {
  */
 export function shapeOf(layers, [first, last], limit) {
   const bad = ticks(layers, [first, last]);
-  let low = Infinity,
-    high = -Infinity;
-  for (const layer of layers)
+  let low = Infinity;
+  let high = -Infinity;
+  for (const layer of layers) {
     for (let i = 0; i < layer.x.length; i++) {
       if (Number.isFinite(layer.min[i])) low = Math.min(low, layer.min[i]);
       if (Number.isFinite(layer.max[i])) high = Math.max(high, layer.max[i]);
     }
+  }
   if (low > high) return { line: "", band: "", bad, limit: null, low: null, high: null };
   const near =
     limit !== null && limit >= low - 2 * (high - low || 1) && limit <= high + 2 * (high - low || 1);
-  const bottom = near ? Math.min(low, limit) : low,
-    top = near ? Math.max(high, limit) : high,
-    log = spreads(bottom, top);
-  const f = (/** @type {number} */ v) => (log ? Math.log10(v) : v),
-    range = f(top) - f(bottom) || 1;
-  const y = (/** @type {number} */ v) => (PAD + (H - 2 * PAD) * (1 - (f(v) - f(bottom)) / range)).toFixed(1),
-    x = (/** @type {number} */ step) =>
-      ((last > first ? (step - first) / (last - first) : 0.5) * W).toFixed(1);
+  const bottom = near ? Math.min(low, limit) : low;
+  const top = near ? Math.max(high, limit) : high;
+  const log = spreads(bottom, top);
+  const f = (/** @type {number} */ v) => (log ? Math.log10(v) : v);
+  const range = f(top) - f(bottom) || 1;
+  const y = (/** @type {number} */ v) => (PAD + (H - 2 * PAD) * (1 - (f(v) - f(bottom)) / range)).toFixed(1);
+  const x = (/** @type {number} */ step) =>
+    ((last > first ? (step - first) / (last - first) : 0.5) * W).toFixed(1);
   return { ...paths(layers, x, y), bad, limit: near && limit !== null ? Number(y(limit)) : null, low, high };
 }
 
@@ -101,12 +104,12 @@ export function shapeOf(layers, [first, last], limit) {
  * @param {(v: number) => string} y
  */
 function paths(layers, x, y) {
-  let line = "",
-    band = "";
+  let line = "";
+  let band = "";
   for (const layer of layers) {
-    let pen = false,
-      up = "",
-      down = "";
+    let pen = false;
+    let up = "";
+    let down = "";
     for (let i = 0; i < layer.x.length; i++) {
       if (!Number.isFinite(layer.mean[i])) {
         pen = false;
@@ -130,20 +133,22 @@ function paths(layers, x, y) {
  * @returns {{ word: string, shape: string, text: string }}
  */
 export function verdictOf(run) {
-  const rang = run.firings.length,
-    healthy = run.firings.filter((firing) => firing.healthy).length;
-  if (!rang)
+  const rang = run.firings.length;
+  const healthy = run.firings.filter((firing) => firing.healthy).length;
+  if (!rang) {
     return {
       word: "Quiet",
       shape: "check",
       text: run.series && !run.series.length ? "no such series" : "it would not have rung",
     };
-  if (healthy === rang)
+  }
+  if (healthy === rang) {
     return {
       word: rang === 1 ? "On healthy steps" : "All on healthy steps",
       shape: "warning",
       text: "no other rule saw trouble there",
     };
+  }
   return healthy
     ? {
         word: `${healthy} of ${rang} on healthy steps`,

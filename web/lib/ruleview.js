@@ -7,17 +7,17 @@
  */
 /** @typedef {OwnRule | BuiltinRule} AnyRule */
 
-const SEVERITIES = ["info", "warning", "critical"],
-  STATES = ["on", "off", "changed"];
+const SEVERITIES = ["info", "warning", "critical"];
+const STATES = ["on", "off", "changed"];
 
 /**
  * @param {string} search
  * @returns {RulesView} what cannot be read is left out
  */
 export function readRules(search) {
-  const asked = new URLSearchParams(search),
-    one = (/** @type {string} */ key, /** @type {string[]} */ known) =>
-      known.includes(asked.get(key) ?? "") ? String(asked.get(key)) : "";
+  const asked = new URLSearchParams(search);
+  const one = (/** @type {string} */ key, /** @type {string[]} */ known) =>
+    known.includes(asked.get(key) ?? "") ? String(asked.get(key)) : "";
   return {
     q: asked.get("q") ?? "",
     severity: one("severity", SEVERITIES),

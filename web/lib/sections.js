@@ -46,17 +46,17 @@ export function nameFilter(text) {
  * @returns {(name: string) => boolean}
  */
 function partFilter(part) {
-  const first = part.startsWith("^"),
-    last = part.endsWith("$"),
-    pieces = part
-      .slice(first ? 1 : 0, last ? -1 : undefined)
-      .replaceAll(".*", "*")
-      .split("*");
+  const first = part.startsWith("^");
+  const last = part.endsWith("$");
+  const pieces = part
+    .slice(first ? 1 : 0, last ? -1 : undefined)
+    .replaceAll(".*", "*")
+    .split("*");
   return (name) => {
     let at = 0;
     for (const [i, piece] of pieces.entries()) {
-      const anchored = first && i === 0,
-        found = last && i === pieces.length - 1 ? name.length - piece.length : name.indexOf(piece, at);
+      const anchored = first && i === 0;
+      const found = last && i === pieces.length - 1 ? name.length - piece.length : name.indexOf(piece, at);
       if (found < at || (anchored && found !== 0) || !name.startsWith(piece, found)) return false;
       at = found + piece.length;
     }
@@ -70,8 +70,8 @@ function partFilter(part) {
  * @returns {Section[]} none of them empty
  */
 export function sections(names, { find, pins, order }) {
-  const shown = names.filter(nameFilter(find)),
-    pinned = pins.filter((name) => shown.includes(name));
+  const shown = names.filter(nameFilter(find));
+  const pinned = pins.filter((name) => shown.includes(name));
   const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort(
     (a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1),
   );
@@ -110,8 +110,8 @@ function arranged(names, order) {
  * @returns {string[]}
  */
 export function moved(section, name, to, order) {
-  const rest = section.names.filter((each) => each !== name),
-    place = Math.min(rest.length, Math.max(0, to));
+  const rest = section.names.filter((each) => each !== name);
+  const place = Math.min(rest.length, Math.max(0, to));
   const now = [...rest.slice(0, place), name, ...rest.slice(place)];
   const known = section.names.reduce((last, each, i) => (order.includes(each) ? i : last), -1);
   const reach = section.key === PINNED ? now.length : Math.max(known, place, section.names.indexOf(name)) + 1;

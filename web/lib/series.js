@@ -20,11 +20,12 @@ const numbers = (packed, otherwise) => Array.from(packed ? unpack(packed) : othe
  */
 export function exactLayer(wire) {
   const layer = emptyLayer(wire.attempt, wire.rank);
-  const x = unpack(wire.x),
-    value = wire.first ? unpack(wire.first) : new Float64Array(),
-    t = wire.t ? unpack(wire.t) : x;
-  if (value.length !== x.length)
+  const x = unpack(wire.x);
+  const value = wire.first ? unpack(wire.first) : new Float64Array();
+  const t = wire.t ? unpack(wire.t) : x;
+  if (value.length !== x.length) {
     throw new RangeError(`series: expected ${x.length} values, got ${value.length}`);
+  }
   for (let i = 0; i < x.length; i++) insertRecord(layer, x[i], value[i], t[i]);
   return layer;
 }
@@ -34,10 +35,10 @@ export function exactLayer(wire) {
  * @returns {Layer}
  */
 export function bucketLayer(wire) {
-  const x = unpack(wire.x),
-    none = new Float64Array(x.length),
-    nan = none.map(() => NaN),
-    one = none.map(() => 1);
+  const x = unpack(wire.x);
+  const none = new Float64Array(x.length);
+  const nan = none.map(() => NaN);
+  const one = none.map(() => 1);
   return {
     attempt: wire.attempt,
     rank: wire.rank,
@@ -106,8 +107,9 @@ export class SeriesSet {
     if (this.cursor !== null && delta.cursor <= this.cursor) return false;
     this.cursor = delta.cursor;
     let grew = false;
-    for (const [name, wires] of Object.entries(delta.series ?? {}))
+    for (const [name, wires] of Object.entries(delta.series ?? {})) {
       for (const wire of wires) grew = this.#append(name, wire) || grew;
+    }
     return grew;
   }
 
@@ -166,11 +168,11 @@ export class SeriesSet {
  */
 export function stretches(layers) {
   const out = [];
-  let edge = Infinity,
-    attempt = NaN;
+  let edge = Infinity;
+  let attempt = NaN;
   for (const layer of layers.filter((one) => one.x.length)) {
-    const first = layer.x[0],
-      end = layer.x[layer.x.length - 1];
+    const first = layer.x[0];
+    const end = layer.x[layer.x.length - 1];
     if (layer.attempt === attempt) {
       out.push({ layer, from: first, to: end, faint: true });
       continue;

@@ -13,8 +13,8 @@
  */
 export function smooth(y, weight) {
   if (!(weight > 0)) return y;
-  let sum = 0,
-    share = 1;
+  let sum = 0;
+  let share = 1;
   return y.map((value) => {
     if (!Number.isFinite(value)) return value;
     sum = weight * sum + (1 - weight) * value;

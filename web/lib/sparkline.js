@@ -46,8 +46,8 @@ function ladder(buckets, log) {
   const least = Math.min(...kept.map((b) => (b[0] > 0 ? b[0] : b[1] > 0 ? b[1] : Infinity)));
   const f = (/** @type {number} */ v) =>
     log ? Math.log10(Math.max(v, Number.isFinite(least) ? least : 1e-12)) : v;
-  let low = Math.min(...kept.map((b) => f(b[0]))),
-    high = Math.max(...kept.map((b) => f(b[1])));
+  let low = Math.min(...kept.map((b) => f(b[0])));
+  let high = Math.max(...kept.map((b) => f(b[1])));
   const lack = Math.max(0, (log ? 0.02 : Math.max(Math.abs(low), Math.abs(high)) * 0.02 || 1) - (high - low));
   low -= lack / 2;
   high += lack / 2;
@@ -60,8 +60,8 @@ function ladder(buckets, log) {
  * @returns {SparkShape}
  */
 export function sparkShape(spark, o = {}) {
-  const { buckets } = spark,
-    count = buckets.length;
+  const { buckets } = spark;
+  const count = buckets.length;
   const y = ladder(buckets, o.log === "auto" ? spreads(buckets) : Boolean(o.log));
   const X = (/** @type {number} */ i) => (((i + 0.5) / count) * W).toFixed(1);
   const share =
@@ -81,10 +81,10 @@ export function sparkShape(spark, o = {}) {
  * @param {(v: number) => number} y
  */
 function paths(buckets, X, y) {
-  let up = "",
-    down = "",
-    line = "",
-    pen = false;
+  let up = "";
+  let down = "";
+  let line = "";
+  let pen = false;
   buckets.forEach((b, i) => {
     if (b === null) return;
     if (!solid(b)) {

@@ -18,21 +18,21 @@ const DEEP = 30;
  * @returns {string}
  */
 export function tapePath(layers, first, end) {
-  const points = pointsOf(layers, first, end),
-    solid = points.filter((p) => p.solid);
+  const points = pointsOf(layers, first, end);
+  const solid = points.filter((p) => p.solid);
   if (!solid.length) return "";
-  const low = Math.min(...solid.map((p) => p.low)),
-    high = Math.max(...solid.map((p) => p.high)),
-    log = low > 0 && high / low > 20;
-  const f = (/** @type {number} */ v) => (log ? Math.log(v) : v),
-    span = f(high) - f(low) || 1;
+  const low = Math.min(...solid.map((p) => p.low));
+  const high = Math.max(...solid.map((p) => p.high));
+  const log = low > 0 && high / low > 20;
+  const f = (/** @type {number} */ v) => (log ? Math.log(v) : v);
+  const span = f(high) - f(low) || 1;
   const X = (/** @type {number} */ x) => (((x - first) / Math.max(1, end - first)) * 1000).toFixed(1);
   const Y = (/** @type {number} */ v, /** @type {number} */ lift) =>
     (TOP + DEEP * (1 - (f(v) - f(low)) / span) + lift).toFixed(1);
   return unbroken(points)
     .map((part) => {
-      const up = part.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`),
-        down = part.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
+      const up = part.map((p) => `${X(p.x)} ${Y(p.high, -0.5)}`);
+      const down = part.map((p) => `${X(p.x)} ${Y(p.low, 0.5)}`).reverse();
       return `M${up.join("L")}L${down.join("L")}Z`;
     })
     .join("");

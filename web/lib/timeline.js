@@ -41,8 +41,8 @@ export function moments(sets) {
           .filter(([step]) => step >= from && step <= to),
       ),
   );
-  const steps = /** @type {number[]} */ ([]),
-    times = /** @type {number[]} */ ([]);
+  const steps = /** @type {number[]} */ ([]);
+  const times = /** @type {number[]} */ ([]);
   let latest = -Infinity;
   for (const [step, time] of points.sort((a, b) => a[0] - b[0])) {
     if (!(time > latest) || step === steps[steps.length - 1]) continue;
@@ -60,8 +60,8 @@ export function moments(sets) {
 function interpolate(xs, ys, x) {
   if (!xs.length) return x;
   if (xs.length === 1) return ys[0] + (x - xs[0]);
-  const end = xs.length - 1,
-    rate = (ys[end] - ys[0]) / (xs[end] - xs[0]);
+  const end = xs.length - 1;
+  const rate = (ys[end] - ys[0]) / (xs[end] - xs[0]);
   if (x <= xs[0]) return ys[0] + (x - xs[0]) * rate;
   if (x >= xs[end]) return ys[end] + (x - xs[end]) * rate;
   const i = at(xs, x);
@@ -74,8 +74,8 @@ function interpolate(xs, ys, x) {
  * @returns {Timeline}
  */
 export function timeline(kind, { steps, times }) {
-  const origin = kind === "relative" ? (times[0] ?? 0) : 0,
-    xs = times.map((time) => time - origin);
+  const origin = kind === "relative" ? (times[0] ?? 0) : 0;
+  const xs = times.map((time) => time - origin);
   const toX = (/** @type {number} */ step) => interpolate(steps, xs, step);
   return {
     kind,

@@ -1,9 +1,9 @@
 /** Ticks of a time axis: whole seconds, minutes, hours and days, in the viewer's zone. */
 
-const S = 1000,
-  MIN = 60 * S,
-  H = 60 * MIN,
-  D = 24 * H;
+const S = 1000;
+const MIN = 60 * S;
+const H = 60 * MIN;
+const D = 24 * H;
 const STRIDES = [
   1,
   2,
@@ -56,8 +56,8 @@ const strideOf = ([a, b]) =>
  * @returns {Ticks}
  */
 export function spanTicks(range) {
-  const stride = strideOf(range),
-    values = [];
+  const stride = strideOf(range);
+  const values = [];
   for (let k = Math.ceil(range[0] / stride); k * stride <= range[1]; k++) values.push(k * stride);
   return { values, labels: values.map((value) => spanLabel(value, stride)) };
 }
@@ -67,14 +67,15 @@ export function spanTicks(range) {
  * @param {number} stride
  */
 function spanLabel(ms, stride) {
-  const size = Math.abs(ms),
-    sign = ms < 0 ? "\u2212" : "";
+  const size = Math.abs(ms);
+  const sign = ms < 0 ? "\u2212" : "";
   if (!ms) return "0";
   if (stride < S) return `${sign}${Number((size / S).toFixed(3))} s`;
-  if (stride < MIN)
+  if (stride < MIN) {
     return (
       sign + (size < MIN ? `${size / S} s` : `${Math.floor(size / MIN)}:${two(Math.round((size % MIN) / S))}`)
     );
+  }
   if (size < H) return `${sign}${size / MIN} min`;
   if (stride < H) return `${sign}${Math.floor(size / H)}:${two((size % H) / MIN)} h`;
   return sign + (size % D || stride < D ? `${size / H} h` : `${size / D} d`);
@@ -91,11 +92,12 @@ const two = (n) => String(n).padStart(2, "0");
  * @returns {Ticks}
  */
 export function wallTicks(range, offset = localOffset) {
-  const stride = strideOf(range),
-    shift = offset(range[0]),
-    values = [];
-  for (let k = Math.ceil((range[0] + shift) / stride); k * stride - shift <= range[1]; k++)
+  const stride = strideOf(range);
+  const shift = offset(range[0]);
+  const values = [];
+  for (let k = Math.ceil((range[0] + shift) / stride); k * stride - shift <= range[1]; k++) {
     values.push(k * stride - shift);
+  }
   return { values, labels: values.map((value, i) => wallLabel(value + offset(value), stride, i === 0)) };
 }
 
@@ -110,8 +112,8 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
  * @param {boolean} first
  */
 function wallLabel(local, stride, first) {
-  const date = new Date(local),
-    day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+  const date = new Date(local);
+  const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
   if (stride >= 28 * D) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
   if (stride >= D) return day;
   const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${stride < MIN ? `:${two(date.getUTCSeconds())}` : ""}${stride < S ? `.${String(date.getUTCMilliseconds()).padStart(3, "0")}` : ""}`;

@@ -38,8 +38,8 @@ export function endingOf(error) {
 export function normSource(events) {
   const told = events.filter((event) => event.kind === "grad-norm-source" && !event.data.series).at(-1);
   if (!told) return "";
-  const { source, clip, taken } = told.data,
-    words = SOURCES.get(text(source)) ?? "";
+  const { source, clip, taken } = told.data;
+  const words = SOURCES.get(text(source)) ?? "";
   const whole = words && typeof clip === "number" ? `${words} at ${clip}` : words;
   return [whole, TAKEN.get(text(taken)) ?? ""].filter(Boolean).join(", ");
 }

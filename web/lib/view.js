@@ -27,8 +27,8 @@ export const WHOLE = {
   order: [],
   shut: [],
 };
-const X_KINDS = ["step", "relative", "wall"],
-  AXES = ["auto", "linear", "log", "log2"];
+const X_KINDS = ["step", "relative", "wall"];
+const AXES = ["auto", "linear", "log", "log2"];
 /** More smoothing than this shows nothing of a run any more. */
 export const SMOOTHEST = 0.99;
 /** Names that one address may hold: a link of any length is no link. */
@@ -52,13 +52,13 @@ const oneOf = (text, known, otherwise) =>
  * @returns {View} what cannot be read is left out
  */
 export function readView(search) {
-  const asked = new URLSearchParams(search),
-    all = (/** @type {string} */ key) => asked.getAll(key).slice(0, MOST);
-  const from = step(asked.get("from")),
-    to = step(asked.get("to")),
-    follow = step(asked.get("follow")),
-    smooth = step(asked.get("smooth")) ?? 0,
-    ranks = asked.get("ranks") ?? "";
+  const asked = new URLSearchParams(search);
+  const all = (/** @type {string} */ key) => asked.getAll(key).slice(0, MOST);
+  const from = step(asked.get("from"));
+  const to = step(asked.get("to"));
+  const follow = step(asked.get("follow"));
+  const smooth = step(asked.get("smooth")) ?? 0;
+  const ranks = asked.get("ranks") ?? "";
   const zoom = from !== null && to !== null && to > from;
   return {
     from: zoom ? from : null,
@@ -118,9 +118,9 @@ export function writeView(view) {
  */
 function windowPairs(view) {
   const pairs = /** @type {Pairs} */ ([]);
-  if (view.from !== null && view.to !== null)
+  if (view.from !== null && view.to !== null) {
     pairs.push(["from", String(round(view.from))], ["to", String(round(view.to))]);
-  else if (view.follow !== null) pairs.push(["follow", String(view.follow)]);
+  } else if (view.follow !== null) pairs.push(["follow", String(view.follow)]);
   if (view.at !== null) pairs.push(["at", String(Math.round(view.at))]);
   if (view.alert !== null) pairs.push(["alert", view.alert]);
   return pairs;
@@ -171,15 +171,16 @@ const HEADROOM = 0.04;
  * @returns {{ range: [number, number], home: [number, number] }}
  */
 export function stepRange(view, first, last, home) {
-  const a = first ?? 0,
-    b = Math.max(last ?? 0, a + 1);
+  const a = first ?? 0;
+  const b = Math.max(last ?? 0, a + 1);
   const whole =
     home && home[0] === a && home[1] >= b && home[1] <= b + (b - a) * HEADROOM * 2 + 1
       ? home
       : /** @type {[number, number]} */ ([a, b + Math.max(1, Math.ceil((b - a) * HEADROOM))]);
   if (view.from !== null && view.to !== null) return { range: [view.from, view.to], home: whole };
-  if (view.follow !== null)
+  if (view.follow !== null) {
     return { range: [Math.max(a, b - view.follow), b + Math.max(1, view.follow * 0.02)], home: whole };
+  }
   return { range: whole, home: whole };
 }
 

@@ -33,8 +33,8 @@ export function sight(tops, from, to) {
  * @param {number} y
  */
 function place(tops, y) {
-  let low = 0,
-    high = tops.length;
+  let low = 0;
+  let high = tops.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (tops[middle] <= y) low = middle + 1;

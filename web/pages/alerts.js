@@ -254,8 +254,9 @@ class Inbox {
     const { view } = this;
     if (this.input.value !== view.q) this.input.value = view.q;
     this.severity.value = view.severity;
-    for (const button of this.states)
+    for (const button of this.states) {
       button.setAttribute("aria-pressed", String(button.dataset.state === view.state));
+    }
     this.#shape = "";
     this.#draw();
   }
@@ -287,14 +288,15 @@ class Inbox {
   }
 
   #draw() {
-    const all = this.app.alerts.all(),
-      { view } = this,
-      me = this.app.session.name,
-      narrow = all.filter(narrows(view));
-    if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert))
+    const all = this.app.alerts.all();
+    const { view } = this;
+    const me = this.app.session.name;
+    const narrow = all.filter(narrows(view));
+    if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert)) {
       void this.#ask(view.alert);
-    const groups = grouped(narrow, view, this.#marks, me),
-      ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
+    }
+    const groups = grouped(narrow, view, this.#marks, me);
+    const ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
     if (this.#ready && !ids.includes(view.alert ?? "") && ids.length) {
       const alert =
         view.alert && this.#order.includes(view.alert) ? successor(this.#order, ids, view.alert) : ids[0];
@@ -311,8 +313,8 @@ class Inbox {
    * @param {string} me
    */
   #counts(all, narrow, me) {
-    const counts = tally(narrow, this.#marks, me),
-      taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
+    const counts = tally(narrow, this.#marks, me);
+    const taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
     for (const button of this.states) {
       const number = button.querySelector("b");
       if (number) say(number, int(counts[/** @type {InboxView["state"]} */ (button.dataset.state)]));
@@ -345,8 +347,8 @@ class Inbox {
    * @param {string} chosen
    */
   #choices(select, every, values, chosen) {
-    const known = [...new Set([...values, ...(chosen ? [chosen] : [])])].sort(),
-      key = known.join("\n");
+    const known = [...new Set([...values, ...(chosen ? [chosen] : [])])].sort();
+    const key = known.join("\n");
     if (select.dataset.key !== key) {
       select.dataset.key = key;
       refill(
@@ -376,8 +378,8 @@ class Inbox {
       .filter((group) => group.items.length);
     const shape = JSON.stringify(cut.map((group) => [group.key, group.items.map((alert) => alert.id)]));
     if (shape !== this.#shape && !(this.#hovered && this.#shape)) {
-      const anchor = this.view.alert ? this.#rows.get(this.view.alert)?.node : null,
-        was = anchor?.isConnected ? anchor.getBoundingClientRect().top : null;
+      const anchor = this.view.alert ? this.#rows.get(this.view.alert)?.node : null;
+      const was = anchor?.isConnected ? anchor.getBoundingClientRect().top : null;
       this.#shape = shape;
       this.#order = ids;
       this.#place(cut);
@@ -387,8 +389,9 @@ class Inbox {
       const head = this.#heads.get(group.key)?.querySelector(".muted");
       if (head) say(head, int(group.items.length));
     }
-    for (const alert of groups.flatMap((group) => group.items))
+    for (const alert of groups.flatMap((group) => group.items)) {
       this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
+    }
     const hidden = ids.length - Math.min(ids.length, this.#most);
     this.more.hidden = !hidden;
     say(this.more, `Show ${int(Math.min(PAGE, hidden))} of ${int(hidden)} more`);
@@ -423,8 +426,9 @@ class Inbox {
       });
       return box;
     });
-    for (const node of [...this.rows.children])
+    for (const node of [...this.rows.children]) {
       if (!boxes.includes(/** @type {HTMLElement} */ (node))) node.remove();
+    }
     boxes.forEach((box, i) => {
       if (this.rows.children[i] !== box) this.rows.insertBefore(box, this.rows.children[i] ?? null);
     });
@@ -447,14 +451,14 @@ class Inbox {
       this.nothing.dataset.why = "";
       return;
     }
-    const { view } = this,
-      plain = writeInbox({ ...view, alert: null }) === "",
-      why = this.#error ? "error" : !this.app.alerts.loaded ? "loading" : plain ? "plain" : "filtered";
+    const { view } = this;
+    const plain = writeInbox({ ...view, alert: null }) === "";
+    const why = this.#error ? "error" : !this.app.alerts.loaded ? "loading" : plain ? "plain" : "filtered";
     if (this.nothing.dataset.why === why) return;
     this.nothing.dataset.why = why;
     if (why === "error") failed(this.nothing, this.#error, () => void this.#load());
     else if (why === "loading") refill(this.nothing, el("p.pad.muted", {}, "–"));
-    else if (why === "plain")
+    else if (why === "plain") {
       refill(
         this.nothing,
         el(
@@ -473,7 +477,7 @@ class Inbox {
           ),
         ),
       );
-    else
+    } else {
       refill(
         this.nothing,
         el(
@@ -487,6 +491,7 @@ class Inbox {
           ),
         ),
       );
+    }
   }
 
   /** @param {Alert[]} all */
@@ -504,8 +509,9 @@ class Inbox {
 
   #age() {
     const now = this.app.alerts.all();
-    for (const alert of now)
+    for (const alert of now) {
       this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
+    }
     this.#show(now);
   }
 
@@ -538,16 +544,16 @@ class Inbox {
 
   /** @returns {Alert[]} those selected, else the one chosen; what is over needs nothing */
   #meant() {
-    const all = this.app.alerts.all(),
-      picked = all.filter((alert) => this.#picked.has(alert.id));
+    const all = this.app.alerts.all();
+    const picked = all.filter((alert) => this.#picked.has(alert.id));
     return (picked.length ? picked : all.filter((alert) => alert.id === this.view.alert)).filter(
       (alert) => alert.state !== "resolved",
     );
   }
 
   async #acknowledge() {
-    const alerts = this.#meant(),
-      taken = alerts.filter((alert) => this.#marks(alert.id).ack);
+    const alerts = this.#meant();
+    const taken = alerts.filter((alert) => this.#marks(alert.id).ack);
     if (!alerts.length) return;
     if (taken.length === alerts.length) return this.#giveBack(taken);
     acknowledge(
@@ -587,8 +593,9 @@ class Inbox {
   #next(done) {
     const ids = new Set(done.map((alert) => alert.id));
     if (!this.view.alert || !ids.has(this.view.alert)) return;
-    const at = this.#order.indexOf(this.view.alert),
-      rest = this.#order.slice(at + 1).find((id) => !ids.has(id)) ?? this.#order.find((id) => !ids.has(id));
+    const at = this.#order.indexOf(this.view.alert);
+    const rest =
+      this.#order.slice(at + 1).find((id) => !ids.has(id)) ?? this.#order.find((id) => !ids.has(id));
     this.#shape = "";
     if (rest) this.#choose(rest);
   }
@@ -611,16 +618,17 @@ class Inbox {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const target = /** @type {HTMLElement} */ (event.target),
-      typing = target.matches?.("input, textarea, select");
+    const target = /** @type {HTMLElement} */ (event.target);
+    const typing = target.matches?.("input, textarea, select");
     if (
       event.ctrlKey ||
       event.metaKey ||
       event.altKey ||
       document.querySelector("dialog[open]") ||
       target.closest?.("[role=menu]")
-    )
+    ) {
       return;
+    }
     if (event.key === "Escape") {
       if (typing) target.blur();
       else if (this.#picked.size) {
@@ -631,20 +639,20 @@ class Inbox {
       return;
     }
     if (typing) return;
-    const inPane = this.pane.node.contains(target),
-      arrows = !inPane || target === this.pane.node,
-      by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
+    const inPane = this.pane.node.contains(target);
+    const arrows = !inPane || target === this.pane.node;
+    const by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
     if (by) {
       const next = neighbour(this.#order, this.view.alert, by);
       if (next) this.#choose(next);
-    } else if ((event.key === "Home" || event.key === "End") && target === this.rows)
+    } else if ((event.key === "Home" || event.key === "End") && target === this.rows) {
       this.#choose(String(event.key === "Home" ? this.#order[0] : this.#order.at(-1)));
-    else if (
+    } else if (
       event.key === "Enter" &&
       (target === this.rows || target === document.body || target === this.main)
-    )
+    ) {
       this.#enter();
-    else if (!this.#letter(event.key)) return;
+    } else if (!this.#letter(event.key)) return;
     event.preventDefault();
   }
 

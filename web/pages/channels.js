@@ -1,6 +1,6 @@
 /** Channels: where notifications go, how each does, and a button that tries it. */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { ago, counted, int, moment } from "../lib/format.js";
 import { channelForm } from "../parts/channelform.js";
 import { failed, scopeNote } from "../parts/form.js";
@@ -92,8 +92,8 @@ class Channels {
 
   #draw() {
     if (!this.#loaded) return;
-    const shown = this.#items.filter((channel) => !this.#gone.has(channel.id)),
-      trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
+    const shown = this.#items.filter((channel) => !this.#gone.has(channel.id));
+    const trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
     say(
       this.count,
       `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} in trouble` : ""}`,
@@ -107,10 +107,7 @@ class Channels {
     this.list.dataset.key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
     refill(this.list, ...(shown.length ? shown.map((channel) => this.#row(channel)) : [this.#empty()]));
-    if (focused)
-      /** @type {HTMLElement | null} */ (
-        this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)
-      )?.focus();
+    if (focused) focusIn(this.list, `[data-focus="${CSS.escape(focused)}"]`);
   }
 
   #empty() {
@@ -129,9 +126,9 @@ class Channels {
 
   /** @param {Channel} channel */
   #row(channel) {
-    const { id, name, kind, enabled, trouble } = channel,
-      title = this.#kinds.find((each) => each.id === kind)?.title ?? kind,
-      state = !enabled ? "off" : trouble ? "in trouble" : "on";
+    const { id, name, kind, enabled, trouble } = channel;
+    const title = this.#kinds.find((each) => each.id === kind)?.title ?? kind;
+    const state = !enabled ? "off" : trouble ? "in trouble" : "on";
     return el(
       "article.sil",
       { "data-channel": id, class: enabled ? "" : "done", "aria-label": `Channel ${name}` },
@@ -265,11 +262,12 @@ class Channels {
   }
 
   #new() {
-    if (this.#loaded)
+    if (this.#loaded) {
       channelForm(this.app, this.#kinds, null, (channel) => {
         told(`${channel.name} made: press Test to try it`, null);
         void this.load();
       });
+    }
   }
 
   /** @param {KeyboardEvent} event */
@@ -282,8 +280,9 @@ class Channels {
       event.altKey ||
       document.querySelector("dialog[open]") ||
       target.matches?.("input, textarea, select")
-    )
+    ) {
       return;
+    }
     event.preventDefault();
     this.#new();
   }

@@ -158,8 +158,8 @@ class ComparePage {
     });
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
     this.nothing = el("div");
-    const label = el("span"),
-      line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    const label = el("span");
+    const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.line = line;
     this.board = el("section.card.vitals.compare", {
       tabindex: "0",
@@ -288,12 +288,10 @@ class ComparePage {
   }
 
   #picked() {
-    const text = this.picker.value.trim(),
-      id =
-        this.offered?.get(text) ??
-        [...(this.offered ?? [])].find(
-          ([label, each]) => each === text || label.startsWith(`${text} · `),
-        )?.[1];
+    const text = this.picker.value.trim();
+    const id =
+      this.offered?.get(text) ??
+      [...(this.offered ?? [])].find(([label, each]) => each === text || label.startsWith(`${text} · `))?.[1];
     if (id) {
       this.picker.value = "";
       this.set({ runs: withRun(this.view.runs, id) });
@@ -304,8 +302,8 @@ class ComparePage {
 
   /** All that the view decides. */
   #look() {
-    const { view } = this,
-      none = !view.runs.length;
+    const { view } = this;
+    const none = !view.runs.length;
     if (this.lit !== null && !view.runs.some((run) => run.id === this.lit)) this.lit = null;
     say(
       this.count,
@@ -330,8 +328,7 @@ class ComparePage {
     this.diff.setAttribute("aria-pressed", String(view.difference));
     this.diff.toggleAttribute("disabled", view.runs.length < 2);
     this.reset.toggleAttribute("disabled", view.from === null);
-    for (const node of this.main.querySelectorAll(".comparison"))
-      /** @type {HTMLElement} */ (node).hidden = none;
+    for (const node of this.main.querySelectorAll(".comparison")) node.toggleAttribute("hidden", none);
     refill(
       this.nothing,
       none
@@ -352,10 +349,10 @@ class ComparePage {
   /** A panel for each vital sign and each series that was asked for. */
   #panels() {
     const kinds = [
-        ...KINDS,
-        ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 })),
-      ],
-      key = kinds.map((kind) => kind.name).join("\n");
+      ...KINDS,
+      ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 })),
+    ];
+    const key = kinds.map((kind) => kind.name).join("\n");
     this.board.classList.toggle("is-full", this.view.full !== null);
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
     if (key !== this.panelKey) {
@@ -371,8 +368,9 @@ class ComparePage {
       });
       refill(this.board, ...this.panels.map((panel) => panel.node), this.line);
     }
-    for (const panel of this.panels)
+    for (const panel of this.panels) {
       panel.node.classList.toggle("is-away", this.view.full !== null && this.view.full !== panel.kind.name);
+    }
   }
 
   /** @returns {import("../parts/panelmenu.js").PanelHost} */
@@ -394,8 +392,8 @@ class ComparePage {
   }
 
   #seriesItems() {
-    const names = this.data.names().filter(isOther),
-      { series } = this.view;
+    const names = this.data.names().filter(isOther);
+    const { series } = this.view;
     return [
       { head: names.length ? "Also compare" : "These runs logged nothing else" },
       ...names.slice(0, 300).map((name) => ({
@@ -428,18 +426,19 @@ class ComparePage {
     if (this.#frame || this.#waiting || this.closed) return;
     const early =
       this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
-    if (early)
+    if (early) {
       this.#waiting = setTimeout(() => {
         this.#waiting = undefined;
         this.#drawSoon();
       }, AGAIN_MS);
-    else
+    } else {
       this.#frame = requestAnimationFrame(() => {
         this.#frame = 0;
         this.#drew = performance.now();
         this.#drawn = this.data.ready;
         this.draw();
       });
+    }
   }
 
   #tables() {
@@ -495,15 +494,15 @@ class ComparePage {
    * @param {Panel} panel
    */
   #placed(panel) {
-    const plan = panel.picture?.plan,
-      [from, to] = this.data.range(),
-      { left, right } = margins();
+    const plan = panel.picture?.plan;
+    const [from, to] = this.data.range();
+    const { left, right } = margins();
     if (!plan) return null;
     const bottom =
-        PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0),
-      wide = Math.max(1, panel.plot.clientWidth - left - right),
-      high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom),
-      [low, top] = plan.range;
+      PLOT_TOP + (panel === this.panels[this.panels.length - 1] || this.view.full !== null ? AXIS_PX : 0);
+    const wide = Math.max(1, panel.plot.clientWidth - left - right);
+    const high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom);
+    const [low, top] = plan.range;
     return {
       left,
       wide,
@@ -521,9 +520,9 @@ class ComparePage {
    * @param {Panel} panel
    */
   #lift(panel) {
-    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit),
-      placed = lines.length ? this.#placed(panel) : null,
-      known = panel.node.querySelector(".lift");
+    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit);
+    const placed = lines.length ? this.#placed(panel) : null;
+    const known = panel.node.querySelector(".lift");
     if (!placed) return known?.remove();
     const { left, wide, high, across, down } = placed;
     const veil = svg(
@@ -555,8 +554,8 @@ class ComparePage {
    * @returns {string | null}
    */
   #runUnder(event) {
-    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target))),
-      placed = panel && this.#placed(panel);
+    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target)));
+    const placed = panel && this.#placed(panel);
     if (!panel || !placed) return null;
     const box = panel.plot.getBoundingClientRect();
     return nearest(
@@ -586,8 +585,8 @@ class ComparePage {
    * @param {boolean} bottom
    */
   #shown(panel, width, bottom) {
-    const axis = this.view.axes[panel.kind.name],
-      range = this.data.range();
+    const axis = this.view.axes[panel.kind.name];
+    const range = this.data.range();
     const picture = this.data.picture(
       panel.kind.name,
       axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
@@ -639,8 +638,9 @@ class ComparePage {
       event.metaKey ||
       event.altKey ||
       /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog")
-    )
+    ) {
       return;
+    }
     if (event.key === "r") this.set({ from: null, to: null });
     if (event.key === "d" && this.view.runs.length > 1) this.set({ difference: !this.view.difference });
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });

@@ -3,7 +3,7 @@
  * filter.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { ago, clock as clockTime, counted, moment, span } from "../lib/format.js";
 import { segments } from "../parts/filterbar.js";
 import { failed, selectInput } from "../parts/form.js";
@@ -105,8 +105,8 @@ class Deliveries {
   }
 
   get view() {
-    const asked = new URLSearchParams(location.search),
-      state = asked.get("state") ?? "";
+    const asked = new URLSearchParams(location.search);
+    const state = asked.get("state") ?? "";
     return { state: STATES.some(([key]) => key === state) ? state : "", channel: asked.get("channel") ?? "" };
   }
 
@@ -123,8 +123,8 @@ class Deliveries {
   }
 
   async load() {
-    const mine = ++this.#turn,
-      { state, channel } = this.view;
+    const mine = ++this.#turn;
+    const { state, channel } = this.view;
     this.states.show(state);
     try {
       const [log, channels] = await Promise.all([
@@ -143,8 +143,8 @@ class Deliveries {
   }
 
   #draw() {
-    const { state, channel } = this.view,
-      choices = JSON.stringify(this.#channels.map(({ id, name }) => [id, name]));
+    const { state, channel } = this.view;
+    const choices = JSON.stringify(this.#channels.map(({ id, name }) => [id, name]));
     if (this.channel.dataset.key !== choices) {
       this.channel.dataset.key = choices;
       refill(
@@ -156,12 +156,12 @@ class Deliveries {
     this.channel.value = channel;
     say(this.count, `${this.#next ? "the newest " : ""}${counted(this.#items.length, "notification")}`);
     this.more.hidden = !this.#next || this.#most >= 1000;
-    const now = this.app.clock.now(),
-      key = JSON.stringify([
-        this.#items,
-        [...this.#retrying],
-        this.#items.map((item) => this.#standing(item, now)),
-      ]);
+    const now = this.app.clock.now();
+    const key = JSON.stringify([
+      this.#items,
+      [...this.#retrying],
+      this.#items.map((item) => this.#standing(item, now)),
+    ]);
     if (key === this.rows.dataset.key) return;
     this.rows.dataset.key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
@@ -171,10 +171,7 @@ class Deliveries {
         ? this.#items.map((item) => this.#row(item, now))
         : [this.#empty(state, channel)]),
     );
-    if (focused)
-      /** @type {HTMLElement | null} */ (
-        this.rows.querySelector(`[data-focus="${CSS.escape(focused)}"]`)
-      )?.focus();
+    if (focused) focusIn(this.rows, `[data-focus="${CSS.escape(focused)}"]`);
   }
 
   /**
@@ -182,7 +179,7 @@ class Deliveries {
    * @param {string} channel
    */
   #empty(state, channel) {
-    if (state || channel)
+    if (state || channel) {
       return el(
         "div.pad",
         {},
@@ -193,6 +190,7 @@ class Deliveries {
           "Show all",
         ),
       );
+    }
     return el(
       "div.pad.quiet",
       {},
@@ -213,13 +211,15 @@ class Deliveries {
    * @param {number} now
    */
   #standing(item, now) {
-    if (item.state === "sent")
+    if (item.state === "sent") {
       return [
         `sent ${clockTime(item.sent_ms)}`,
         `${span(Math.max(0, ((item.sent_ms ?? 0) - item.created_ms) / 1000))} after`,
       ];
-    if (item.state === "failed")
+    }
+    if (item.state === "failed") {
       return ["failed", `given up ${ago(item.attempts.at(-1)?.at_ms ?? item.created_ms, now)}`];
+    }
     if (item.state === "claimed") return ["sending", `attempt ${item.attempts.length + 1}`];
     return [
       "waiting",
@@ -232,8 +232,8 @@ class Deliveries {
    * @param {number} now
    */
   #row(item, now) {
-    const [state, note] = this.#standing(item, now),
-      bad = item.state === "failed" || (item.state === "waiting" && item.error);
+    const [state, note] = this.#standing(item, now);
+    const bad = item.state === "failed" || (item.state === "waiting" && item.error);
     const log = el(
       "details",
       { open: this.#open.has(item.id) },

@@ -231,13 +231,14 @@ class Fleet {
         ),
       ),
     );
-    if (this.compare)
+    if (this.compare) {
       refill(
         this.compare,
         icon("compare"),
         "Compare ",
         el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"),
       );
+    }
     this.compare?.classList.toggle("primary", picked.length > 1);
   }
 
@@ -249,7 +250,7 @@ class Fleet {
       this.#loaded = true;
       this.#draw();
     } catch (error) {
-      if (!this.#loaded)
+      if (!this.#loaded) {
         refill(
           this.main,
           notice(
@@ -259,6 +260,7 @@ class Fleet {
             button("Try now", () => void this.#load()),
           ),
         );
+      }
     }
   }
 
@@ -307,19 +309,20 @@ class Fleet {
   }
 
   #draw() {
-    const every = [...this.#runs.values()],
-      empty = !every.length && this.#loaded;
-    if (empty)
+    const every = [...this.#runs.values()];
+    const empty = !every.length && this.#loaded;
+    if (empty) {
       return void (
         this.main.firstElementChild?.className === "empty" || refill(this.main, emptyFleet(this.app))
       );
+    }
     if (this.main.firstElementChild !== this.page) refill(this.main, this.page);
-    const shelf = shelfShown(this.view),
-      all = every.filter((row) => shelfOf(row) === shelf),
-      away = {
-        archived: every.filter((row) => shelfOf(row) === "archived").length,
-        deleted: every.filter((row) => shelfOf(row) === "deleted").length,
-      };
+    const shelf = shelfShown(this.view);
+    const all = every.filter((row) => shelfOf(row) === shelf);
+    const away = {
+      archived: every.filter((row) => shelfOf(row) === "archived").length,
+      deleted: every.filter((row) => shelfOf(row) === "deleted").length,
+    };
     const shown = all.filter(runFilter(this.view.q, (id, key) => this.#configs?.get(id)?.get(key)));
     this.#counts(all, shown, away);
     this.#arrange(shown);
@@ -333,11 +336,11 @@ class Fleet {
    */
   #arrange(shown) {
     const shape = shown
-        .map((row) => `${row.id} ${row.health} ${row.state}`)
-        .sort()
-        .join("\n"),
-      quiet =
-        performance.now() - this.#sorted > RESORT_MS && !this.table.node.matches(":hover, :focus-within");
+      .map((row) => `${row.id} ${row.health} ${row.state}`)
+      .sort()
+      .join("\n");
+    const quiet =
+      performance.now() - this.#sorted > RESORT_MS && !this.table.node.matches(":hover, :focus-within");
     if (shape === this.#shape && !quiet) return;
     this.#shape = shape;
     this.#sorted = performance.now();
@@ -350,13 +353,14 @@ class Fleet {
    * @param {{ archived: number, deleted: number }} away
    */
   #counts(all, shown, away) {
-    const live = all.filter((row) => row.state === "running" || row.state === "stalled").length,
-      projects = new Set(all.map((row) => row.project)).size;
-    if (this.count)
+    const live = all.filter((row) => row.state === "running" || row.state === "stalled").length;
+    const projects = new Set(all.map((row) => row.project)).size;
+    if (this.count) {
       say(
         this.count,
         `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`,
       );
+    }
     if (this.putAway) {
       this.putAway.hidden = !away.archived && !this.view.archived;
       say(this.putAway, `Archived ${int(away.archived)}`);
@@ -382,8 +386,8 @@ class Fleet {
 
   /** @param {string} id */
   #pick(id) {
-    const { picked } = this.view,
-      on = picked.includes(id);
+    const { picked } = this.view;
+    const on = picked.includes(id);
     if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs are picked at once.`, null);
     this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
   }
@@ -395,15 +399,16 @@ class Fleet {
    */
   #pickAll(on) {
     const ids = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
-    if (on && ids.length > MOST_PICKED)
+    if (on && ids.length > MOST_PICKED) {
       told(`The first ${MOST_PICKED} of ${int(ids.length)} are picked.`, null);
+    }
     this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
   }
 
   #pickBar() {
-    const { picked, deleted, archived } = this.view,
-      may = this.app.session.scope !== "read",
-      key = `${picked.length > 0} ${deleted} ${archived}`;
+    const { picked, deleted, archived } = this.view;
+    const may = this.app.session.scope !== "read";
+    const key = `${picked.length > 0} ${deleted} ${archived}`;
     if (!this.together || key === this.together.dataset.key) return;
     this.together.dataset.key = key;
     this.together.hidden = !picked.length;
@@ -458,13 +463,14 @@ class Fleet {
       (id) => this.app.api.archive(id, archived),
       archived ? "archived" : "brought back",
     );
-    if (good.length)
+    if (good.length) {
       told(
         archived
           ? `${counted(good.length, "run is", "runs are")} archived and go on as before, out of sight.`
           : `${counted(good.length, "run is", "runs are")} back in the fleet.`,
         () => void this.#archiveAll(good, !archived),
       );
+    }
   }
 
   /**
@@ -474,11 +480,12 @@ class Fleet {
    */
   async #removeAll(ids) {
     const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
-    if (good.length)
+    if (good.length) {
       told(
         `${counted(good.length, "run goes", "runs go")} for good in ${span(GRACE_S)}.`,
         () => void this.#restoreAll(good),
       );
+    }
   }
 
   /** @param {string[]} ids */
@@ -495,8 +502,8 @@ class Fleet {
 
   /** @param {string} id */
   #column(id) {
-    const { columns } = this.view,
-      next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
+    const { columns } = this.view;
+    const next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
     this.set({ columns: COLUMNS.map((column) => column.id).filter((each) => next.includes(each)) });
   }
 
@@ -509,13 +516,14 @@ class Fleet {
       const row = await this.app.api.archive(id, !archived);
       this.#runs.set(id, { ...this.#runs.get(id), ...row });
       this.#draw();
-      if (!quiet)
+      if (!quiet) {
         told(
           archived
             ? `${name} is back in the fleet.`
             : `${name} is archived. It goes on as before, out of sight.`,
           () => void this.#archive(row, true),
         );
+      }
     } catch (error) {
       told(
         `${name} was not ${archived ? "brought back" : "archived"}: ${/** @type {Error} */ (error).message}`,
@@ -534,8 +542,9 @@ class Fleet {
       /** @type {Element} */ (event.target).closest?.(
         "input:not([type=checkbox]), textarea, select, [role=menu], dialog",
       )
-    )
+    ) {
       return;
+    }
     const row = this.#runs.get(
       /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "",
     );
@@ -545,9 +554,9 @@ class Fleet {
     else if (row && event.key === "x") this.#pick(row.id);
     else if (row && event.key === "p") this.#pin(row.id);
     else if (row && event.key === "e") void this.#archive(row);
-    else if (event.key === "Delete" && (row || this.view.picked.length))
+    else if (event.key === "Delete" && (row || this.view.picked.length)) {
       void (this.view.deleted ? this.#restoreAll(this.#meant(row)) : this.#removeAll(this.#meant(row)));
-    else return;
+    } else return;
     event.preventDefault();
   }
 
@@ -566,8 +575,8 @@ class Fleet {
    * @param {number} by
    */
   #step(by) {
-    const rows = [...this.table.body.querySelectorAll("[data-run]")],
-      now = rows.findIndex((row) => row.contains(document.activeElement));
+    const rows = [...this.table.body.querySelectorAll("[data-run]")];
+    const now = rows.findIndex((row) => row.contains(document.activeElement));
     /** @type {HTMLElement | null | undefined} */ (
       rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))]?.querySelector(".name a")
     )?.focus();

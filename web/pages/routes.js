@@ -3,7 +3,7 @@
  * force as a whole.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import {
   added,
   changed,
@@ -200,9 +200,9 @@ class Routes {
   /** @param {boolean} anew what was edited is thrown away */
   async load(anew) {
     try {
-      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]),
-        text = JSON.stringify(doc),
-        mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
+      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]);
+      const text = JSON.stringify(doc);
+      const mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
       this.#channels = channels.items
         .filter((channel) => channel.kind !== "alertmanager")
         .map((channel) => channel.name);
@@ -274,8 +274,8 @@ class Routes {
 
   /** @param {string} [focus] */
   #draw(focus) {
-    const doc = this.#now,
-      last = doc.routes.length - 1;
+    const doc = this.#now;
+    const last = doc.routes.length - 1;
     const routes = doc.routes.map((route, at) =>
       routeCard(route, {
         at,
@@ -332,8 +332,8 @@ class Routes {
         : null,
     );
     const place =
-        document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined,
-      top = scrollY;
+      document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined;
+    const top = scrollY;
     refill(
       this.routes,
       ...(routes.length
@@ -354,7 +354,7 @@ class Routes {
     );
     scrollTo(scrollX, top);
     const target = focus ? `[data-focus="${focus}"]` : place ? `[data-field="${CSS.escape(place)}"]` : "";
-    if (target) /** @type {HTMLElement | null} */ (this.main.querySelector(target))?.focus();
+    if (target) focusIn(this.main, target);
     this.#status();
     this.test.stir();
   }
@@ -411,8 +411,8 @@ class Routes {
    * @param {unknown} error
    */
   #blame(error) {
-    const subject = String(/** @type {{ problem?: { subject?: unknown } }} */ (error).problem?.subject ?? ""),
-      at = /^routes\[(\d+)\]/.exec(subject);
+    const subject = String(/** @type {{ problem?: { subject?: unknown } }} */ (error).problem?.subject ?? "");
+    const at = /^routes\[(\d+)\]/.exec(subject);
     if (at && !this.#open.has(Number(at[1]))) {
       this.#open.add(Number(at[1]));
       this.#draw();

@@ -1,7 +1,7 @@
 /** Rules: the list of built-in ones and one's own, packs, and the editor. The address holds the view. */
 
 import { ApiError } from "../lib/api.js";
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { go } from "../lib/route.js";
@@ -186,19 +186,21 @@ class Rules {
       if (this.view.rule || this.view.fresh) this.#edit();
       else this.#draw();
     } catch (error) {
-      if (!this.#known)
+      if (!this.#known) {
         failed(this.view.rule || this.view.fresh ? this.main : this.list, error, () => void this.load());
+      }
     }
   }
 
   #draw() {
-    const known = this.#known,
-      { view } = this;
+    const known = this.#known;
+    const { view } = this;
     if (view.rule || view.fresh) return;
-    if (!known)
+    if (!known) {
       return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
-    const own = listed(known.own, view),
-      builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
+    }
+    const own = listed(known.own, view);
+    const builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
     say(
       this.count,
       `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} own, ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built in are on`,
@@ -229,10 +231,7 @@ class Rules {
       this.#packSection(),
       this.#history(),
     );
-    if (focused)
-      /** @type {HTMLElement | null} */ (
-        this.list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)
-      )?.focus();
+    if (focused) focusIn(this.list, `[data-focus="${CSS.escape(focused)}"]`);
   }
 
   #none() {
@@ -323,8 +322,8 @@ class Rules {
 
   /** @param {AnyRule} rule */
   async #toggle(rule) {
-    const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id),
-      on = !rule.enabled;
+    const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id);
+    const on = !rule.enabled;
     await this.#do(
       () =>
         rule.kind === "own" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on),
@@ -340,19 +339,20 @@ class Rules {
    * @param {boolean} on
    */
   async #switchBuiltin(rule, on) {
-    const project = this.view.project || "*",
-      known = (await this.client.rules(project === "*" ? "" : project)).items.find(
-        (each) => each.id === rule.id,
-      ),
-      set = known?.tunings.find((each) => each.project === project),
-      { severity = null, settings = {} } = set ?? {};
+    const project = this.view.project || "*";
+    const known = (await this.client.rules(project === "*" ? "" : project)).items.find(
+      (each) => each.id === rule.id,
+    );
+    const set = known?.tunings.find((each) => each.project === project);
+    const { severity = null, settings = {} } = set ?? {};
     const wanted =
       on &&
       (project === "*" || !known?.tunings.some((each) => each.project === "*" && each.enabled === false))
         ? null
         : on;
-    if (wanted === null && severity === null && !Object.keys(settings).length)
+    if (wanted === null && severity === null && !Object.keys(settings).length) {
       return set ? this.client.untune(rule.id, project) : null;
+    }
     return this.client.tune(rule.id, { project, enabled: wanted, severity, settings });
   }
 
@@ -398,11 +398,12 @@ class Rules {
   // The editor
 
   #edit() {
-    const { rule, fresh, copy, project } = this.view,
-      key = `${rule} ${fresh} ${copy} ${project}`;
+    const { rule, fresh, copy, project } = this.view;
+    const key = `${rule} ${fresh} ${copy} ${project}`;
     if (this.#editor?.key === key) return;
-    if (!this.#known)
+    if (!this.#known) {
       return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
+    }
     this.#editor?.close();
     this.#editor = new RuleEditor({
       app: this.app,

@@ -333,14 +333,16 @@ class RunPage {
     if (this.failure) this.failure.hidden = true;
     this.#axis = null;
     if (!delta) this.#showControls();
-    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null))
+    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null)) {
       void this.refresh();
+    }
     if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
-    if (delta?.events?.length)
+    if (delta?.events?.length) {
       this.events = [
         ...this.events,
         ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id)),
       ].slice(-EVENTS_KEPT);
+    }
     if (grew && !this.fine?.ready) this.#drawVitals();
   }
 
@@ -349,8 +351,9 @@ class RunPage {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
     // Once the page has data, a separate bar reports that the server or its database is unavailable, so the
     // page does not move.
-    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status)))
+    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status))) {
       return;
+    }
     this.failure.hidden = false;
     refill(
       this.failure,
@@ -378,10 +381,10 @@ class RunPage {
   }
 
   #alertsChanged() {
-    const alerts = this.app.alerts.of(this.id),
-      key = JSON.stringify(
-        alerts.map(({ id, state, severity, onset_step }) => [id, state, severity, onset_step]),
-      );
+    const alerts = this.app.alerts.of(this.id);
+    const key = JSON.stringify(
+      alerts.map(({ id, state, severity, onset_step }) => [id, state, severity, onset_step]),
+    );
     this.aside.draw();
     if (key === this.alertKey) return;
     this.alertKey = key;
@@ -411,9 +414,9 @@ class RunPage {
 
   /** @returns {import("../parts/vitals.js").Scene} */
   scene() {
-    const fine = this.fine?.ready ? this.fine.set : null,
-      line = this.timeline(),
-      [a, b] = this.range();
+    const fine = this.fine?.ready ? this.fine.set : null;
+    const line = this.timeline();
+    const [a, b] = this.range();
     return {
       range: [line.toX(a), line.toX(b)],
       last: this.base.set.last ?? 0,
@@ -468,23 +471,25 @@ class RunPage {
   /** New records came. The other series have a feed of their own. */
   #drawVitals() {
     if (this.closed) return;
-    const zoomed = this.view.from !== null,
-      following = this.view.follow !== null,
-      [a, b] = this.range();
+    const zoomed = this.view.from !== null;
+    const following = this.view.follow !== null;
+    const [a, b] = this.range();
     this.resetButton?.toggleAttribute("disabled", !zoomed && !following);
     this.followButton?.setAttribute("aria-pressed", String(following));
-    if (this.followButton)
+    if (this.followButton) {
       say(
         this.followButton,
         following ? `Following ${int(this.view.follow)}` : `Follow ${int(this.#followSize())}`,
       );
-    if (this.windowText)
+    }
+    if (this.windowText) {
       say(
         this.windowText,
         this.base.ready && this.base.set.last !== null
           ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.base.set.last))}`
           : "",
       );
+    }
     this.tape.window([a, b]);
     if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
     if (this.plots && this.base.ready) this.vitals.draw(this.plots);
@@ -494,8 +499,8 @@ class RunPage {
   #tape() {
     if (!this.base.ready || this.tape.from !== null) return;
     this.tapeDrawn = Date.now();
-    const { first, last } = this.base.set,
-      attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
+    const { first, last } = this.base.set;
+    const attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
     this.tape.draw({
       layers: this.base.set.get("loss"),
       first: first ?? 0,
@@ -616,9 +621,9 @@ class RunPage {
    * @param {Alert} alert
    */
   around(alert) {
-    const onset = alert.onset_step ?? 0,
-      rang = Math.max(alert.fired_step ?? onset, onset),
-      room = Math.max(40, (rang - onset) * 2);
+    const onset = alert.onset_step ?? 0;
+    const rang = Math.max(alert.fired_step ?? onset, onset);
+    const room = Math.max(40, (rang - onset) * 2);
     this.view = { ...this.view, alert: alert.id, at: onset };
     this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(rang, onset) + room]);
     this.go(onset);
@@ -641,9 +646,9 @@ class RunPage {
 
   /** @param {number | null} step */
   #pinned(step) {
-    const before = this.aside.current()?.id ?? null,
-      under =
-        step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
+    const before = this.aside.current()?.id ?? null;
+    const under =
+      step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
     this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
     if (!under || under.id === before) return;
@@ -662,8 +667,8 @@ class RunPage {
 
   /** Asks for the window's own series, finer than those of the whole run, which stand in until they come. */
   #look() {
-    const { from, to, follow } = this.view,
-      last = this.base.set.last ?? this.row?.last_step ?? 0;
+    const { from, to, follow } = this.view;
+    const last = this.base.set.last ?? this.row?.last_step ?? 0;
     const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
     if (window.from === null) this.#coarse();
     else this.#finer(window);
@@ -678,9 +683,9 @@ class RunPage {
    * @param {boolean} again the run may have more by now
    */
   #layers(again = false) {
-    const alert = this.aside?.current() ?? null,
-      { from, to, follow } = this.view,
-      last = this.base.set.last ?? 0;
+    const alert = this.aside?.current() ?? null;
+    const { from, to, follow } = this.view;
+    const last = this.base.set.last ?? 0;
     const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
     void this.heat.look(LayerHeat.window(alert, window), alert?.onset_step ?? null, again);
   }
@@ -717,8 +722,9 @@ class RunPage {
       event.metaKey ||
       event.altKey ||
       /** @type {Element} */ (event.target).closest?.("input, textarea, select")
-    )
+    ) {
       return;
+    }
     if (event.key === "r" || event.key === "R") this.reset();
     if (event.key === "f" || event.key === "F") this.follow();
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });

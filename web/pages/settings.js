@@ -80,8 +80,9 @@ class Settings {
         part("Who did what", this.audit),
       ),
     );
-    for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit])
+    for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit]) {
       refill(host, el("p.muted", {}, "–"));
+    }
     this.#showBrowser();
     this.redraw = () => this.#showBrowser();
     addEventListener("themechange", this.redraw);
@@ -125,10 +126,9 @@ class Settings {
 
   #showTokens() {
     const rows = [...this.#tokens].sort(
-        (a, b) =>
-          Number(a.revoked_ms !== null) - Number(b.revoked_ms !== null) || b.created_ms - a.created_ms,
-      ),
-      now = this.app.clock.now();
+      (a, b) => Number(a.revoked_ms !== null) - Number(b.revoked_ms !== null) || b.created_ms - a.created_ms,
+    );
+    const now = this.app.clock.now();
     const row = (/** @type {TokenRow} */ token) =>
       el(
         "tr",
@@ -183,9 +183,9 @@ class Settings {
   }
 
   #newToken() {
-    const name = textInput("", { maxlength: 100, placeholder: "who or what it is for" }),
-      scope = selectInput(SCOPES, "ingest"),
-      project = textInput("", { placeholder: "any" });
+    const name = textInput("", { maxlength: 100, placeholder: "who or what it is for" });
+    const scope = selectInput(SCOPES, "ingest");
+    const project = textInput("", { placeholder: "any" });
     const fields = [
       field("name", "Name", name),
       field("scope", "Scope", scope),
@@ -196,8 +196,8 @@ class Settings {
       fields,
       submit: "Make",
       run: async () => {
-        const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null),
-          secret = String(made.token);
+        const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null);
+        const secret = String(made.token);
         refill(
           this.made,
           el(
@@ -251,8 +251,8 @@ class Settings {
       },
     );
     themes.show(theme());
-    const now = permission(),
-      { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const now = permission();
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const allow =
       now === "default"
         ? el(
@@ -356,8 +356,8 @@ class Settings {
    * @param {HealthAnswer} health
    */
   #facts(about, health) {
-    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "for ever"),
-      own = Object.entries(about.retention.projects);
+    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "for ever");
+    const own = Object.entries(about.retention.projects);
     list(this.server, [
       ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
       ["Trainers report to", this.app.session.ingest_url],
@@ -385,8 +385,8 @@ class Settings {
    * @param {HealthAnswer} health
    */
   #watchers(about, health) {
-    const news = health.notifications,
-      failing = health.writer?.failing;
+    const news = health.notifications;
+    const failing = health.writer?.failing;
     list(this.watch, [
       [
         "State",
@@ -417,8 +417,8 @@ class Settings {
   /** The newest acts of people: tokens, channels, silences, routes, acknowledgements, deletions. */
   async #loadAudit() {
     try {
-      const { items } = await this.app.desk.audit(ACTS),
-        now = this.app.clock.now();
+      const { items } = await this.app.desk.audit(ACTS);
+      const now = this.app.clock.now();
       const row = (/** @type {AuditRow} */ act) =>
         el(
           "tr",

@@ -1,6 +1,6 @@
 /** Silences: what is kept quiet, by whom, why and until when. The address holds the filter. */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { clock as clockTime, counted, int, moment, span } from "../lib/format.js";
 import { segments } from "../parts/filterbar.js";
 import { failed, scopeNote } from "../parts/form.js";
@@ -125,8 +125,8 @@ class Silences {
   }
 
   #draw() {
-    const states = this.#items.map((silence) => this.#stateOf(silence)),
-      expired = states.filter((state) => state === "expired").length;
+    const states = this.#items.map((silence) => this.#stateOf(silence));
+    const expired = states.filter((state) => state === "expired").length;
     this.states.show(this.state, { now: states.length - expired, expired, all: states.length });
     if (!this.#loaded) return;
     say(
@@ -134,9 +134,11 @@ class Silences {
       `${int(states.filter((state) => state === "active").length)} active · ${int(states.filter((state) => state === "pending").length)} pending`,
     );
     this.#quiet = new Map();
-    for (const alert of this.app.alerts.all())
-      for (const id of this.app.marks.of(alert.id).silenced_by)
+    for (const alert of this.app.alerts.all()) {
+      for (const id of this.app.marks.of(alert.id).silenced_by) {
         this.#quiet.set(id, (this.#quiet.get(id) ?? 0) + 1);
+      }
+    }
     const shown = this.#items.filter(
       (_, i) => this.state === "all" || (states[i] === "expired") === (this.state === "expired"),
     );
@@ -149,8 +151,7 @@ class Silences {
     this.#key = key;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.focus;
     refill(this.list, ...(shown.length ? shown.map((each) => this.#row(each)) : [this.#empty()]));
-    if (focused)
-      /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-focus="${focused}"]`))?.focus();
+    if (focused) focusIn(this.list, `[data-focus="${focused}"]`);
   }
 
   #empty() {
@@ -174,10 +175,10 @@ class Silences {
 
   /** @param {Silence} silence */
   #row(silence) {
-    const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence,
-      state = this.#stateOf(silence),
-      now = this.app.clock.now(),
-      quiet = this.#quiet.get(id) ?? 0;
+    const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence;
+    const state = this.#stateOf(silence);
+    const now = this.app.clock.now();
+    const quiet = this.#quiet.get(id) ?? 0;
     const left =
       state === "active"
         ? `${span((ends_ms - now) / 1000)} left`
@@ -239,8 +240,8 @@ class Silences {
    * @param {Silence} silence
    */
   #edit(silence) {
-    const over = this.#stateOf(silence) === "expired",
-      lasted = silence.ends_ms - silence.starts_ms;
+    const over = this.#stateOf(silence) === "expired";
+    const lasted = silence.ends_ms - silence.starts_ms;
     silenceForm(
       this.app,
       {
@@ -285,8 +286,9 @@ class Silences {
       event.altKey ||
       document.querySelector("dialog[open]") ||
       target.matches?.("input, textarea, select")
-    )
+    ) {
       return;
+    }
     event.preventDefault();
     this.#new();
   }

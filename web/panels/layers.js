@@ -112,8 +112,9 @@ export class LayerHeat {
       this.matrix = unpackMatrix(answer.norms);
       this.draw();
     } catch (error) {
-      if (this.answer)
+      if (this.answer) {
         say(this.note, `The norms of layers did not load: ${/** @type {Error} */ (error).message}`);
+      }
     }
   }
 
@@ -122,16 +123,17 @@ export class LayerHeat {
     if (!answer || !matrix) return;
     this.node.hidden = !matrix.columns;
     this.choice.hidden = answer.all_series.length < 2;
-    if (this.choice.options.length !== answer.all_series.length)
+    if (this.choice.options.length !== answer.all_series.length) {
       refill(
         this.choice,
         ...answer.all_series.map((name) => el("option", { value: name }, name || "primary")),
       );
+    }
     if (!matrix.columns) return;
     this.row = Math.min(ROW.most, Math.max(ROW.least, TALL / matrix.rows));
-    const width = Math.round(this.canvas.clientWidth),
-      height = Math.round(this.row * matrix.rows),
-      ratio = devicePixelRatio || 1;
+    const width = Math.round(this.canvas.clientWidth);
+    const height = Math.round(this.row * matrix.rows);
+    const ratio = devicePixelRatio || 1;
     if (!width) return;
     this.canvas.style.setProperty("--h", `${height}px`);
     Object.assign(this.canvas, { width: width * ratio, height: height * ratio });
@@ -146,25 +148,26 @@ export class LayerHeat {
    * @param {number} ratio
    */
   #paint({ rows, columns, values }, w, h, ratio) {
-    const pen = this.canvas.getContext("2d"),
-      dark = shade(values),
-      [bad, line, ink, quiet] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
+    const pen = this.canvas.getContext("2d");
+    const dark = shade(values);
+    const [bad, line, ink, quiet] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
     if (!pen) return;
     pen.scale(ratio, ratio);
     pen.clearRect(0, 0, w * columns, h * rows);
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
-        const v = values[row * columns + column],
-          kind = cellKind(v),
-          x = column * w,
-          y = row * h;
+        const v = values[row * columns + column];
+        const kind = cellKind(v);
+        const x = column * w;
+        const y = row * h;
         if (kind === "none") continue;
         pen.globalAlpha = kind === "value" ? 0.06 + 0.94 * dark(v) : kind === "zero" ? 0.5 : 1;
         pen.fillStyle = kind === "value" ? line : kind === "zero" ? quiet : bad;
         if (kind === "zero") pen.fillRect(x, y + h / 2 - 0.5, Math.max(1, w - 0.5), 1);
         else pen.fillRect(x, y, w + 0.3, Math.max(1, h - (h > 5 ? 1 : 0)));
-        if (kind === "nan" || kind === "inf")
+        if (kind === "nan" || kind === "inf") {
           fault(pen, ink, kind, x + w / 2, y + h / 2, Math.min(w, h) / 2 - 1);
+        }
       }
     }
     pen.globalAlpha = 1;
@@ -175,9 +178,9 @@ export class LayerHeat {
    * @param {{ rows: number, columns: number, values: Float64Array }} matrix
    */
   #label(answer, matrix) {
-    const every = Math.ceil(NAME_PX / (this.row ?? ROW.most)),
-      { steps, layers } = answer,
-      last = steps.length - 1;
+    const every = Math.ceil(NAME_PX / (this.row ?? ROW.most));
+    const { steps, layers } = answer;
+    const last = steps.length - 1;
     refill(
       this.names,
       ...layers.map((name, row) =>
@@ -200,15 +203,15 @@ export class LayerHeat {
       el("span", {}, this.#onsetText(steps)),
       el("span", {}, int(steps[last])),
     );
-    const fault = firstFault(matrix),
-      found = fault
-        ? `Not finite first at step ${int(steps[fault.column])}: ${fault.rows
-            .slice(0, 3)
-            .map((row) => layers[row])
-            .join(
-              ", ",
-            )}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.`
-        : "Every norm here is finite.";
+    const fault = firstFault(matrix);
+    const found = fault
+      ? `Not finite first at step ${int(steps[fault.column])}: ${fault.rows
+          .slice(0, 3)
+          .map((row) => layers[row])
+          .join(
+            ", ",
+          )}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.`
+      : "Every norm here is finite.";
     say(
       this.what,
       `${int(layers.length)} layers, ${int(steps.length)} of the steps ${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`,
@@ -233,8 +236,8 @@ export class LayerHeat {
 
   /** @param {PointerEvent} event */
   #point(event) {
-    const box = this.canvas.getBoundingClientRect(),
-      { rows = 0, columns = 0 } = this.matrix ?? {};
+    const box = this.canvas.getBoundingClientRect();
+    const { rows = 0, columns = 0 } = this.matrix ?? {};
     this.#tell([
       Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)),
       Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)),
@@ -243,8 +246,8 @@ export class LayerHeat {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const { rows = 0, columns = 0 } = this.matrix ?? {},
-      [row, column] = this.at ?? [0, columns - 1];
+    const { rows = 0, columns = 0 } = this.matrix ?? {};
+    const [row, column] = this.at ?? [0, columns - 1];
     const next = /** @type {Record<string, [number, number]>} */ ({
       ArrowUp: [row - 1, column],
       ArrowDown: [row + 1, column],
@@ -266,8 +269,8 @@ export class LayerHeat {
   #tell(at) {
     this.at = at;
     if (!at || !this.answer || !this.matrix) return say(this.readout, "");
-    const [row, column] = at,
-      v = this.matrix.values[row * this.matrix.columns + column];
+    const [row, column] = at;
+    const v = this.matrix.values[row * this.matrix.columns + column];
     say(
       this.readout,
       `${this.answer.layers[row]} · step ${int(this.answer.steps[column])} · ${v < 0 ? "no gradient" : num(v)}`,

@@ -30,16 +30,19 @@ export const isOther = (name) =>
 export function other(name) {
   const base = name.split("/")[0];
   const frame = { name, title: name, height: 116, colour: "--run-1", skips: false };
-  if (base === "scale")
+  if (base === "scale") {
     return { ...frame, drawing: { axis: "log2", steps: true }, read: scaleReadout, note: () => "log₂" };
-  if (base === "grad_norm")
+  }
+  if (base === "grad_norm") {
     return { ...frame, drawing: { axis: "log" }, read: meanReadout, note: () => "log" };
-  if (base === "lr")
+  }
+  if (base === "lr") {
     return {
       ...frame,
       drawing: { axis: "linear", steps: true, zero: true },
       read: heldReadout,
       note: () => "",
     };
+  }
   return { ...frame, drawing: { axis: "auto" }, read: meanReadout, note: (plan) => (plan.log ? "log" : "") };
 }

@@ -12,13 +12,13 @@ const LONGEST = 1000;
  * @param {(alerts: Alert[]) => void} done
  */
 export function acknowledge(app, alerts, done) {
-  const [first] = alerts,
-    note = field(
-      "note",
-      "Note for the others (may be empty)",
-      textArea("", { maxlength: LONGEST, rows: 2 }),
-      "Not repeated any more. That it becomes graver, and its end, are still told.",
-    );
+  const [first] = alerts;
+  const note = field(
+    "note",
+    "Note for the others (may be empty)",
+    textArea("", { maxlength: LONGEST, rows: 2 }),
+    "Not repeated any more. That it becomes graver, and its end, are still told.",
+  );
   const what =
     alerts.length === 1
       ? `${ruleTitle(first.rule)} · ${first.run_name}: ${powers(first.summary)}`

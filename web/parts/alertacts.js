@@ -12,8 +12,8 @@ import { told } from "./undo.js";
  * @returns {import("./diagnosis.js").Acts}
  */
 export function alertActs(app, alert) {
-  const marks = app.marks.of(alert.id),
-    title = ruleTitle(alert.rule);
+  const marks = app.marks.of(alert.id);
+  const title = ruleTitle(alert.rule);
   const rule = (/** @type {string} */ id) => {
     const other = app.alerts.all().find((each) => each.id === id);
     return other ? ruleTitle(other.rule) : "another alert";

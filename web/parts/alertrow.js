@@ -23,12 +23,13 @@ import { icon } from "./icons.js";
  */
 export function markTexts(marks, facts) {
   const out = [];
-  if (marks.ack)
+  if (marks.ack) {
     out.push({
       shape: "check",
       text: `${marks.ack.by} has it`,
       title: `Acknowledged ${moment(marks.ack.at_ms)}${marks.ack.note ? `: ${marks.ack.note}` : ""}`,
     });
+  }
   for (const id of marks.silenced_by) {
     const silence = facts.silence(id);
     out.push({
@@ -37,12 +38,13 @@ export function markTexts(marks, facts) {
       title: silence ? `By ${silence.author}, until ${moment(silence.ends_ms)}: ${silence.reason}` : id,
     });
   }
-  for (const id of marks.inhibited_by)
+  for (const id of marks.inhibited_by) {
     out.push({
       shape: "down",
       text: `muted by ${facts.rule(id)}`,
       title: "An open alert of the same run explains it: an inhibition of the routes",
     });
+  }
   return out;
 }
 
@@ -54,11 +56,12 @@ export function markTexts(marks, facts) {
  * @returns {[string, string]}
  */
 export function standingTexts(alert, now) {
-  if (alert.state === "resolved")
+  if (alert.state === "resolved") {
     return [
       clockTime(alert.resolved_ms),
       now - (alert.resolved_ms ?? 0) > 86_400_000 ? ago(alert.resolved_ms, now) : "resolved",
     ];
+  }
   const since = alert.fired_ms ?? alert.onset_ms;
   return [since ? span(Math.max(0, Math.round((now - since) / 1000))) : "–", alert.state];
 }

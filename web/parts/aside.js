@@ -1,7 +1,7 @@
 /** The column beside the charts: the chosen alert in full, and all alerts of the run. */
 
 import { byGravity, isOpen } from "../lib/attention.js";
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { counted, powers, ruleTitle } from "../lib/format.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "./icons.js";
@@ -26,8 +26,8 @@ export class Aside {
    * @returns {Alert | null}
    */
   current() {
-    const alerts = [...this.source.alerts()].sort(byGravity),
-      chosen = this.source.chosen();
+    const alerts = [...this.source.alerts()].sort(byGravity);
+    const chosen = this.source.chosen();
     return (
       alerts.find((alert) => alert.id === chosen) ??
       alerts.find((alert) => alert.id === this.source.gravest()) ??
@@ -38,10 +38,10 @@ export class Aside {
 
   /** Writes anew only what changed, so that a reader keeps the place and the selection. */
   draw() {
-    const alerts = [...this.source.alerts()].sort(byGravity),
-      current = this.current(),
-      now = this.source.now(),
-      acts = current ? this.source.acts(current) : null;
+    const alerts = [...this.source.alerts()].sort(byGravity);
+    const current = this.current();
+    const now = this.source.now();
+    const acts = current ? this.source.acts(current) : null;
     const key = JSON.stringify([alerts, current?.id, this.source.loaded(), acts]);
     if (key === this.key) return this.#age(current, now);
     this.key = key;
@@ -57,7 +57,7 @@ export class Aside {
     [...this.node.querySelectorAll("details")].forEach((each, i) => {
       each.open = opened[i] ?? false;
     });
-    if (held) /** @type {HTMLElement | null} */ (this.node.querySelector(`[data-act="${held}"]`))?.focus();
+    if (held) focusIn(this.node, `[data-act="${held}"]`);
     this.#call(current);
   }
 

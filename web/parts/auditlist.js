@@ -11,8 +11,9 @@ import { icon } from "./icons.js";
  */
 export function auditList(events) {
   const audit = auditOf(events);
-  if (!audit)
+  if (!audit) {
     return el("p.muted", {}, "No audit: it is made at the first step of a run whose optimizers are watched.");
+  }
   return el(
     "div.then",
     {},

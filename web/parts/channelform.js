@@ -22,28 +22,28 @@ const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length
  */
 export function channelForm(app, kinds, channel, done) {
   kinds = [...kinds].sort((a, b) => place(a) - place(b));
-  const name = textInput(channel?.name ?? "", { maxlength: 100 }),
-    limit = textInput(String(channel?.limit_per_hour ?? 60), {
-      type: "number",
-      min: 0,
-      max: 100_000,
-      step: 1,
-    });
+  const name = textInput(channel?.name ?? "", { maxlength: 100 });
+  const limit = textInput(String(channel?.limit_per_hour ?? 60), {
+    type: "number",
+    min: 0,
+    max: 100_000,
+    step: 1,
+  });
   const kind = selectInput(
-      kinds.map((each) => [each.id, each.title]),
-      channel?.kind ?? kinds[0]?.id ?? "",
-      channel ? { disabled: true } : {},
-    ),
-    on = checkbox("Switched on", channel?.enabled ?? true);
-  const head = [field("name", "Name", name, "Routes call it by this name"), field("kind", "Kind", kind)],
-    limits = field(
-      "limit_per_hour",
-      "At most an hour",
-      limit,
-      "What is above is told together, at most every ten minutes. 0: no limit",
-    );
-  const config = el("div.formfields"),
-    fields = /** @type {import("./form.js").Field[]} */ ([]);
+    kinds.map((each) => [each.id, each.title]),
+    channel?.kind ?? kinds[0]?.id ?? "",
+    channel ? { disabled: true } : {},
+  );
+  const on = checkbox("Switched on", channel?.enabled ?? true);
+  const head = [field("name", "Name", name, "Routes call it by this name"), field("kind", "Kind", kind)];
+  const limits = field(
+    "limit_per_hour",
+    "At most an hour",
+    limit,
+    "What is above is told together, at most every ten minutes. 0: no limit",
+  );
+  const config = el("div.formfields");
+  const fields = /** @type {import("./form.js").Field[]} */ ([]);
   /** @type {ConfigInput[]} */
   let inputs = [];
   const fill = () => {
@@ -90,8 +90,8 @@ export function channelForm(app, kinds, channel, done) {
  * @returns {ConfigInput}
  */
 function configInput(each, channel) {
-  const known = channel !== null && each.name in channel.config,
-    hidden = known && each.secret;
+  const known = channel !== null && each.name in channel.config;
+  const hidden = known && each.secret;
   const input = textInput(known && !each.secret ? channel.config[each.name] : "", {
     placeholder: hidden ? `${MASK}  stays as it is` : each.required ? "" : "may be empty",
   });

@@ -11,8 +11,8 @@ import { icon } from "./icons.js";
  * @param {() => string | Promise<string>} text
  */
 export function copyButton(label, text) {
-  const word = el("span", {}, label),
-    node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
+  const word = el("span", {}, label);
+  const node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
   async function copy() {
     say(word, (await toClipboard(await text())) ? "Copied" : "Select and copy by hand");
     setTimeout(() => say(word, label), 2000);

@@ -71,9 +71,9 @@ export class RunsTable {
    */
   show(rows, base) {
     this.#head(rows);
-    const held = /** @type {HTMLElement | null} */ (document.activeElement),
-      act = held && this.body.contains(held) ? (held.dataset.act ?? "") : "",
-      place = act ? [...this.body.children].indexOf(/** @type {Element} */ (held?.closest("tr"))) : -1;
+    const held = /** @type {HTMLElement | null} */ (document.activeElement);
+    const act = held && this.body.contains(held) ? (held.dataset.act ?? "") : "";
+    const place = act ? [...this.body.children].indexOf(/** @type {Element} */ (held?.closest("tr"))) : -1;
     const gone = new Set(this.#lines.keys());
     rows.forEach((row, i) => {
       gone.delete(row.id);
@@ -94,8 +94,9 @@ export class RunsTable {
    * @param {CompareRow[]} rows
    */
   values(rows) {
-    for (const row of rows)
+    for (const row of rows) {
       this.#lines.get(row.id)?.cells.forEach((cell, k) => say(cell, row.values[k]?.text ?? "–"));
+    }
   }
 
   /**
@@ -111,8 +112,8 @@ export class RunsTable {
 
   /** @param {CompareRow[]} rows */
   #head(rows) {
-    const titles = ["Run", ...(rows[0]?.values ?? []).map((each) => each.title), "Alerts", ""],
-      key = titles.join("\n");
+    const titles = ["Run", ...(rows[0]?.values ?? []).map((each) => each.title), "Alerts", ""];
+    const key = titles.join("\n");
     say(this.every, rows.every((row) => row.hidden) ? "Show all" : "Hide all");
     this.every.hidden = rows.length < 3;
     if (key === this.#titles) return;
@@ -137,12 +138,12 @@ export class RunsTable {
    * @param {boolean} based
    */
   #line(row, based) {
-    const { values, alerts, ...rest } = row,
-      key = JSON.stringify([based, rest, alerts.map((alert) => [alert.id, alert.state])]),
-      known = this.#lines.get(row.id);
+    const { values, alerts, ...rest } = row;
+    const key = JSON.stringify([based, rest, alerts.map((alert) => [alert.id, alert.state])]);
+    const known = this.#lines.get(row.id);
     if (known?.key === key) return known;
-    const node = line(row, based, this.acts),
-      made = { key, node, cells: [...node.querySelectorAll(".value")] };
+    const node = line(row, based, this.acts);
+    const made = { key, node, cells: [...node.querySelectorAll(".value")] };
     node.classList.toggle("is-lit", row.id === this.#lit);
     known?.node.replaceWith(node);
     this.#lines.set(row.id, made);
@@ -156,15 +157,15 @@ export class RunsTable {
    * @param {number} place
    */
   #focus(act, place) {
-    const rows = [...this.body.children],
-      of = (/** @type {Element | undefined} */ row, /** @type {(act: string) => boolean} */ fits) =>
-        /** @type {HTMLElement | undefined} */ (
-          [...(row?.querySelectorAll("[data-act]") ?? [])].find((each) =>
-            fits(/** @type {HTMLElement} */ (each).dataset.act ?? ""),
-          )
-        );
-    const same = of(this.body, (each) => each === act),
-      [kind] = act.split(" ");
+    const rows = [...this.body.children];
+    const of = (/** @type {Element | undefined} */ row, /** @type {(act: string) => boolean} */ fits) =>
+      /** @type {HTMLElement | undefined} */ (
+        [...(row?.querySelectorAll("[data-act]") ?? [])].find((each) =>
+          fits(/** @type {HTMLElement} */ (each).dataset.act ?? ""),
+        )
+      );
+    const same = of(this.body, (each) => each === act);
+    const [kind] = act.split(" ");
     (same ?? of(rows[Math.min(place, rows.length - 1)], (each) => each.startsWith(`${kind} `)))?.focus();
   }
 }
@@ -252,8 +253,8 @@ function line(row, based, acts) {
  * @param {Alert[]} alerts
  */
 function alertSummary(alerts) {
-  const [first] = [...alerts].sort(byGravity),
-    open = alerts.filter(isOpen).length;
+  const [first] = [...alerts].sort(byGravity);
+  const open = alerts.filter(isOpen).length;
   if (!first) return el("span.none", {}, "none");
   return el(
     "a.alertsum",
@@ -293,19 +294,19 @@ function textOf(detail) {
  * @param {string | null} base
  */
 export function settingsTable(host, runs, same, toggle, base) {
-  const known = runs.filter((run) => run.detail),
-    key = JSON.stringify([
-      known.map(({ id, slot, detail }) => [id, slot, detail && textOf(detail)]),
-      same,
-      base,
-    ]);
+  const known = runs.filter((run) => run.detail);
+  const key = JSON.stringify([
+    known.map(({ id, slot, detail }) => [id, slot, detail && textOf(detail)]),
+    same,
+    base,
+  ]);
   if (host.dataset.key === key) return;
   host.dataset.key = key;
-  const rows = settings(known.map(({ detail }) => detail?.config)),
-    differing = rows.filter((row) => row.differs),
-    wanted = same ? rows : differing;
-  const shown = wanted.slice(0, Math.max(10, Math.floor(MOST_CELLS / Math.max(1, known.length)))),
-    left = wanted.length - shown.length;
+  const rows = settings(known.map(({ detail }) => detail?.config));
+  const differing = rows.filter((row) => row.differs);
+  const wanted = same ? rows : differing;
+  const shown = wanted.slice(0, Math.max(10, Math.floor(MOST_CELLS / Math.max(1, known.length))));
+  const left = wanted.length - shown.length;
   const head = el(
     "div.bar",
     {},
@@ -322,12 +323,13 @@ export function settingsTable(host, runs, same, toggle, base) {
       "Also those that agree",
     ),
   );
-  if (!rows.length)
+  if (!rows.length) {
     return refill(
       host,
       head,
       el("p.muted", {}, "None of these runs has a config: tocsin.watch(..., config={...}) records it."),
     );
+  }
   if (!shown.length) return refill(host, head, el("p.muted", {}, "Every setting agrees."));
   const lay = known.length > COLUMNS_AT_MOST ? aLineARun : aColumnARun;
   refill(

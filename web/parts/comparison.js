@@ -63,12 +63,13 @@ export class Comparison {
   look() {
     const { runs } = this.source.view();
     const shown = new Set(runs.map((run) => run.id));
-    for (const [id, member] of this.members)
+    for (const [id, member] of this.members) {
       if (!shown.has(id)) {
         member.feed.close();
         member.fine?.close();
         this.members.delete(id);
       }
+    }
     for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
     for (const id of this.members.keys()) this.#ask(id);
   }
@@ -113,8 +114,8 @@ export class Comparison {
   async #detail(id) {
     if (!this.members.has(id)) return;
     try {
-      const [detail, { items }] = await Promise.all([this.app.api.run(id), this.app.api.alerts({ run: id })]),
-        member = this.members.get(id);
+      const [detail, { items }] = await Promise.all([this.app.api.run(id), this.app.api.alerts({ run: id })]);
+      const member = this.members.get(id);
       if (!member) return;
       Object.assign(member, { detail, alerts: items });
       this.#ask(id);
@@ -155,13 +156,13 @@ export class Comparison {
    * @param {string} id
    */
   async #series(id) {
-    const member = this.members.get(id),
-      view = this.source.view();
+    const member = this.members.get(id);
+    const view = this.source.view();
     if (!member || member.gone) return;
-    const tokens = this.#tokens(id),
-      names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])],
-      buckets = bucketsFor(view.runs.length),
-      asked = JSON.stringify([names, buckets]);
+    const tokens = this.#tokens(id);
+    const names = [...new Set([...NAMES, ...view.series, ...(tokens ? [tokens] : [])])];
+    const buckets = bucketsFor(view.runs.length);
+    const asked = JSON.stringify([names, buckets]);
     if (asked === member.asked) return;
     member.asked = asked;
     await member.feed.load(names, { from: null, to: null, buckets });
@@ -174,11 +175,11 @@ export class Comparison {
    * @param {string} id
    */
   #finer(id) {
-    const member = this.members.get(id),
-      { x, from, to, series, runs } = this.source.view();
+    const member = this.members.get(id);
+    const { x, from, to, series, runs } = this.source.view();
     if (!member || member.gone) return;
-    const line = from === null || to === null ? null : this.line(id),
-      key = JSON.stringify([x, from, to, series]);
+    const line = from === null || to === null ? null : this.line(id);
+    const key = JSON.stringify([x, from, to, series]);
     if (!line) {
       if (from === null) this.#coarse(member);
       return;
@@ -238,8 +239,9 @@ export class Comparison {
   }
 
   reload() {
-    for (const member of this.members.values())
+    for (const member of this.members.values()) {
       for (const feed of [member.feed, member.fine]) if (feed) void this.#lane.run(() => feed.reload());
+    }
   }
 
   close() {
@@ -256,15 +258,15 @@ export class Comparison {
    * @param {string} id
    */
   line(id) {
-    const member = this.members.get(id),
-      { x } = this.source.view();
+    const member = this.members.get(id);
+    const { x } = this.source.view();
     if (x === "step") return STEPS;
     if (!member?.feed.ready) return null;
     if (this.#kind !== x) this.#lines.clear();
     this.#kind = x;
     if (!this.#lines.has(id)) {
-      const { set } = member.feed,
-        tokens = this.#tokens(id);
+      const { set } = member.feed;
+      const tokens = this.#tokens(id);
       this.#lines.set(
         id,
         alignment(
@@ -287,8 +289,8 @@ export class Comparison {
       .view()
       .runs.filter((run) => !run.hidden)
       .flatMap((run) => {
-        const feed = this.members.get(run.id)?.feed,
-          line = this.line(run.id);
+        const feed = this.members.get(run.id)?.feed;
+        const line = this.line(run.id);
         return feed?.ready && line
           ? [
               {
@@ -317,9 +319,9 @@ export class Comparison {
    * @param {boolean} wasLog
    */
   picture(name, drawing, range, width, wasLog) {
-    const { difference, smooth } = this.source.view(),
-      runs = this.#overlaid(name),
-      base = difference ? this.#baseOf(name) : null;
+    const { difference, smooth } = this.source.view();
+    const runs = this.#overlaid(name);
+    const base = difference ? this.#baseOf(name) : null;
     return overlay(
       drawing,
       base ? runs.filter((run) => run.id !== base.id) : runs,
@@ -337,9 +339,9 @@ export class Comparison {
    * @param {string} name
    */
   #baseOf(name) {
-    const id = this.base(),
-      feed = id ? this.members.get(id)?.feed : null,
-      line = id ? this.line(id) : null;
+    const id = this.base();
+    const feed = id ? this.members.get(id)?.feed : null;
+    const line = id ? this.line(id) : null;
     return id && feed?.ready && line
       ? { id, layers: this.#layers(id, name), ink: "--run-1", dash: "", line }
       : null;
@@ -353,11 +355,11 @@ export class Comparison {
   range() {
     const { from, to, runs } = this.source.view();
     if (from !== null && to !== null) return [from, to];
-    let low = Infinity,
-      high = -Infinity;
+    let low = Infinity;
+    let high = -Infinity;
     for (const { id } of runs) {
-      const { first = null, last = null } = this.members.get(id)?.feed.set ?? {},
-        line = this.line(id);
+      const { first = null, last = null } = this.members.get(id)?.feed.set ?? {};
+      const line = this.line(id);
       if (first === null || last === null || !line) continue;
       low = Math.min(low, line.toX(first));
       high = Math.max(high, line.toX(last));
@@ -405,10 +407,10 @@ export class Comparison {
    */
   rows(kinds, x) {
     return this.source.view().runs.map(({ id, slot, hidden }) => {
-      const member = this.members.get(id),
-        detail = member?.detail,
-        line = this.line(id),
-        ready = Boolean(member?.feed.ready);
+      const member = this.members.get(id);
+      const detail = member?.detail;
+      const line = this.line(id);
+      const ready = Boolean(member?.feed.ready);
       const note = member?.gone
         ? "deleted, or of another server"
         : ready && !line
@@ -447,19 +449,20 @@ export class Comparison {
    * @param {number | null} x
    */
   #value(id, kind, x) {
-    const member = this.members.get(id),
-      line = this.line(id);
+    const member = this.members.get(id);
+    const line = this.line(id);
     if (!member?.feed.ready || !line) return "–";
-    const layers = this.#layers(id, kind.name),
-      step = x === null ? null : Math.round(line.toStep(x)),
-      base = this.#baseOf(kind.name);
+    const layers = this.#layers(id, kind.name);
+    const step = x === null ? null : Math.round(line.toStep(x));
+    const base = this.#baseOf(kind.name);
     if (step !== null && step > (member.feed.set.last ?? 0)) return "–";
     const found = reading(layers, step);
     if (!found) return "–";
-    if (!this.source.view().difference || !base || base.id === id)
+    if (!this.source.view().difference || !base || base.id === id) {
       return kind.read(found.layer, found.i).value;
-    const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i])),
-      here = found.layer.mean[found.i];
+    }
+    const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
+    const here = found.layer.mean[found.i];
     return Number.isFinite(off - here) ? `${here >= off ? "+" : ""}${num(here - off, 3)}` : "–";
   }
 }

@@ -1,6 +1,6 @@
 /** Above the charts: the x axis, smoothing, attempts and ranks. What is chosen goes into the address. */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { int, moment } from "../lib/format.js";
 import { attemptInk } from "../lib/picture.js";
 import { SMOOTHEST } from "../lib/view.js";
@@ -69,8 +69,9 @@ export class Controls {
   show(run, ranks) {
     const view = this.source.view();
     for (const button of this.xs) button.setAttribute("aria-pressed", String(button.dataset.x === view.x));
-    if (Math.abs(weightOf(Number(this.slider.value)) - view.smooth) > 0.001)
+    if (Math.abs(weightOf(Number(this.slider.value)) - view.smooth) > 0.001) {
       this.slider.value = String(slideOf(view.smooth));
+    }
     say(this.weight, view.smooth ? view.smooth.toFixed(2) : "off");
     this.slider.setAttribute("aria-valuetext", this.weight.textContent ?? "");
     this.#ranks(ranks, view.ranks);
@@ -119,8 +120,7 @@ export class Controls {
       ...[...list].sort((a, b) => b.attempt - a.attempt).map((each) => this.#attempt(each, newest, older)),
       el("span.micro.desk", {}, "what a restart replayed stays faint"),
     );
-    if (focused)
-      /** @type {HTMLElement | null} */ (this.attempts.querySelector(`[data-attempt="${focused}"]`))?.focus();
+    if (focused) focusIn(this.attempts, `[data-attempt="${focused}"]`);
   }
 
   /**
@@ -129,10 +129,10 @@ export class Controls {
    * @param {number[]} older
    */
   #attempt({ attempt, first_step, last_step, started_ms }, newest, older) {
-    const on = attempt === newest || older.includes(attempt),
-      ink = attempt === newest ? "--run-1" : on ? attemptInk(attempt) : "--line-strong";
-    const text = `${attempt}${attempt === newest ? ", newest" : ""}`,
-      steps = first_step === null ? "no step" : `${int(first_step)} – ${int(last_step)}`;
+    const on = attempt === newest || older.includes(attempt);
+    const ink = attempt === newest ? "--run-1" : on ? attemptInk(attempt) : "--line-strong";
+    const text = `${attempt}${attempt === newest ? ", newest" : ""}`;
+    const steps = first_step === null ? "no step" : `${int(first_step)} – ${int(last_step)}`;
     return el(
       "button.btn.tinychip",
       {

@@ -23,18 +23,18 @@ import { icon } from "./icons.js";
  * @param {Acts} acts
  */
 export function actBar(alert, { may, acked, told, acknowledge, silence }) {
-  const over = alert.state === "resolved",
-    act = (
-      /** @type {string} */ name,
-      /** @type {string} */ text,
-      /** @type {() => void} */ run,
-      primary = false,
-    ) =>
-      el(
-        "button.btn",
-        { type: "button", "data-act": name, class: primary ? "primary" : "", onclick: run },
-        text,
-      );
+  const over = alert.state === "resolved";
+  const act = (
+    /** @type {string} */ name,
+    /** @type {string} */ text,
+    /** @type {() => void} */ run,
+    primary = false,
+  ) =>
+    el(
+      "button.btn",
+      { type: "button", "data-act": name, class: primary ? "primary" : "", onclick: run },
+      text,
+    );
   return [
     over || !may
       ? null
@@ -80,10 +80,10 @@ export function standing(alert, now) {
  * @returns {HTMLElement}
  */
 export function diagnosisCard(alert, mover, acts = null) {
-  const why = alert.diagnosis,
-    { severity } = alert;
-  const verdict = powers(why?.cause || alert.summary),
-    sum = why?.cause ? powers(alert.summary) : "";
+  const why = alert.diagnosis;
+  const { severity } = alert;
+  const verdict = powers(why?.cause || alert.summary);
+  const sum = why?.cause ? powers(alert.summary) : "";
   return el(
     "article.card.diag",
     {

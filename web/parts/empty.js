@@ -13,9 +13,9 @@ export const twoLines = (url, token) =>
 
 /** @param {import("../main.js").App} app */
 export function emptyFleet(app) {
-  const url = app.session.ingest_url,
-    host = el("div"),
-    failure = el("p.soft.then", { role: "status" });
+  const url = app.session.ingest_url;
+  const host = el("div");
+  const failure = el("p.soft.then", { role: "status" });
   const show = (/** @type {string | null} */ token) =>
     refill(
       host,

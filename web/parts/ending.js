@@ -13,8 +13,8 @@ export class EndingCard {
 
   /** @param {RunRow} row */
   show(row) {
-    const ending = row.state === "failed" ? endingOf(row.error) : null,
-      key = JSON.stringify(ending);
+    const ending = row.state === "failed" ? endingOf(row.error) : null;
+    const key = JSON.stringify(ending);
     this.node.hidden = !ending;
     if (!ending || key === this.key) return;
     this.key = key;

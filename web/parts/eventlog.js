@@ -28,8 +28,8 @@ export class EventLog {
   /** @param {RunEvent[]} events */
   show(events) {
     this.events = events;
-    const kinds = [...new Set(events.map((event) => event.kind))].sort(),
-      chosen = this.kind.value;
+    const kinds = [...new Set(events.map((event) => event.kind))].sort();
+    const chosen = this.kind.value;
     this.kind.hidden = !kinds.length;
     if (kinds.join("\n") !== this.kinds) {
       this.kinds = kinds.join("\n");
@@ -44,8 +44,8 @@ export class EventLog {
   }
 
   #list() {
-    const found = this.events.filter((event) => !this.kind.value || event.kind === this.kind.value),
-      shown = [...found].reverse().slice(0, MOST);
+    const found = this.events.filter((event) => !this.kind.value || event.kind === this.kind.value);
+    const shown = [...found].reverse().slice(0, MOST);
     say(
       this.count,
       shown.length < found.length

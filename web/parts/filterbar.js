@@ -17,8 +17,8 @@ export function segments(label, choices, choose) {
     node: el("span.seg.scrollseg", { role: "group", "aria-label": label }, ...buttons),
     show: (chosen, counts = {}) => {
       for (const button of buttons) {
-        const key = String(button.dataset.state),
-          number = button.querySelector("b");
+        const key = String(button.dataset.state);
+        const number = button.querySelector("b");
         button.setAttribute("aria-pressed", String(key === chosen));
         if (number) say(number, key in counts ? int(counts[key]) : "");
       }

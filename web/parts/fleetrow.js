@@ -2,7 +2,7 @@
  * A run as a row of the fleet: one node for as long as it is in sight; only what differs is written again.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { secondsLeft } from "../lib/columns.js";
 import { number } from "../lib/exact.js";
 import { ago, clock, int, moment, num, pow2, powers, ruleTitle, span } from "../lib/format.js";
@@ -50,9 +50,9 @@ export class FleetRow {
     );
     /** @type {[import("../lib/columns.js").Column, HTMLElement][]} */
     this.cells = columns.map((column) => [column, el("div", { role: "cell", class: classOf(column.id) })]);
-    const plain = this.cells.filter(([column]) => !column.vital).map(([, cell]) => cell),
-      before = this.cells.findIndex(([column]) => column.vital),
-      vitals = this.cells.filter(([column]) => column.vital).map(([, cell]) => cell);
+    const plain = this.cells.filter(([column]) => !column.vital).map(([, cell]) => cell);
+    const before = this.cells.findIndex(([column]) => column.vital);
+    const vitals = this.cells.filter(([column]) => column.vital).map(([, cell]) => cell);
     const places = vitals.length
       ? [
           ...plain.slice(0, before),
@@ -86,8 +86,9 @@ export class FleetRow {
     name(this.pinButton, pinned ? `Unpin ${row.name}` : `Pin ${row.name} to the top`, pinned);
     name(this.boxButton, row.archived ? `Bring ${row.name} back` : `Archive ${row.name}`, row.archived);
     if (same) return;
-    for (const health of ["critical", "warning", "ok", "ended"])
+    for (const health of ["critical", "warning", "ok", "ended"]) {
       this.node.classList.toggle(health, row.health === health);
+    }
     for (const [column, cell] of this.cells) this.#cell(column.id, cell, row);
     this.age(now);
   }
@@ -98,28 +99,29 @@ export class FleetRow {
    * @param {RunRow} row
    */
   #cell(id, cell, row) {
-    const vital = VITALS.find(({ key }) => key === id),
-      plain = PLAIN[id];
-    if (vital)
+    const vital = VITALS.find(({ key }) => key === id);
+    const plain = PLAIN[id];
+    if (vital) {
       this.#when(cell, [row.sparks?.[vital.key], row.last?.[vital.key], row.reason?.onset_step], () =>
         vitalCell(cell, row, vital),
       );
-    else if (id === "name")
+    } else if (id === "name") {
       this.#when(
         cell,
         [row.state, row.name, row.project, row.tags, row.reason, row.attempt, row.leaving_ms],
         () => nameCell(row),
       );
-    else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
-    else if (id === "step")
+    } else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
+    else if (id === "step") {
       this.#when(cell, [row.last_step, row.planned_steps, row.steps_per_s, row.state, row.ended_ms], () =>
         stepCell(row),
       );
-    else if (id === "faults") this.#when(cell, [row.skipped, row.nonfinite], () => faultCell(row));
+    } else if (id === "faults") this.#when(cell, [row.skipped, row.nonfinite], () => faultCell(row));
     else if (id === "seen") {
       if (!cell.firstChild) cell.append(this.seen);
-    } else if (plain)
+    } else if (plain) {
       this.#when(cell, plain(row), () => [el("span.clip", { title: plain(row) }, plain(row))]);
+    }
   }
 
   /**
@@ -144,7 +146,7 @@ export class FleetRow {
     this.keys.set(cell, key);
     const focused = cell.contains(document.activeElement);
     refill(cell, ...make());
-    if (focused) /** @type {HTMLElement | null} */ (cell.querySelector("a"))?.focus();
+    if (focused) focusIn(cell, "a");
   }
 }
 
@@ -201,14 +203,14 @@ const PLAIN = {
 /** @param {RunRow} row */
 function nameCell(row) {
   const attempt = row.attempt > 1 ? el("span.nowrap", {}, `· attempt ${row.attempt}`) : null;
-  const link = el("a.clip", { href: runAddress(row.id), title: row.name }, row.name),
-    top = el(
-      "div.row.top",
-      {},
-      el("span.state", { class: row.state, title: row.state }, icon(row.state, row.state)),
-      link,
-    );
-  if (row.leaving_ms)
+  const link = el("a.clip", { href: runAddress(row.id), title: row.name }, row.name);
+  const top = el(
+    "div.row.top",
+    {},
+    el("span.state", { class: row.state, title: row.state }, icon(row.state, row.state)),
+    link,
+  );
+  if (row.leaving_ms) {
     return [
       top,
       el(
@@ -219,7 +221,8 @@ function nameCell(row) {
         el("span.clip", {}, row.project),
       ),
     ];
-  if (!row.reason)
+  }
+  if (!row.reason) {
     return [
       top,
       el(
@@ -230,6 +233,7 @@ function nameCell(row) {
         attempt,
       ),
     ];
+  }
   const why = powers(row.reason.summary);
   return [
     top,
@@ -265,8 +269,9 @@ function countsCell(row) {
  * @returns {import("../lib/dom.js").Kid[]}
  */
 function stepCell(row) {
-  const { last_step, planned_steps } = row,
-    share = planned_steps && last_step !== null ? Math.min(100, (100 * (last_step + 1)) / planned_steps) : 0;
+  const { last_step, planned_steps } = row;
+  const share =
+    planned_steps && last_step !== null ? Math.min(100, (100 * (last_step + 1)) / planned_steps) : 0;
   return [
     el(
       "div.nowrap",
@@ -290,8 +295,9 @@ function stepCell(row) {
  */
 function pace(row) {
   const { state, steps_per_s, ended_ms, created_ms } = row;
-  if (state === "finished" || state === "failed")
+  if (state === "finished" || state === "failed") {
     return ended_ms ? `${state} after ${span((ended_ms - created_ms) / 1000)}` : state;
+  }
   if (state !== "running") return state;
   if (!steps_per_s) return "running";
   const left = secondsLeft(row);
@@ -305,8 +311,8 @@ function pace(row) {
  * @returns {import("../lib/dom.js").Kid[]}
  */
 function vitalCell(cell, row, vital) {
-  const spark = row.sparks?.[vital.key],
-    last = number(row.last?.[vital.key]);
+  const spark = row.sparks?.[vital.key];
+  const last = number(row.last?.[vital.key]);
   const reported = spark?.buckets.some((bucket) => bucket !== null);
   cell.className = `cell ${vital.style}${reported ? "" : " c-void"}`;
   if (!reported) return [el("span.none", { title: `no ${vital.label} was reported` }, "–")];
@@ -334,8 +340,9 @@ function vitalCell(cell, row, vital) {
  * @returns {import("../lib/dom.js").Kid[]}
  */
 function faultCell(row) {
-  if (!row.skipped && !row.nonfinite)
+  if (!row.skipped && !row.nonfinite) {
     return [el("span.none", { "aria-label": "no skipped step, no non-finite value" }, "–")];
+  }
   return [
     el("div.nowrap", {}, int(row.skipped), el("span.micro", {}, " skipped")),
     el("div.micro.nowrap", {}, `${int(row.nonfinite)} non-finite`),

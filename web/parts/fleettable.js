@@ -82,16 +82,16 @@ export class FleetTable {
 
   /** @param {FleetView} view */
   look(view) {
-    const columns = columnsOf(view.columns),
-      key = columns.map((column) => column.id).join();
+    const columns = columnsOf(view.columns);
+    const key = columns.map((column) => column.id).join();
     this.node.style.setProperty("--cols", tracks(columns));
     this.every.checked = view.picked.length > 0;
     refill(
       this.header,
       el("span.c-pick", { role: "columnheader" }, this.every),
       ...columns.map((column) => {
-        const on = view.sort === column.id,
-          way = on ? (view.down ? "descending" : "ascending") : null;
+        const on = view.sort === column.id;
+        const way = on ? (view.down ? "descending" : "ascending") : null;
         return el(
           "span",
           { role: "columnheader", "aria-sort": way },
@@ -135,8 +135,9 @@ export class FleetTable {
    */
   refresh(runs) {
     this.runs = runs;
-    for (const [id, row] of this.rows)
+    for (const [id, row] of this.rows) {
       row.show(runs.get(id) ?? row.row, this.source.now(), this.source.mine(id));
+    }
   }
 
   age() {
@@ -149,17 +150,18 @@ export class FleetTable {
   }
 
   #draw() {
-    const top = this.body.getBoundingClientRect().top,
-      [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
+    const top = this.body.getBoundingClientRect().top;
+    const [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
     const wanted = new Set(
       this.items.slice(first, end).map((item) => ("row" in item ? item.row.id : item.head)),
     );
     for (const [id, row] of this.rows) if (!wanted.has(id)) this.#leave(id, row);
-    for (const [key, head] of this.heads)
+    for (const [key, head] of this.heads) {
       if (!wanted.has(key)) {
         head.node.remove();
         this.heads.delete(key);
       }
+    }
     for (let i = first, before = /** @type {Element | null} */ (this.body.firstElementChild); i < end; i++) {
       const node = this.#node(i);
       if (node === before) before = node.nextElementSibling;
@@ -199,9 +201,9 @@ export class FleetTable {
    * @param {number} i
    */
   #node(i) {
-    const item = this.items[i],
-      node = "row" in item ? this.#row(item.row) : this.#head(item),
-      y = `${this.tops[i]}px`;
+    const item = this.items[i];
+    const node = "row" in item ? this.#row(item.row) : this.#head(item);
+    const y = `${this.tops[i]}px`;
     if (node.style.getPropertyValue("--y") !== y) node.style.setProperty("--y", y);
     node.setAttribute("aria-rowindex", String(i + 2));
     return node;
@@ -223,8 +225,8 @@ export class FleetTable {
       known.number.textContent = int(count);
       return known.node;
     }
-    const number = el("span.muted", {}, int(count)),
-      shape = SHAPES[head];
+    const number = el("span.muted", {}, int(count));
+    const shape = SHAPES[head];
     const node = el(
       "div.grouprow",
       { role: "row", "data-group": head },

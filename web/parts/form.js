@@ -3,7 +3,7 @@
  * names.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { ApiError } from "../lib/api.js";
 import { fieldOf, sentence } from "../lib/fielderror.js";
 import { icon } from "./icons.js";
@@ -20,9 +20,9 @@ let serial = 0;
  * @returns {Field}
  */
 export function field(name, label, input, hint = "") {
-  const id = `f${serial++}`,
-    error = el("p.fielderror", { id: `${id}-error`, role: "alert", hidden: true }),
-    group = !/^(INPUT|SELECT|TEXTAREA)$/.test(input.tagName);
+  const id = `f${serial++}`;
+  const error = el("p.fielderror", { id: `${id}-error`, role: "alert", hidden: true });
+  const group = !/^(INPUT|SELECT|TEXTAREA)$/.test(input.tagName);
   input.id = id;
   input.dataset.field = name;
   input.setAttribute("aria-describedby", `${id}-hint ${id}-error`);
@@ -65,12 +65,12 @@ export function complain(fields, rest, error) {
   for (const each of fields) each.fail("");
   rest.hidden = true;
   if (!error) return null;
-  const told = error instanceof ApiError ? error : null,
-    name = fieldOf(
-      told?.problem.subject,
-      fields.map((each) => each.name),
-    ),
-    found = fields.find((each) => each.name === name);
+  const told = error instanceof ApiError ? error : null;
+  const name = fieldOf(
+    told?.problem.subject,
+    fields.map((each) => each.name),
+  );
+  const found = fields.find((each) => each.name === name);
   const text = told ? sentence(told) : /** @type {Error} */ (error).message;
   if (found) {
     found.fail(text);
@@ -149,9 +149,9 @@ export function formDialog({
   body = fields.map((each) => each.node),
   wide = false,
 }) {
-  const rest = el("p.fielderror", { role: "alert", hidden: true }),
-    word = el("span", {}, submit),
-    go = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "submit" }, word));
+  const rest = el("p.fielderror", { role: "alert", hidden: true });
+  const word = el("span", {}, submit);
+  const go = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "submit" }, word));
   const form = el(
     "form",
     { novalidate: true },
@@ -184,7 +184,7 @@ export function formDialog({
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
-  /** @type {HTMLElement | null} */ (form.querySelector("input, select, textarea"))?.focus();
+  focusIn(form, "input, select, textarea");
   return dialog;
 }
 
@@ -198,7 +198,7 @@ export function formDialog({
  */
 export function ask(title, text, submit, run) {
   const dialog = formDialog({ title, fields: [], submit, run, body: [el("p.soft", {}, text)] });
-  /** @type {HTMLElement | null} */ (dialog.querySelector("button[type=submit]"))?.focus();
+  focusIn(dialog, "button[type=submit]");
   return dialog;
 }
 
@@ -210,8 +210,8 @@ export function ask(title, text, submit, run) {
  * @param {() => void} again
  */
 export function failed(host, error, again) {
-  const { message } = /** @type {Error} */ (error),
-    denied = error instanceof ApiError && error.status === 403;
+  const { message } = /** @type {Error} */ (error);
+  const denied = error instanceof ApiError && error.status === 403;
   refill(
     host,
     el(

@@ -86,11 +86,12 @@ export class Gauges {
     );
     this.progress.hidden = !planned_steps;
     this.step.context.hidden = Boolean(planned_steps);
-    if (planned_steps)
+    if (planned_steps) {
       this.bar.parentElement?.style.setProperty(
         "--p",
         `${Math.min(100, (100 * ((last_step ?? -1) + 1)) / planned_steps).toFixed(1)}%`,
       );
+    }
     this.rate.set(
       row.state === "running" ? num(steps_per_s, 3) : "–",
       row.state === "running" && steps_per_s !== null ? "steps/s" : "",
@@ -147,8 +148,9 @@ export class Gauges {
    * @param {number} now
    */
   #state(row, now) {
-    if (this.shown !== row.state)
+    if (this.shown !== row.state) {
       refill(this.state.value, el("span.state", { class: row.state }, icon(row.state), row.state));
+    }
     this.shown = row.state;
     const ran = row.ended_ms
       ? `after ${span((row.ended_ms - row.created_ms) / 1000)}`
@@ -167,8 +169,9 @@ export class Gauges {
  */
 function eta(row, now) {
   const { planned_steps, last_step, steps_per_s, state } = row;
-  if (state !== "running" || !planned_steps || !steps_per_s || last_step === null)
+  if (state !== "running" || !planned_steps || !steps_per_s || last_step === null) {
     return ["–", "", row.ended_ms ? `ended ${clockTime(row.ended_ms)}` : ""];
+  }
   if (last_step + 1 >= planned_steps) return ["–", "", "past the planned length"];
   const left = Math.max(0, planned_steps - last_step - 1) / steps_per_s;
   return [span(left), "", `${clockTime(now + left * 1000)}${row.health === "ok" ? "" : ", if it were well"}`];

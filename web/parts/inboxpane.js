@@ -1,6 +1,6 @@
 /** Beside the inbox: the chosen alert in full, who has it, what became of it, and what to do with it. */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { ago, clock as clockTime, moment, powers } from "../lib/format.js";
 import { isQuiet } from "../lib/inbox.js";
 import { go, runAddress } from "../lib/route.js";
@@ -69,8 +69,8 @@ export class InboxPane {
    * @param {import("./alertrow.js").RowFacts} facts
    */
   #draw(alert, facts) {
-    const { now } = facts,
-      key = JSON.stringify([alert, facts.marks.ack]);
+    const { now } = facts;
+    const key = JSON.stringify([alert, facts.marks.ack]);
     this.#marks(facts);
     if (key !== this.#card) {
       this.#card = key;
@@ -107,9 +107,9 @@ export class InboxPane {
    * @param {import("./alertrow.js").RowFacts} facts
    */
   #actions(alert, facts) {
-    const { ack } = facts.marks,
-      focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act,
-      over = alert.state === "resolved";
+    const { ack } = facts.marks;
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act;
+    const over = alert.state === "resolved";
     refill(
       this.actions,
       el("button.btn.narrow", { type: "button", onclick: this.acts.back }, "Back to the list"),
@@ -145,8 +145,7 @@ export class InboxPane {
         el("kbd.desk", {}, "O"),
       ),
     );
-    if (focused)
-      /** @type {HTMLElement | null} */ (this.actions.querySelector(`[data-act="${focused}"]`))?.focus();
+    if (focused) focusIn(this.actions, `[data-act="${focused}"]`);
   }
 
   /** @param {import("./alertrow.js").RowFacts} facts */
@@ -182,22 +181,23 @@ export class InboxPane {
     } catch (error) {
       if (mine !== this.#turn) return;
       this.#asked = "";
-      if (!this.life.children.length)
+      if (!this.life.children.length) {
         refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
+      }
     }
   }
 
   /** @param {LifeLine} line */
   #line({ kind, at_ms, text, state, by }) {
-    const head = KINDS[kind] ?? kind,
-      shape =
-        kind === "transition"
-          ? state === "resolved"
-            ? "check"
-            : "bell"
-          : kind === "notification"
-            ? "mail"
-            : "check";
+    const head = KINDS[kind] ?? kind;
+    const shape =
+      kind === "transition"
+        ? state === "resolved"
+          ? "check"
+          : "bell"
+        : kind === "notification"
+          ? "mail"
+          : "check";
     const failed = kind === "notification" && state === "failed";
     return el(
       "li",

@@ -66,8 +66,9 @@ function drawn({ kind, text = "", level = 1, href, children }) {
   if (kind === "text") return document.createTextNode(text);
   if (kind === "code") return el("code", {}, text);
   if (kind === "code_block") return el("pre", { tabindex: "0" }, el("code", {}, text));
-  if (kind === "link")
+  if (kind === "link") {
     return el("a.link", { href, rel: "noopener noreferrer nofollow", target: "_blank" }, ...all(children));
+  }
   if (kind === "heading") return el(`h${Math.min(6, level + 2)}`, {}, ...all(children));
   if (kind === "table") return table(children ?? []);
   return el(TAGS[kind] ?? "span", {}, ...all(children));

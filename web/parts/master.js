@@ -40,8 +40,8 @@ const TOLL_MS = 2_800;
  * @param {{ open: () => void, shortcuts: () => void }} finder
  */
 export function masterBar(host, foot, floats, app, finder) {
-  const time = el("span.clock.desk"),
-    links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
+  const time = el("span.clock.desk");
+  const links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
   const board = annunciator(app.alerts);
   troubleLamp(board, floats, app);
   host.append(
@@ -81,8 +81,8 @@ export function masterBar(host, foot, floats, app, finder) {
 /** @param {HTMLElement[]} links */
 function mark(links) {
   for (const link of links) {
-    const place = inside(location.pathname).split("/")[1],
-      home = UNDER[place] ?? `/${place}`;
+    const place = inside(location.pathname).split("/")[1];
+    const home = UNDER[place] ?? `/${place}`;
     if (link.getAttribute("href") === outside(home)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -92,15 +92,15 @@ function mark(links) {
 function annunciator(alerts) {
   const board = el("div.annunciator", { role: "status", "aria-label": "What needs you, over all projects" });
   const lit = LAMPS.map(([key, text, style]) => {
-    const number = el("b", {}, "0"),
-      lamp = el(
-        "a.lamp.calm",
-        { href: "/alerts", "aria-label": `0 ${text}` },
-        icon(key),
-        number,
-        " ",
-        el("span.txt", {}, text),
-      );
+    const number = el("b", {}, "0");
+    const lamp = el(
+      "a.lamp.calm",
+      { href: "/alerts", "aria-label": `0 ${text}` },
+      icon(key),
+      number,
+      " ",
+      el("span.txt", {}, text),
+    );
     board.append(lamp);
     return { key, text, style, number, lamp };
   });

@@ -2,7 +2,7 @@
  * A button with a list of things to do or to choose: arrows move in it, Escape closes it, focus comes back.
  */
 
-import { el, refill } from "../lib/dom.js";
+import { el, focusIn, refill } from "../lib/dom.js";
 import { icon } from "./icons.js";
 
 /**
@@ -55,7 +55,7 @@ export function menu(label, items, o = {}) {
     list.hidden = false;
     button.setAttribute("aria-expanded", "true");
     closeOpen = () => close(false);
-    /** @type {HTMLElement | null} */ (list.querySelector("button"))?.focus();
+    focusIn(list, "button");
   }
 
   /** @param {boolean} [back] */
@@ -92,8 +92,8 @@ export function menu(label, items, o = {}) {
   /** @param {KeyboardEvent} event */
   function key(event) {
     if (list.hidden) return;
-    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]),
-      now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
+    const now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     const next = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
     if (event.key === "Escape") close();
     else if (event.key === "Tab") return close(false);

@@ -39,9 +39,9 @@ export function zoneList() {
  * @returns {{ node: HTMLElement, fields: Field[] }}
  */
 export function muteCard(mute, at, acts) {
-  const where = `mute_times[${at}]`,
-    name = textInput(mute.name),
-    zone = textInput(mute.zone, { list: "zones" });
+  const where = `mute_times[${at}]`;
+  const name = textInput(mute.name);
+  const zone = textInput(mute.zone, { list: "zones" });
   name.addEventListener("input", () => acts.rename(name.value.trim()));
   name.addEventListener("change", () => acts.renamed());
   zone.addEventListener("input", () => acts.change({ zone: zone.value.trim() }));

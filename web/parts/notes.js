@@ -4,7 +4,7 @@
  */
 
 import { ApiError } from "../lib/api.js";
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { begun, dirty, joined, kept, met } from "../lib/edits.js";
 import { icon } from "./icons.js";
 import { Prose } from "./markdown.js";
@@ -104,7 +104,7 @@ export class Notes {
   cancel() {
     this.draft = null;
     refill(this.node, this.read);
-    /** @type {HTMLElement | null} */ (this.read.querySelector("button"))?.focus();
+    focusIn(this.read, "button");
   }
 
   close() {

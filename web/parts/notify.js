@@ -25,8 +25,8 @@ export function show(title, body, tag, address) {
 
 /** @param {BrowserNote} note */
 export function words(note) {
-  const [first] = note.alerts,
-    run = note.runs?.[0];
+  const [first] = note.alerts;
+  const run = note.runs?.[0];
   const body =
     note.alerts
       .map((alert) => `${alert.over ? "over: " : ""}${powers(alert.summary)}`)
@@ -50,8 +50,8 @@ export function notify({ desk, live }) {
   } catch {
     /* for this page only, then */
   }
-  const notifier = new Notifier(desk, { permission, show }, storage, words),
-    catchUp = (/** @type {boolean} */ again) => void notifier.catchUp(again).catch(() => {});
+  const notifier = new Notifier(desk, { permission, show }, storage, words);
+  const catchUp = (/** @type {boolean} */ again) => void notifier.catchUp(again).catch(() => {});
   live.onWord("notification", ({ note }) => notifier.hear(note));
   live.onReconnect(() => catchUp(true));
   catchUp(false);

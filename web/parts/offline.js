@@ -28,19 +28,19 @@ export function offlineText(state, now) {
  * @param {import("../lib/clock.js").Clock} clock
  */
 export function offlineStrip(host, live, clock) {
-  const text = el("span.grow"),
-    strip = el(
-      "div.offline",
-      { role: "status", hidden: true },
-      icon("offline"),
-      text,
-      el("button.btn", { type: "button", onclick: () => live.hurry() }, "Try now"),
-    );
+  const text = el("span.grow");
+  const strip = el(
+    "div.offline",
+    { role: "status", hidden: true },
+    icon("offline"),
+    text,
+    el("button.btn", { type: "button", onclick: () => live.hurry() }, "Try now"),
+  );
   host.append(strip);
   const started = clock.local();
   const write = () => {
-    const { state } = live,
-      fresh = state.heard_ms === null && clock.local() - started < 1500;
+    const { state } = live;
+    const fresh = state.heard_ms === null && clock.local() - started < 1500;
     const off = !state.online && !fresh;
     strip.hidden = !off;
     document.documentElement.classList.toggle("is-offline", off);

@@ -3,7 +3,7 @@
  * the vital signs. Only what is in sight is asked for and drawn.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { Feed } from "../lib/feed.js";
 import { counted } from "../lib/format.js";
 import { picture } from "../lib/picture.js";
@@ -101,8 +101,8 @@ export class Others {
     const view = this.source.view();
     this.list = sections(this.names, view);
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
-    const shown = this.list.reduce((sum, section) => sum + section.names.length, 0),
-      key = JSON.stringify([this.list, view.shut, view.full]);
+    const shown = this.list.reduce((sum, section) => sum + section.names.length, 0);
+    const key = JSON.stringify([this.list, view.shut, view.full]);
     this.head.hidden = !this.names.length;
     say(
       this.count,
@@ -127,12 +127,7 @@ export class Others {
     );
     for (const [name, panel] of this.panels) if (!shown.has(name)) this.#drop(name, panel);
     refill(this.grid, ...this.list.map((section) => this.#section(section, view)));
-    if (focus !== null)
-      /** @type {HTMLElement | undefined} */ (
-        [...this.grid.querySelectorAll("[data-grip]")].find(
-          (each) => /** @type {HTMLElement} */ (each).dataset.grip === focus,
-        )
-      )?.focus();
+    if (focus !== null) focusIn(this.grid, `[data-grip="${CSS.escape(focus)}"]`);
   }
 
   /**
@@ -151,12 +146,12 @@ export class Others {
    * @param {View} view
    */
   #section(section, view) {
-    const shut = view.shut.includes(section.key),
-      grid = el(
-        "div.grid2",
-        { hidden: shut },
-        ...(shut ? [] : section.names.map((name) => this.#panel(name, view).node)),
-      );
+    const shut = view.shut.includes(section.key);
+    const grid = el(
+      "div.grid2",
+      { hidden: shut },
+      ...(shut ? [] : section.names.map((name) => this.#panel(name, view).node)),
+    );
     const toggle = () =>
       this.source.set({
         shut: shut ? view.shut.filter((key) => key !== section.key) : [...view.shut, section.key],
@@ -223,8 +218,9 @@ export class Others {
     });
     panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
     panel.node.addEventListener("dragover", (event) => {
-      if (this.dragged && this.dragged !== name && this.#sectionOf(name) === this.#sectionOf(this.dragged))
+      if (this.dragged && this.dragged !== name && this.#sectionOf(name) === this.#sectionOf(this.dragged)) {
         event.preventDefault();
+      }
     });
     panel.node.addEventListener("drop", (event) => {
       event.preventDefault();
@@ -265,8 +261,8 @@ export class Others {
    * @param {number} to
    */
   #place(name, to) {
-    const section = this.#sectionOf(name),
-      { order, pins } = this.source.view();
+    const section = this.#sectionOf(name);
+    const { order, pins } = this.source.view();
     if (!section) return;
     if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
     else this.source.set({ order: moved(section, name, to, order) });
@@ -303,13 +299,13 @@ export class Others {
   /** @param {number | null} step */
   tell(step) {
     this.step = step;
-    const scene = this.source.scene(),
-      { left, right } = margins(),
-      [a, b] = scene.range,
-      share = step === null ? -1 : (scene.timeline.toX(step) - a) / (b - a);
+    const scene = this.source.scene();
+    const { left, right } = margins();
+    const [a, b] = scene.range;
+    const share = step === null ? -1 : (scene.timeline.toX(step) - a) / (b - a);
     for (const name of this.near) {
-      const panel = this.panels.get(name),
-        hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
+      const panel = this.panels.get(name);
+      const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
       panel?.tell(this.feed.set.get(name), step, scene.timeline);
       if (!hair) continue;
       hair.hidden = !(share >= 0 && share <= 1);
@@ -321,13 +317,13 @@ export class Others {
   #hover(event) {
     const plot = /** @type {Element} */ (event.target).closest?.(".plot");
     if (!plot) return this.source.hover(null);
-    const box = plot.getBoundingClientRect(),
-      { left, right } = margins(),
-      {
-        range: [a, b],
-        timeline,
-      } = this.source.scene(),
-      share = (event.clientX - box.left - left) / (box.width - left - right);
+    const box = plot.getBoundingClientRect();
+    const { left, right } = margins();
+    const {
+      range: [a, b],
+      timeline,
+    } = this.source.scene();
+    const share = (event.clientX - box.left - left) / (box.width - left - right);
     this.source.hover(share < 0 || share > 1 ? null : Math.round(timeline.toStep(a + share * (b - a))));
   }
 
@@ -349,9 +345,9 @@ export class Others {
    */
   #drawn(name, panel, width) {
     if (!this.feed.names.includes(name)) return null;
-    const scene = this.source.scene(),
-      axis = scene.axis(name),
-      full = panel.node.classList.contains("is-full");
+    const scene = this.source.scene();
+    const axis = scene.axis(name);
+    const full = panel.node.classList.contains("is-full");
     const drawn = picture(
       axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
       this.feed.set.get(name),

@@ -106,10 +106,11 @@ export function palette(app) {
         event.metaKey ||
         event.altKey ||
         /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog, [role=menu]")
-      )
+      ) {
         return;
-      const gone = event.timeStamp - waiting > 1200,
-        place = PLACES[event.key];
+      }
+      const gone = event.timeStamp - waiting > 1200;
+      const place = PLACES[event.key];
       if (!gone && place) {
         waiting = -Infinity;
         go(place);
@@ -188,9 +189,9 @@ async function open(app) {
   const dialog = /** @type {HTMLDialogElement} */ (
     el("dialog.card.palette", { "aria-label": "Find" }, el("label.field", {}, icon("search"), input), list)
   );
-  let all = commands(),
-    shown = /** @type {Command[]} */ ([]),
-    chosen = 0;
+  let all = commands();
+  let shown = /** @type {Command[]} */ ([]);
+  let chosen = 0;
   const take = (/** @type {number} */ i) => {
     const command = shown[i];
     dialog.close();

@@ -91,9 +91,9 @@ export class Panel {
    * @returns {number | null} null: nothing is smoothed
    */
   #smoothed(x) {
-    const lines = this.picture?.lines ?? [],
-      behind = lines.findIndex((line) => line.raw && !line.ink),
-      line = behind < 0 ? undefined : lines[behind + 1];
+    const lines = this.picture?.lines ?? [];
+    const behind = lines.findIndex((line) => line.raw && !line.ink);
+    const line = behind < 0 ? undefined : lines[behind + 1];
     if (!line || !line.x.length) return null;
     const value = line.y[x === null ? line.x.length - 1 : Math.max(0, at(line.x, x))];
     return Number.isFinite(value) ? value : null;

@@ -34,9 +34,9 @@ export function panelMenu(host, panel) {
  * @returns {import("./menu.js").Item[]}
  */
 function items(host, panel) {
-  const { name, drawing } = panel.kind,
-    now = host.axis(name) ?? drawing.axis,
-    full = host.full() === name;
+  const { name, drawing } = panel.kind;
+  const now = host.axis(name) ?? drawing.axis;
+  const full = host.full() === name;
   return [
     { head: "Value axis" },
     ...AXES.map(([kind, text]) => ({

@@ -1,6 +1,6 @@
 /** One route of the document, with a field for everything it says. */
 
-import { el, refill } from "../lib/dom.js";
+import { el, focusIn, refill } from "../lib/dom.js";
 import { durationText, secondsOf } from "../lib/duration.js";
 import { linesOf } from "../lib/matchers.js";
 import { EVERY, routeSentence, withOrWithout } from "../lib/routesdoc.js";
@@ -24,8 +24,8 @@ import { checkbox, field, textArea, textInput } from "./form.js";
 export function durationInput(s, change, empty) {
   const input = textInput(s === null ? "" : durationText(s), { placeholder: empty });
   input.addEventListener("input", () => {
-    const text = input.value.trim(),
-      read = text === "" ? null : secondsOf(text);
+    const text = input.value.trim();
+    const read = text === "" ? null : secondsOf(text);
     change(text !== "" && read === null ? /** @type {any} */ (text) : read);
   });
   return input;
@@ -40,8 +40,8 @@ export function durationInput(s, change, empty) {
  * @param {string | null} every text of the box for all
  */
 export function boxes(names, chosen, change, every) {
-  const known = [...new Set([...names, ...chosen.filter((name) => name !== EVERY)])],
-    host = el("div.row.boxes");
+  const known = [...new Set([...names, ...chosen.filter((name) => name !== EVERY)])];
+  const host = el("div.row.boxes");
   let now = chosen;
   const draw = () => {
     const all = every !== null && now.includes(EVERY);
@@ -71,8 +71,7 @@ export function boxes(names, chosen, change, every) {
     const box = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.box;
     draw();
     change(next);
-    if (box)
-      /** @type {HTMLElement | null} */ (host.querySelector(`[data-box="${CSS.escape(box)}"]`))?.focus();
+    if (box) focusIn(host, `[data-box="${CSS.escape(box)}"]`);
   };
   draw();
   return host;
@@ -84,22 +83,22 @@ export function boxes(names, chosen, change, every) {
  * @returns {{ node: HTMLElement, fields: import("./form.js").Field[] }}
  */
 export function routeCard(route, acts) {
-  const { at, last, open } = acts,
-    where = `routes[${at}]`,
-    fields = open ? routeFields(route, acts, where) : [];
-  const label = `Route ${at + 1}: ${route.name}`,
-    summary = el(
-      "button.linkish.routename",
-      {
-        type: "button",
-        "aria-expanded": String(open),
-        "data-focus": `open-${at}`,
-        onclick: () => acts.toggle(!open),
-      },
-      el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
-      ` ${at + 1}. `,
-      el("b", {}, route.name || "without a name"),
-    );
+  const { at, last, open } = acts;
+  const where = `routes[${at}]`;
+  const fields = open ? routeFields(route, acts, where) : [];
+  const label = `Route ${at + 1}: ${route.name}`;
+  const summary = el(
+    "button.linkish.routename",
+    {
+      type: "button",
+      "aria-expanded": String(open),
+      "data-focus": `open-${at}`,
+      onclick: () => acts.toggle(!open),
+    },
+    el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
+    ` ${at + 1}. `,
+    el("b", {}, route.name || "without a name"),
+  );
   const node = el(
     "article.card.routecard",
     {

@@ -89,14 +89,14 @@ export class RouteTest {
   }
 
   async #ask() {
-    const doc = this.doc(),
-      mine = ++this.#turn;
+    const doc = this.doc();
+    const mine = ++this.#turn;
     if (!doc) return;
     try {
       const answer = await this.app.desk.tryRoutes(doc, this.#labels());
       if (mine === this.#turn) this.#draw(answer.items, answer.left_out);
     } catch (error) {
-      if (mine === this.#turn)
+      if (mine === this.#turn) {
         refill(
           this.list,
           el(
@@ -109,6 +109,7 @@ export class RouteTest {
               : String(error),
           ),
         );
+      }
     }
   }
 
@@ -117,8 +118,8 @@ export class RouteTest {
    * @param {number} leftOut
    */
   #draw(items, leftOut) {
-    const shown = items.slice(0, MOST_SHOWN),
-      more = items.length - shown.length + leftOut;
+    const shown = items.slice(0, MOST_SHOWN);
+    const more = items.length - shown.length + leftOut;
     refill(
       this.list,
       items.length ? null : el("p.muted", {}, "No alert is open: try one made up."),
@@ -129,16 +130,16 @@ export class RouteTest {
 
   /** @param {RouteTrial} item */
   #item(item) {
-    const alert = this.app.alerts.all().find((each) => each.id === item.alert),
-      { labels } = item;
-    const told = item.routes.flatMap((route) => route.channels.map((channel) => `${channel}`)),
-      quiet = item.imported
-        ? "imported: nobody is told"
-        : item.silenced_by.length
-          ? "silenced"
-          : item.inhibited_by.length
-            ? "muted by another alert"
-            : "";
+    const alert = this.app.alerts.all().find((each) => each.id === item.alert);
+    const { labels } = item;
+    const told = item.routes.flatMap((route) => route.channels.map((channel) => `${channel}`));
+    const quiet = item.imported
+      ? "imported: nobody is told"
+      : item.silenced_by.length
+        ? "silenced"
+        : item.inhibited_by.length
+          ? "muted by another alert"
+          : "";
     const head =
       item.alert === null
         ? el("b", {}, "It would go")

@@ -1,6 +1,6 @@
 /** One rule is open: its form, and below it what it would have said of stored runs. */
 
-import { el, refill } from "../lib/dom.js";
+import { el, focusIn, refill } from "../lib/dom.js";
 import { ruleTitle } from "../lib/format.js";
 import { BLANK, draftOf, numberOf } from "../lib/ruledraft.js";
 import { sourceText } from "../lib/ruleview.js";
@@ -54,9 +54,9 @@ export class RuleEditor {
   constructor(given) {
     this.given = given;
     this.key = given.key;
-    const { known, view } = given,
-      own = known.own.find((rule) => rule.id === view.rule),
-      builtin = known.items.find((rule) => rule.id === view.rule);
+    const { known, view } = given;
+    const own = known.own.find((rule) => rule.id === view.rule);
+    const builtin = known.items.find((rule) => rule.id === view.rule);
     this.own = view.fresh ? undefined : own;
     this.builtin = view.fresh ? undefined : builtin;
     this.missing = !view.fresh && !own && !builtin;
@@ -96,8 +96,8 @@ export class RuleEditor {
   }
 
   #head() {
-    const { back } = this.given,
-      own = this.own;
+    const { back } = this.given;
+    const own = this.own;
     return el(
       "div.pagehead",
       {},
@@ -158,17 +158,17 @@ export class RuleEditor {
   }
 
   #ownForm() {
-    const { known, view } = this.given,
-      copied = known.own.find((rule) => rule.id === view.copy),
-      taken = [...known.own, ...known.items].map((rule) => rule.id);
-    const back = this.#back()?.draft ?? null,
-      draft =
-        back ??
-        (this.own
-          ? draftOf(this.own)
-          : copied
-            ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false }
-            : BLANK);
+    const { known, view } = this.given;
+    const copied = known.own.find((rule) => rule.id === view.copy);
+    const taken = [...known.own, ...known.items].map((rule) => rule.id);
+    const back = this.#back()?.draft ?? null;
+    const draft =
+      back ??
+      (this.own
+        ? draftOf(this.own)
+        : copied
+          ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false }
+          : BLANK);
     this.form = new RuleForm(draft, {
       fresh: !this.own,
       taken,
@@ -198,10 +198,10 @@ export class RuleEditor {
 
   /** @param {BuiltinRule} rule */
   #builtinForm(rule) {
-    const back = this.#back()?.tuning,
-      chosen = back?.project ?? (this.given.view.project || "*"),
-      host = el("div"),
-      projects = [...new Set(["*", chosen, ...rule.tunings.map((each) => each.project)])];
+    const back = this.#back()?.tuning;
+    const chosen = back?.project ?? (this.given.view.project || "*");
+    const host = el("div");
+    const projects = [...new Set(["*", chosen, ...rule.tunings.map((each) => each.project)])];
     const show = (/** @type {string} */ project) => {
       this.setting = new BuiltinForm(
         rule,
@@ -223,8 +223,9 @@ export class RuleEditor {
             type: "button",
             "aria-pressed": String(project === chosen),
             onclick: (/** @type {Event} */ event) => {
-              for (const each of tabs.querySelectorAll("button"))
+              for (const each of tabs.querySelectorAll("button")) {
                 each.setAttribute("aria-pressed", String(each === event.currentTarget));
+              }
               show(project);
               this.#try();
             },
@@ -276,10 +277,7 @@ export class RuleEditor {
     addEventListener("beforeunload", this.leave);
     void this.#seriesNames();
     this.#try();
-    if (!this.given.view.rule)
-      /** @type {HTMLElement | null} */ (this.node.querySelector("[data-field=title]"))?.focus({
-        preventScroll: true,
-      });
+    if (!this.given.view.rule) focusIn(this.node, "[data-field=title]", { preventScroll: true });
   }
 
   close() {
@@ -310,14 +308,14 @@ export class RuleEditor {
   /** Asks where it would have fired. */
   #try() {
     if (this.form) {
-      const { body, draft } = this.form,
-        limit =
-          draft.reducer === "change" ||
-          draft.reducer === "rate" ||
-          draft.reducer === "nonfinite" ||
-          draft.reducer === "absent"
-            ? null
-            : numberOf(draft.limit);
+      const { body, draft } = this.form;
+      const limit =
+        draft.reducer === "change" ||
+        draft.reducer === "rate" ||
+        draft.reducer === "nonfinite" ||
+        draft.reducer === "absent"
+          ? null
+          : numberOf(draft.limit);
       if (draft.reducer !== "absent" && body.limit === null) {
         this.trial.stop();
         refill(this.trial.state, "Give a limit, and stored runs show what it would have said.");
@@ -338,8 +336,8 @@ export class RuleEditor {
    * @param {BuiltinForm} setting
    */
   async #tryBuiltin(rule, setting) {
-    const series = LOOKS_AT.find(([pattern]) => pattern.test(rule.id))?.[1] ?? "loss",
-      project = setting.project === "*" ? null : setting.project;
+    const series = LOOKS_AT.find(([pattern]) => pattern.test(rule.id))?.[1] ?? "loss";
+    const project = setting.project === "*" ? null : setting.project;
     const settings = {
       ...Object.fromEntries(Object.entries(rule.effective.settings)),
       ...setting.tuning.settings,
@@ -348,8 +346,8 @@ export class RuleEditor {
       const { items } = project
         ? { items: [] }
         : await this.given.app.api.ask(`/runs?limit=${RUNS / 2}&sparks=false`);
-      const of = () => [series],
-        limit = null;
+      const of = () => [series];
+      const limit = null;
       const where = project
         ? { project, most: RUNS / 2 }
         : { runs: items.map((/** @type {RunRow} */ row) => row.id) };
@@ -378,10 +376,10 @@ export class RuleEditor {
 
   /** @param {RuleForm} form */
   async #storeOwn(form) {
-    const { body } = form,
-      saved = this.own
-        ? await this.given.client.change(this.own.id, body)
-        : await this.given.client.create(body);
+    const { body } = form;
+    const saved = this.own
+      ? await this.given.client.change(this.own.id, body)
+      : await this.given.client.create(body);
     this.begun = this.#written();
     this.given.saved(`Saved: ${saved.title || saved.id} is ${saved.enabled ? "on" : "off"}`, saved.id);
   }

@@ -95,17 +95,18 @@ export class RuleForm {
 
   /** What this form cannot have is out of sight; the text follows. */
   #shape() {
-    const { reducer, comparison } = this.draft,
-      absent = reducer === "absent",
-      sided = comparison !== "==" && comparison !== "!=";
+    const { reducer, comparison } = this.draft;
+    const absent = reducer === "absent";
+    const sided = comparison !== "==" && comparison !== "!=";
     for (const [names, there] of /** @type {[string[], boolean][]} */ ([
       [["window"], reducer !== "value"],
       [["comparison", "limit"], !absent],
       [["recover"], !absent && sided],
-    ]))
+    ])) {
       for (const name of names) this.#of(name).node.hidden = !there;
-    const limit = numberOf(this.draft.limit),
-      power = typeof limit === "number" ? pow2(limit) : "";
+    }
+    const limit = numberOf(this.draft.limit);
+    const power = typeof limit === "number" ? pow2(limit) : "";
     refill(
       this.power,
       power.startsWith("2") && typeof limit === "number" && limit > 8 && power !== String(limit)
@@ -177,9 +178,9 @@ export class RuleForm {
    * @param {string} [hint]
    */
   #span(name, label, hint = "") {
-    const [number, unit] = splitSpan(String(this.draft[name])),
-      amount = textInput(number, { inputmode: "decimal", "aria-label": label, class: "amount" }),
-      units = selectInput(UNITS, unit, { "aria-label": `${label}: unit` });
+    const [number, unit] = splitSpan(String(this.draft[name]));
+    const amount = textInput(number, { inputmode: "decimal", "aria-label": label, class: "amount" });
+    const units = selectInput(UNITS, unit, { "aria-label": `${label}: unit` });
     const write = () => this.#set(name, joinSpan(amount.value, units.value));
     amount.addEventListener("input", write);
     units.addEventListener("change", write);
@@ -261,17 +262,16 @@ export class RuleForm {
    * @returns {boolean}
    */
   hint(error) {
-    const focus = /** @type {HTMLElement | null} */ (document.activeElement),
-      typing = this.node.contains(focus),
-      at =
-        focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement
-          ? focus.selectionStart
-          : null;
+    const focus = /** @type {HTMLElement | null} */ (document.activeElement);
+    const typing = this.node.contains(focus);
+    const at =
+      focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement ? focus.selectionStart : null;
     const found = this.complain(error);
     if (typing && focus && focus !== document.activeElement) {
       focus.focus({ preventScroll: true });
-      if (at !== null && (focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement))
+      if (at !== null && (focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement)) {
         focus.setSelectionRange(at, at);
+      }
     }
     return found;
   }

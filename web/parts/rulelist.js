@@ -44,9 +44,9 @@ export function toggle(label, on, flip, may, focus) {
  * @param {Acts} acts
  */
 export function ruleRow(rule, acts) {
-  const level = levelOf(rule),
-    own = rule.kind === "own" ? rule : null,
-    name = own ? own.title || own.id : ruleTitle(rule.id);
+  const level = levelOf(rule);
+  const own = rule.kind === "own" ? rule : null;
+  const name = own ? own.title || own.id : ruleTitle(rule.id);
   return el(
     "article.rulerow",
     { class: rule.enabled ? "" : "done", "data-rule": rule.id, "aria-label": `Rule ${name}` },
@@ -101,7 +101,7 @@ export function ruleRow(rule, acts) {
 
 /** @param {AnyRule} rule */
 function chips(rule) {
-  if (rule.kind === "own")
+  if (rule.kind === "own") {
     return rule.source
       ? [
           el(
@@ -115,6 +115,7 @@ function chips(rule) {
           ),
         ]
       : [];
+  }
   const projects = rule.tunings.map((each) => (each.project === "*" ? "all projects" : each.project));
   return [
     ...projects.slice(0, 3).map((text) => el("span.chip.tag", {}, `set for ${text}`)),

@@ -94,8 +94,8 @@ export class RuleTrial {
       this.timer = setTimeout(() => void this.#ask(asked), AGAIN_MS);
       return;
     }
-    const refused = error instanceof ApiError && error.status === 422,
-      at = this.complain(error);
+    const refused = error instanceof ApiError && error.status === 422;
+    const at = this.complain(error);
     refill(
       this.state,
       icon("warning"),
@@ -107,7 +107,7 @@ export class RuleTrial {
         : /** @type {Error} */ (error).message,
     );
     refill(this.numbers);
-    if (!refused)
+    if (!refused) {
       refill(
         this.rows,
         el(
@@ -116,6 +116,7 @@ export class RuleTrial {
           el("button.btn", { type: "button", onclick: () => void this.#ask(asked) }, "Try again"),
         ),
       );
+    }
   }
 
   /**
@@ -123,9 +124,9 @@ export class RuleTrial {
    * @param {Asked} asked
    */
   #show(answer, asked) {
-    const { runs, alarms_per_1000_healthy_steps: rates } = answer,
-      healthy = runs.flatMap((run) => run.firings).filter((firing) => firing.healthy).length,
-      cut = runs.filter((run) => run.cut).length;
+    const { runs, alarms_per_1000_healthy_steps: rates } = answer;
+    const healthy = runs.flatMap((run) => run.firings).filter((firing) => firing.healthy).length;
+    const cut = runs.filter((run) => run.cut).length;
     refill(
       this.state,
       `${counted(runs.length, "stored run")} · ${counted(answer.steps, "step")}${cut ? ` · ${counted(cut, "run")} not judged to the end` : ""} · follows every edit`,
@@ -159,10 +160,10 @@ export class RuleTrial {
    * @param {Asked} asked
    */
   #row(run, asked) {
-    const verdict = verdictOf(run),
-      strip = el("div.strip", {}, el("span.micro", {}, "–")),
-      name = run.name || run.run,
-      first = run.firings[0];
+    const verdict = verdictOf(run);
+    const strip = el("div.strip", {}, el("span.micro", {}, "–"));
+    const name = run.name || run.run;
+    const first = run.firings[0];
     const label = el(
       "div.who",
       {},
@@ -231,13 +232,14 @@ export class RuleTrial {
    * @param {string[]} names
    */
   #layers(run, names) {
-    const key = `${run}\n${names.join("\n")}`,
-      known = this.drawn.get(key);
+    const key = `${run}\n${names.join("\n")}`;
+    const known = this.drawn.get(key);
     if (known) return known;
     const asked = (async () => {
       const set = new SeriesSet();
-      if (names.length)
+      if (names.length) {
         set.take(await this.app.api.series(run, names, { from: null, to: null, buckets: BUCKETS }));
+      }
       return new Map(
         names.map((name) => [
           name,
@@ -266,8 +268,8 @@ const figure = (number, text, mark) =>
  * @param {number | null} limit
  */
 function strip(run, layers, steps, limit) {
-  const shape = shapeOf(layers, steps, limit),
-    stretches = stretchesOf(run.firings, steps);
+  const shape = shapeOf(layers, steps, limit);
+  const stretches = stretchesOf(run.firings, steps);
   const words = stretches.length
     ? `${counted(stretches.length, "alarm")}: ${stretches
         .slice(0, 10)

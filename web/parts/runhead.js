@@ -3,7 +3,7 @@
  * whole.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../lib/dom.js";
 import { GRACE_S, parseTags, tagsText } from "../lib/edits.js";
 import { moment, span } from "../lib/format.js";
 import { icon } from "./icons.js";
@@ -54,15 +54,15 @@ export class RunHead {
    */
   #leave({ leaving_ms, name }) {
     const left =
-        leaving_ms === null || leaving_ms === undefined
-          ? null
-          : Math.max(0, (leaving_ms - this.source.now()) / 1000),
-      key = left === null ? "" : span(Math.round(left));
+      leaving_ms === null || leaving_ms === undefined
+        ? null
+        : Math.max(0, (leaving_ms - this.source.now()) / 1000);
+    const key = left === null ? "" : span(Math.round(left));
     this.leaving.hidden = left === null;
     if (key === this.keys.leaving) return;
     const words = /** @type {HTMLElement | null} */ (this.leaving.querySelector(".words"));
     if (this.keys.leaving && words && key) say(words, sentence(name, key));
-    else if (key)
+    else if (key) {
       refill(
         this.leaving,
         icon("trash"),
@@ -71,13 +71,14 @@ export class RunHead {
         " ",
         this.source.may ? button("Bring it back", () => void this.restore()) : null,
       );
+    }
     this.keys.leaving = key;
   }
 
   /** @returns {import("./menu.js").Item[]} */
   #items() {
-    const { row } = this,
-      going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
+    const { row } = this;
+    const going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
     return [
       { head: "This run" },
       { text: "Rename", act: () => this.rename() },
@@ -119,16 +120,16 @@ export class RunHead {
    */
   #form(place, shown, { label, value, most, save }) {
     const input = /** @type {HTMLInputElement} */ (
-        el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })
-      ),
-      failure = el("span.is-critical.micro", { role: "alert" });
+      el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })
+    );
+    const failure = el("span.is-critical.micro", { role: "alert" });
     const back = () => {
       this.keys.tags = "";
       shown?.classList.remove("vh");
       refill(place, ...(shown ? [shown] : []));
       this.tags.classList.add("desk");
       if (this.row) this.show(this.row);
-      /** @type {HTMLElement | null} */ (this.actions.querySelector(".menubutton"))?.focus();
+      focusIn(this.actions, ".menubutton");
     };
     const send = async () => {
       try {

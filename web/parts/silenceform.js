@@ -52,14 +52,14 @@ export const blankSilence = () => ({
  * @param {(silence: Silence) => void} done
  */
 export function silenceForm(app, begin, done) {
-  const matchers = textArea(begin.matchers.join("\n"), { rows: 3, class: "mono" }),
-    reason = textInput(begin.reason, { maxlength: 1000, placeholder: "why, for the others" });
+  const matchers = textArea(begin.matchers.join("\n"), { rows: 3, class: "mono" });
+  const reason = textInput(begin.reason, { maxlength: 1000, placeholder: "why, for the others" });
   const starts = textInput(begin.starts_ms === null ? "" : localText(begin.starts_ms), {
-      type: "datetime-local",
-    }),
-    ends = textInput(localText(begin.ends_ms ?? ENDS[1].at(new Date(app.clock.now())).getTime()), {
-      type: "datetime-local",
-    });
+    type: "datetime-local",
+  });
+  const ends = textInput(localText(begin.ends_ms ?? ENDS[1].at(new Date(app.clock.now())).getTime()), {
+    type: "datetime-local",
+  });
   const fields = [
     field(
       "matchers",
@@ -110,24 +110,25 @@ export function silenceForm(app, begin, done) {
  */
 function labelChips(alert, matchers) {
   const buttons = labelsOf(alert).map(({ name, value, text }) => {
-    const matcher = equals(name, value),
-      button = el(
-        "button.btn.tinychip",
-        {
-          type: "button",
-          title: matcher,
-          onclick: () => {
-            matchers.value = toggled(matchers.value, matcher);
-            matchers.dispatchEvent(new Event("input"));
-          },
+    const matcher = equals(name, value);
+    const button = el(
+      "button.btn.tinychip",
+      {
+        type: "button",
+        title: matcher,
+        onclick: () => {
+          matchers.value = toggled(matchers.value, matcher);
+          matchers.dispatchEvent(new Event("input"));
         },
-        text,
-      );
+      },
+      text,
+    );
     return { matcher, button };
   });
   const mark = () => {
-    for (const { matcher, button } of buttons)
+    for (const { matcher, button } of buttons) {
       button.setAttribute("aria-pressed", String(linesOf(matchers.value).includes(matcher)));
+    }
   };
   matchers.addEventListener("input", mark);
   mark();
@@ -178,21 +179,22 @@ function endChoices(app, ends) {
  */
 function watch(app, matchers, host, dialog) {
   /** @type {ReturnType<typeof setTimeout>} */
-  let timer,
-    turn = 0;
+  let timer;
+  let turn = 0;
   const look = async () => {
-    const mine = ++turn,
-      lines = linesOf(matchers.value);
+    const mine = ++turn;
+    const lines = linesOf(matchers.value);
     if (!lines.length) return refill(host, el("p.muted", {}, "Without a matcher nothing is silenced."));
     try {
       const { items, open } = await app.desk.trySilence(lines);
       if (mine === turn) refill(host, ...matching(app, items, open));
     } catch (error) {
-      if (mine === turn)
+      if (mine === turn) {
         refill(
           host,
           el("p.soft", {}, icon("warning"), " ", error instanceof ApiError ? sentence(error) : String(error)),
         );
+      }
     }
   };
   matchers.addEventListener("input", () => {
@@ -209,8 +211,8 @@ function watch(app, matchers, host, dialog) {
  * @param {number} open
  */
 function matching(app, ids, open) {
-  const known = new Map(app.alerts.all().map((alert) => [alert.id, alert])),
-    shown = ids.slice(0, MOST_SHOWN);
+  const known = new Map(app.alerts.all().map((alert) => [alert.id, alert]));
+  const shown = ids.slice(0, MOST_SHOWN);
   const line = (/** @type {string} */ id) => {
     const alert = known.get(id);
     return el(

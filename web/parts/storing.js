@@ -22,8 +22,8 @@ export const storingText = (failing) =>
  * @param {import("../lib/live.js").Live} live
  */
 export function storingStrip(host, live) {
-  const text = el("span.grow"),
-    strip = el("div.storing", { role: "alert", hidden: true }, icon("critical"), text);
+  const text = el("span.grow");
+  const strip = el("div.storing", { role: "alert", hidden: true }, icon("critical"), text);
   host.append(strip);
   live.onBeat(({ failing }) => {
     strip.hidden = !failing;

@@ -54,8 +54,8 @@ export class Tape {
   draw({ layers, first, last, planned, alerts, attempts }) {
     this.first = first;
     this.end = Math.max(planned ?? 0, last, first + 1);
-    const X = (/** @type {number} */ step) => this.#x(step),
-      done = Math.max(last, first);
+    const X = (/** @type {number} */ step) => this.#x(step);
+    const done = Math.max(last, first);
     refill(
       this.svg,
       svg("path", { class: "band", d: tapePath(layers, first, this.end) }),
@@ -86,8 +86,8 @@ export class Tape {
    * @param {[number, number]} range
    */
   window([a, b]) {
-    const from = this.#x(Math.max(a, this.first)),
-      to = this.#x(Math.min(b, this.end));
+    const from = this.#x(Math.max(a, this.first));
+    const to = this.#x(Math.min(b, this.end));
     this.frame?.setAttribute("x", String(from));
     this.frame?.setAttribute("width", String(Math.max(1, to - from)));
     this.edges?.setAttribute("d", `M${from} 0V40M${to} 0V40`);
@@ -123,13 +123,13 @@ export class Tape {
   /** @param {PointerEvent} event */
   #up(event) {
     if (this.from === null) return;
-    const from = this.from,
-      to = this.#step(event),
-      [a, b] = this.source.range(),
-      half = (b - a) / 2;
+    const from = this.from;
+    const to = this.#step(event);
+    const [a, b] = this.source.range();
+    const half = (b - a) / 2;
     this.from = null;
-    if (Math.abs(event.clientX - (this.downX ?? 0)) < CLICK_PX)
+    if (Math.abs(event.clientX - (this.downX ?? 0)) < CLICK_PX) {
       this.source.zoomed([Math.max(this.first, to - half), to + half]);
-    else this.source.zoomed([Math.min(from, to), Math.max(from, to)]);
+    } else this.source.zoomed([Math.min(from, to), Math.max(from, to)]);
   }
 }

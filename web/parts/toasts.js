@@ -25,8 +25,9 @@ export function toasts(host, alerts) {
         .filter(isOpen)
         .map((alert) => alert.id),
     );
-    for (const card of /** @type {HTMLElement[]} */ ([...list.children]))
+    for (const card of /** @type {HTMLElement[]} */ ([...list.children])) {
       if (!open.has(String(card.dataset.alert))) card.remove();
+    }
     if (!rang) return;
     list.append(toast(rang));
     while (list.children.length > MOST) list.firstElementChild?.remove();

@@ -24,43 +24,43 @@ export const troubleCount = (news) => (news && news.failing.length ? news.failin
  * @param {import("../main.js").App} app
  */
 export function troubleLamp(board, host, app) {
-  const number = el("b", {}, "0"),
-    lamp = el(
-      "a.lamp.lit-warning.undelivered",
-      { href: "/deliveries?state=failed,waiting", hidden: true },
-      icon("undelivered"),
-      number,
-      " ",
-      el("span.txt", {}, "undelivered"),
-    );
-  const text = el("span.grow"),
-    strip = el(
-      "div.troublenote",
-      { role: "alert", hidden: true },
-      icon("warning"),
-      text,
-      el("a.link", { href: "/deliveries?state=failed,waiting" }, "Look"),
-      el(
-        "button.btn.bare",
-        {
-          type: "button",
-          "aria-label": "Dismiss",
-          onclick: () => {
-            strip.hidden = true;
-            keep(known);
-          },
+  const number = el("b", {}, "0");
+  const lamp = el(
+    "a.lamp.lit-warning.undelivered",
+    { href: "/deliveries?state=failed,waiting", hidden: true },
+    icon("undelivered"),
+    number,
+    " ",
+    el("span.txt", {}, "undelivered"),
+  );
+  const text = el("span.grow");
+  const strip = el(
+    "div.troublenote",
+    { role: "alert", hidden: true },
+    icon("warning"),
+    text,
+    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Look"),
+    el(
+      "button.btn.bare",
+      {
+        type: "button",
+        "aria-label": "Dismiss",
+        onclick: () => {
+          strip.hidden = true;
+          keep(known);
         },
-        icon("close"),
-      ),
-    );
+      },
+      icon("close"),
+    ),
+  );
   let known = "";
   board.append(lamp);
   host.append(strip);
   const hear = (/** @type {DeliveryNews} */ news) => {
-    const count = troubleCount(news),
-      words = count
-        ? `${withoutEnd(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`, ". \n")}.`
-        : "";
+    const count = troubleCount(news);
+    const words = count
+      ? `${withoutEnd(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`, ". \n")}.`
+      : "";
     lamp.hidden = !count;
     say(number, String(count));
     lamp.setAttribute("aria-label", `${count} undelivered. ${words}`);

@@ -48,8 +48,8 @@ export class Vitals {
       (kind, i) =>
         new Panel(kind, { tall: i === KINDS.length - 1 ? AXIS_PX : 0, menu: menuOf(() => this.panels[i]) }),
     );
-    const label = el("span"),
-      line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    const label = el("span");
+    const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.node = el(
       "section.card.vitals",
       {
@@ -81,8 +81,9 @@ export class Vitals {
   /** @param {import("../lib/plot.js").Plots} plots */
   draw(plots) {
     const { reported } = this.source.scene();
-    for (const panel of this.panels.slice(0, -1))
+    for (const panel of this.panels.slice(0, -1)) {
       panel.absent(reported !== null && !reported.has(panel.kind.name));
+    }
     this.panels.forEach((panel, i) =>
       plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)),
     );
@@ -98,8 +99,9 @@ export class Vitals {
   fill(name) {
     this.full = this.panels.some((panel) => panel.kind.name === name) ? name : null;
     this.node.classList.toggle("is-full", this.full !== null);
-    for (const panel of this.panels)
+    for (const panel of this.panels) {
       panel.node.classList.toggle("is-away", this.full !== null && panel.kind.name !== this.full);
+    }
   }
 
   /**
@@ -108,9 +110,9 @@ export class Vitals {
    * @param {boolean} bottom
    */
   #drawn(panel, width, bottom) {
-    const scene = this.source.scene(),
-      axis = scene.axis(panel.kind.name),
-      drawing = axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing;
+    const scene = this.source.scene();
+    const axis = scene.axis(panel.kind.name);
+    const drawing = axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing;
     const drawn = picture(
       drawing,
       scene.layers(panel.kind.name),
@@ -141,14 +143,14 @@ export class Vitals {
   /** Flags are made anew only when one moves by a pixel. */
   #placeFlags() {
     const {
-        range: [a, b],
-        alerts,
-        events,
-        chosen,
-        timeline,
-      } = this.source.scene(),
-      { left, right } = margins(),
-      width = this.width - left - right;
+      range: [a, b],
+      alerts,
+      events,
+      chosen,
+      timeline,
+    } = this.source.scene();
+    const { left, right } = margins();
+    const width = this.width - left - right;
     if (width <= 0) return;
     const placed = placeFlags(
       flagsOf(alerts, events, chosen),
@@ -189,8 +191,8 @@ export class Vitals {
  *   import("../lib/timeticks.js").Ticks | null }}
  */
 export function background(scene, lines) {
-  const { toX } = scene.timeline,
-    tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
+  const { toX } = scene.timeline;
+  const tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
   const restarts = scene.restarts.map((x) => ({
     x,
     severity: /** @type {const} */ ("restart"),
