@@ -183,7 +183,8 @@ class Backlog:
         return True
 
     def _refill(self) -> None:
-        while self._bytes < self._limit:
+        # One frame even above the limit: frames in `_late` may fill the memory alone while the disk is full.
+        while not (self._ready or self._flying) or self._bytes < self._limit:
             found = self._shelf.read(self._cursor)
             if found is None:
                 self._cursor = self._shelf.end

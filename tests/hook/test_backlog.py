@@ -100,6 +100,21 @@ def test_a_disk_that_was_full_for_a_while_gets_what_it_missed() -> None:
         assert sent(backlog) == [0, 1, 2]
 
 
+def test_frames_on_the_disk_are_sent_while_a_full_disk_fills_memory() -> None:
+    """Newer frames that only memory can hold do not block the older ones on the disk."""
+    with disk() as made:
+        backlog = Backlog(made.spool, limit_bytes=60)
+        for seq in range(7):
+            backlog.add(record(seq))
+        made.set_full(True)
+        for seq in range(7, 14):
+            backlog.add(record(seq))
+        for seq in range(14):
+            assert (frame := backlog.next()) is not None
+            assert frame.first == seq
+            backlog.acknowledge(seq, -1)
+
+
 def test_an_ack_of_what_was_never_sent_reaches_no_further_than_what_was() -> None:
     """A confused server cannot make a trainer forget."""
     backlog = Backlog(NoShelf())
