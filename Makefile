@@ -21,7 +21,7 @@ TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
 # at most, for each brings a Postgres and a Chromium of its own.
 JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 4 ? cores + 1 : 5)))
-BENCHES ?= $(wildcard tests/benchmarks/bench_*.py)
+BENCHES ?= $(wildcard benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
@@ -36,7 +36,7 @@ demo: $(STAMPS)/python
 check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy server client_hook tests
+	$(BIN)/mypy server client_hook tests benchmarks
 	node_modules/.bin/tsc -p tsconfig.json
 
 test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
@@ -66,7 +66,7 @@ real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table
 
 bench-detection: $(STAMPS)/python
-	@LOGS='$(LOGS)' $(BIN)/python tests/benchmarks/bench_detection.py
+	@LOGS='$(LOGS)' $(BIN)/python benchmarks/bench_detection.py
 
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python tests/browser/screenshots.py

@@ -18,8 +18,8 @@ import typer
 import tocsin
 import tocsin_server
 from tocsin import protocol
-from tocsin.audit import CHECKS
-from tocsin.cli import _parser as hook_parser
+from tocsin.cli.commands import _parser as hook_parser
+from tocsin.preflight import CHECKS
 from tocsin_server.cli import app
 from tocsin_server.detect.registry import catalogue
 from tocsin_server.domain import Severity

@@ -13,15 +13,16 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .core.process_state import active_runs as _live
+from .core.process_state import is_disabled
+
 if TYPE_CHECKING:
-    from .disabled import NoRun
-    from .run import Run
+    from .api.no_run import NoRun
+    from .api.run import Run
 
 __version__ = "0.1.0"
 __all__ = ["log", "watch"]
 
-_live: list[Run] = []
-"""Runs that have not ended, oldest first. This keeps them alive even if the script keeps no reference."""
 _was_called = False
 """Whether ``watch`` was called, or the warning that it was not."""
 
@@ -99,10 +100,10 @@ def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
     global _was_called
     _was_called = True
     if is_disabled():
-        from .disabled import NoRun
+        from .api.no_run import NoRun
 
         return NoRun(project, name or "")
-    from .beginning import begin
+    from .api.startup import begin
 
     return begin(project, name=name, **options)
 
@@ -134,15 +135,17 @@ def _say_unwatched() -> None:
 def _arm_child() -> None:
     """In a process that ``multiprocessing`` started: what it trains belongs to its parent's run."""
     if "multiprocessing.process" in sys.modules and not is_disabled():
-        from .children import arm, is_child
+        from .lifecycle.child_processes import arm, is_child
 
         if is_child():
-            arm()
+            arm(_begin_child)
 
 
-def is_disabled() -> bool:
-    """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
-    return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")
+def _begin_child(handed: Mapping[str, Any]) -> None:
+    """Begin this child's part of its parent's run."""
+    from .api.startup import begin_child
+
+    begin_child(handed)
 
 
 _arm_child()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.bench_detect_clock import KINDS, count
+from benchmarks.bench_detect_clock import KINDS, count
 
 
 def test_an_evaluation_that_comes_again_is_soon_the_runs_own() -> None:

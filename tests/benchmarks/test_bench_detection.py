@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.bench_detection import (
+from benchmarks.bench_detection import (
     Case,
     apart,
     delay_of,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("bench_kills.py")
+PROGRAM = Path(__file__).parents[2] / "benchmarks" / "bench_kills.py"
 
 
 def left_in(folder: Path) -> list[str]:

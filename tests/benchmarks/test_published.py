@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.benchmarks import published as p
+from benchmarks import published as p
 
 EVEN = [1.0, 2.0] * 64
 """Mean 1.5, standard deviation 0.502."""

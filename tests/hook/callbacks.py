@@ -14,13 +14,18 @@ from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
 
-import tocsin.audit
 import tocsin.capture
+import tocsin.preflight
 
-PACKAGES: tuple[ModuleType, ...] = (tocsin.capture, tocsin.audit)
-MODULES = ("run", "watching", "actions", "batches", "inputs", "reading", "plain")
+PACKAGES: tuple[ModuleType, ...] = (tocsin.capture, tocsin.preflight)
+MODULES = (
+    *("api.run", "api.reporter", "api.server_requests", "api.batches", "api.nonfinite_inputs", "api.scalars"),
+    *("core.values", "integrations.fsdp", "transport.encoding"),
+)
 
-THE_SCRIPTS = {name for name in vars(importlib.import_module("tocsin.run").Run) if not name.startswith("_")}
+THE_SCRIPTS = {
+    name for name in vars(importlib.import_module("tocsin.api.run").Run) if not name.startswith("_")
+}
 """What the script calls: no callbacks, they are what the guards stand in."""
 NETS = (
     *(".trouble", ".Run.__enter__", ".Run.__exit__"),

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import tocsin
-from tocsin.beginning import begin
-from tocsin.run import Run
+from tocsin.api.run import Run
+from tocsin.api.startup import begin
 
 
 class KeptOutbox:

@@ -11,9 +11,9 @@ from typing import Any
 
 MODULES = [
     *("capture.loss", "capture.optimizer", "capture.scaler", "capture.gradients", "capture.ledger"),
-    *("run", "watching"),
+    *("api.run", "api.reporter"),
 ]
-CLASSES = [("capture.ledger", "Ledger"), ("watching", "Watch"), ("run", "Run")]
+CLASSES = [("capture.ledger", "Ledger"), ("api.reporter", "Watch"), ("api.run", "Run")]
 PUBLIC = {"log", "event", "take", "step", "check", "evaluate"}
 
 

@@ -18,17 +18,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from tests.hook.capture.test_layer_norms import Net, norms_told
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.entries import guarded
 from tests.hook.ingest_server import IngestServer
 from tests.hook.loops import LOOPS
-from tests.hook.test_layers import Net, norms_told
 from tests.hook.trainers import run_script
 from tests.hook.truth import Truth
 from tocsin.capture.staging import SLOTS
 from tocsin.capture.weights import EVERY
+from tocsin.integrations.system_metrics import graphics
 from tocsin.protocol import Alert, Request
-from tocsin.system import graphics
 
 pytestmark = [
     pytest.mark.cuda,

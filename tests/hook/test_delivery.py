@@ -15,9 +15,9 @@ import tocsin
 from tests.conftest import Tower
 from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
 from tests.hook.trainers import Script, assert_whole, bring_in, rings_of, run_script, small_disk
-from tocsin.outbox import Outbox
-from tocsin.sync import sync
-from tocsin.watching import Watch
+from tocsin.api.reporter import Watch
+from tocsin.cli.sync import sync
+from tocsin.transport.outbox import Outbox
 
 FOREVER = "run = watch()\nwhile True:\n    train(run, 1)\n"
 SLOWLY = "run = watch()\nwhile True:\n    train(run, 5)\n    time.sleep(0.002)\n"

@@ -17,13 +17,13 @@ import pytest
 
 from tests.conftest import Tower, tower_in
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
-from tests.hook.test_sender import Trainer, assert_exactly_once
 from tests.hook.trainers import assert_whole, bring_in, run_script
+from tests.hook.transport.test_sender import Trainer, assert_exactly_once
 from tocsin import protocol
-from tocsin.frames import RECORDS
-from tocsin.outbox import LIMIT, OUTSIDE_BYTES, Outbox
-from tocsin.sender import PATIENCE_S, Patience
-from tocsin.spool import Spool, orphans
+from tocsin.core.frames import RECORDS
+from tocsin.spool.segments import Spool, orphans
+from tocsin.transport.outbox import LIMIT, OUTSIDE_BYTES, Outbox
+from tocsin.transport.sender import PATIENCE_S, Patience
 
 LOSS = ("loss",)
 MANY = 250_000

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.hook.ingest_server import Kept
-from tocsin import protocol, ringfile
-from tocsin.frames import frame_of
-from tocsin.outbox import Outbox
-from tocsin.spool import FORMAT, Header, Spool
-from tocsin.sync import sync
+from tocsin import protocol
+from tocsin.cli.sync import sync
+from tocsin.core.frames import frame_of
+from tocsin.spool import buffer_file
+from tocsin.spool.segments import FORMAT, Header, Spool
+from tocsin.transport.outbox import Outbox
 
 TOKEN = "tk_good"
 
@@ -144,7 +145,7 @@ def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
 def rings_of(spool: Path) -> list[Path]:
     """Rings in shared memory that belong to spools in ``spool``."""
     found = []
-    for path in (ringfile.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):
+    for path in (buffer_file.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):
         with path.open("rb") as file:
             head = file.read(2048)
         found += [path] if str(spool).encode() in head else []

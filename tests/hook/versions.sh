@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 
 pairs=("$@")
 [ ${#pairs[@]} -gt 0 ] || pairs=("3.10:2.0.1:numpy<2" "3.10:2.1.2:numpy<2" "3.12:2.4.1:numpy<2" "3.13:2.15.0")
-tests=(tests/hook/test_{ledger,gradients,loss,optimizer,unhooked}.py)
+tests=(tests/hook/capture/test_{ledger,gradients,loss,optimizer,step_hooks}.py)
 
 failed=0
 for pair in "${pairs[@]}"; do

@@ -18,9 +18,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import torch
 
 from tests.hook.captured import KeptOutbox, KeptSender, watch
-from tocsin.columns import columns_of
+from tocsin.api.run import Run
+from tocsin.core.columns import columns_of
 from tocsin.protocol import Records
-from tocsin.run import Run
 from tocsin_server.detect.context import RunContext
 from tocsin_server.detect.facts import KIND as SIBLING_FACTS
 from tocsin_server.detect.facts import SERVER, Sibling, SiblingFacts

@@ -7,7 +7,7 @@ import math
 import torch
 
 from tests.scenarios.judging import Verdict, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 
 SHARDS, BROKEN, EPOCHS = 550, 333, 4
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 from tocsin_server.detect.facts import Sibling
 from tocsin_server.domain import Severity
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 from tocsin_server.domain import Severity
 
 STEPS = 1600

@@ -7,7 +7,7 @@ import math
 import torch
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 from tocsin_server.demo.trainings import deblur
 from tocsin_server.domain import Severity
 from tocsin_server.stories import stories

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.scenarios.judging import Training, Verdict, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 from tocsin_server.domain import Severity
 
 STEPS, GROWS, BREAKS = 300, 200, 260

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 from tocsin_server.detect.facts import Sibling
 from tocsin_server.domain import Severity
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
-from tocsin.run import Run
+from tocsin.api.run import Run
 
 STEPS, TROUBLE = 260, 200
 WIDTH, CLASSES, BATCH = 32, 16, 32

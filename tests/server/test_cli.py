@@ -22,16 +22,7 @@ from typer.testing import CliRunner
 from websockets.sync.client import connect
 
 from tests.server.conftest import said
-from tocsin.protocol import (
-    PATH,
-    Ack,
-    Hello,
-    Records,
-    WriterId,
-    decode_server,
-    encode,
-    little_endian,
-)
+from tocsin.protocol import PATH, Ack, Hello, Records, WriterId, decode_server, encode, little_endian
 from tocsin_server.cli import app
 from tocsin_server.store.audit import listed
 from tocsin_server.store.database import open_database

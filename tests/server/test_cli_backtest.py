@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.test_backtest import calm, log_of
 from tocsin_server.cli import main
-
-from .test_backtest import calm, log_of
 
 
 def said(

@@ -1,6 +1,6 @@
 """Killed, restarted, out of room: what was sent is stored once, bit for bit, with its alerts.
 
-The long form is ``tests/benchmarks/bench_kills.py``.
+The long form is ``benchmarks/bench_kills.py``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sqlalchemy.engine import URL
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 from tests.small_disk import fill
-from tocsin.outbox import Outbox
 from tocsin.protocol import Ack
-from tocsin.sender import Sender
+from tocsin.transport.outbox import Outbox
+from tocsin.transport.sender import Sender
 from tocsin_server.commits import WIDEST_TICK_MS
 from tocsin_server.store.backup import check
 from tocsin_server.store.database import open_database

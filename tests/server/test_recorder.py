@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sqlalchemy import delete, select
 
-from tests.server.store.conftest import batch
+from tests.server.store.conftest import batch, hello
 from tests.server.store.whole_run import tell_all_to
 from tocsin_server.domain import Alert, AlertState, Diagnosis, Intake, RunEvent, Severity, Transition, Writer
 from tocsin_server.exchange.load import import_run
@@ -32,8 +32,6 @@ from tocsin_server.store.flights import flight_rows
 from tocsin_server.store.registry import register
 from tocsin_server.store.tables import chunk, chunk_dir, flight, tail
 from tocsin_server.store.writer import StoreWriter
-
-from .store.conftest import hello
 
 ONSET = 1000
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tocsin.target import parse_target
+from tocsin.transport.server_url import parse_target
 from tocsin_server.app import create_app
 from tocsin_server.errors import SettingError
 from tocsin_server.notify.links import acknowledging

@@ -8,7 +8,7 @@ torch is imported here, so nothing of this package is imported before a run want
 
 from __future__ import annotations
 
-from . import data, gradients, loss, optimizer, scaler
+from . import data_loading, gradients, loss, optimizer, scaler
 from .ledger import Ledger
 from .patching import detach, join
 
@@ -17,7 +17,7 @@ SIGNALS = {
     "loss": loss.install,
     "scaler": scaler.install,
     "clip": gradients.install,
-    "data": data.install,
+    "data": data_loading.install,
 }
 
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad
 
-from . import patching, sharded
-from .compiling import is_compiling as _is_compiling
-from .compiling import switch, traced
+from ..integrations import fsdp
+from . import patching
+from .compiler import is_compiling as _is_compiling
+from .compiler import switch, traced
+from .optimizer_tracker import BEFORE, UNKNOWN, Stepper
 from .staging import read, readable
-from .stepper import BEFORE, UNKNOWN, Stepper
 
 
 class _Caught:
@@ -61,7 +62,7 @@ def install() -> None:
 
 def install_sharded() -> None:
     """FSDP1's own clip, once the script has imported it: asked again when an optimizer is made."""
-    cls = sharded.fsdp1()
+    cls = fsdp.fsdp1()
     if cls is not None and not hasattr(cls.clip_grad_norm_, "_tocsin"):
         patching.replace(cls, "clip_grad_norm_", _watch_sharded_clip)
 
@@ -295,7 +296,7 @@ def norms_of(optimizer: Any) -> Norms | None:
     params, grads, local = _grads(optimizer)
     if not grads or not readable(grads[0]):
         return None
-    return Norms(params, _norms(grads), "local" if local or sharded.is_part(params) else "own")
+    return Norms(params, _norms(grads), "local" if local or fsdp.is_part(params) else "own")
 
 
 def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
@@ -310,7 +311,7 @@ def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
             if grad is None:
                 continue
             if type(grad) is not Tensor and hasattr(grad, "_local_tensor"):
-                grad, local = grad._local_tensor, local or not sharded.is_whole(grad)
+                grad, local = grad._local_tensor, local or not fsdp.is_whole(grad)
             params.append(param)
             grads.append(grad._values() if grad.is_sparse else grad)
     return params, grads, local

@@ -17,19 +17,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from math import isfinite
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from torch.nn import Module
 
 from . import staging
-from .appointments import Appointments, norm_every
-from .compiling import traced
-from .inside import Gathered, close, depth
-from .labels import labels
-from .restored import steps_of
-from .shares import BATCH, DIVIDED, ITEMS, total_share, why_parts
-from .staging import CUDA, capturing, read
-from .stepper import (
+from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
+from .backward_steps import Gathered, close, depth
+from .compiler import traced
+from .live_objects import living
+from .observers import EvaluationObserver, NormObserver, UpdateObserver
+from .optimizer_names import labels
+from .optimizer_tracker import (
     BEFORE,
     HAS_DATA,
     HAS_FOUND_INF,
@@ -45,7 +44,10 @@ from .stepper import (
     fold,
     total_of,
 )
-from .wrapping import inner_of, is_whole
+from .restored_steps import steps_of
+from .staging import CUDA, capturing, read
+from .step_scheduler import Appointments, norm_every
+from .wrappers import inner_of, is_whole
 
 ORPHANS = 64
 LOSSES = 4096
@@ -63,11 +65,6 @@ IN_TURN = 8
 (such as a critic that is trained five times as often). With more, it trains alone and has its own steps."""
 CLIP_CHANGES = 8
 """A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
-
-if TYPE_CHECKING:
-    from .evaluating import Evaluation
-    from .layers import Layers
-    from .manual import Manual
 
 Seen = list[tuple[Stepper, Marks]]
 Inspector = Callable[[Any, bool], None]
@@ -135,7 +132,7 @@ class Ledger:
         self.appointments = Appointments()
         self.data_ns, self.loads = 0, 0
         """Time spent waiting for data since the newest record; batches that DataLoaders returned."""
-        self.layers: Layers | None = None
+        self.layers: NormObserver | None = None
         """Receives each record and the vectors of norms before it."""
         self.weights: Any = None
         self.hushed: Callable[[], None] = lambda: None
@@ -148,8 +145,8 @@ class Ledger:
         """Called when the run ends without an error."""
         self.inspectors: tuple[Inspector, ...] = ()
         """Called before each backward with its losses and whether a scaler scaled them."""
-        self.evaluation: Evaluation | None = None
-        self.manual: Manual | None = None
+        self.evaluation: EvaluationObserver | None = None
+        self.manual: UpdateObserver | None = None
         """Detects steps without a torch optimizer, as long as there may be any."""
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
         self._is_awaited: bool | None = None
@@ -286,8 +283,6 @@ class Ledger:
     def _labels(self) -> dict[int, str]:
         """Return id of an optimizer -> what it trains, of all that are known."""
         try:
-            from .census import living
-
             known = [one.ref() for one in self.steppers.values()]
             return labels([one for one in known if one is not None], living((Module,)))
         except Exception as error:

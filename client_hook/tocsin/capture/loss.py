@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from . import patching
-from .compiling import is_compiling as _is_compiling
-from .compiling import switch
-from .inside import depth as _depth
+from .accumulation import share_of
+from .backward_steps import depth as _depth
+from .compiler import is_compiling as _is_compiling
+from .compiler import switch
 from .ledger import Seen
+from .optimizer_tracker import Loss, Stepper
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
-from .shares import share_of
 from .staging import read
-from .stepper import Loss, Stepper
 
 LOOKED_AT = 4
 """First steps of an optimizer whose losses are always examined for divisions; later, only those of steps with

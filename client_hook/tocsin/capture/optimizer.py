@@ -18,29 +18,29 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from . import evaluating, leaving, patching, unhooked
-from .compiling import is_compiling as _is_compiling
-from .compiling import leave_out, switch
+from . import evaluation, patching, process_group, step_hooks
+from .backward_steps import depth
+from .compiler import is_compiling as _is_compiling
+from .compiler import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
-from .inside import depth
-from .restored import loaded
+from .optimizer_tracker import Stepper
+from .restored_steps import loaded
 from .staging import read
-from .stepper import Stepper
-from .wrapping import is_whole
+from .wrappers import is_whole
 
 
 def install() -> None:
     """Watches every optimizer of the process."""
     _sweep()
     patching.undo_later(_sweep_unless_within)
-    unhooked.install()
+    step_hooks.install()
     _handles.append(register_optimizer_step_pre_hook(_eager(_before_step)))
     _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
     patching.replace(torch.optim.Optimizer, "__init__", _watch_init)
-    evaluating.install()
-    leaving.install()
+    evaluation.install()
+    process_group.install()
     patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", _watch_load)
 
 

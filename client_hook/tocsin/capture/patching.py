@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from .compiling import keep_out
+from .compiler import keep_out
 from .ledger import Ledger
 
 Undo = Callable[[], Any]

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from . import patching
-from .compiling import is_compiling as _is_compiling
-from .compiling import switch
+from .compiler import is_compiling as _is_compiling
+from .compiler import switch
 from .gradients import own_norm
+from .optimizer_tracker import Stepper
 from .staging import read
-from .stepper import Stepper
-from .wrapping import inner_of
+from .wrappers import inner_of
 
 REMEMBERED = 1024
 """Scaled losses that wait for their backward; older ones are forgotten."""

@@ -28,7 +28,7 @@ WIDTH = 32
 """The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
 
 BATCH = 8
-"""Records that share a copy at most. Vectors of single norms are kept for longer (layers.py)."""
+"""Records that share a copy at most. Vectors of single norms are kept for longer (layer_norms.py)."""
 GATHERED_S = 0.02
 
 DRAIN_S = 1.0
@@ -123,7 +123,7 @@ def new_ring(*, pinned: bool) -> Tensor:
 
 
 def new_vectors(count: int, length: int) -> Tensor:
-    """Pinned host memory for ``count`` vectors of single norms (layers.py)."""
+    """Pinned host memory for ``count`` vectors of single norms (layer_norms.py)."""
     return torch.empty((count, length), dtype=torch.float32, pin_memory=True, device="cpu")
 
 

@@ -1,7 +1,7 @@
 """Logs of other tools, read as a stream: which format a file has, and its records in tocsin's names.
 
 Used by ``tocsin import``, ``tocsin tail`` and ``tocsin-server diagnose``. Adding a format is adding
-a module here that defines ``FORMAT`` (see :mod:`tocsin.importers.format`). Needs the standard
+a module to ``formats`` that defines ``FORMAT`` (see :mod:`tocsin.importers.format`). Needs the standard
 library only; of a file of any size it holds one line, or one JSON object.
 """
 
@@ -17,6 +17,7 @@ from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 
+from . import formats
 from .assembly import Assembly
 from .format import Format, Head, Reader
 from .items import Fact, Item, LogRecord, Parsed, Unread
@@ -32,7 +33,7 @@ __all__ = [
     "Unread",
     "UnreadableLogError",
     "detect",
-    "formats",
+    "known_formats",
     "open_log",
 ]
 
@@ -52,25 +53,19 @@ class UnreadableLogError(ValueError):
 
 
 @lru_cache(maxsize=1)
-def formats() -> tuple[Format, ...]:
+def known_formats() -> tuple[Format, ...]:
     """Every format there is, the one asked first in front."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    found = [
-        value for module in modules for value in vars(module).values() if _is_own(value, module.__name__)
-    ]
+    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
+    modules = [importlib.import_module(f"{formats.__name__}.{name}") for name in names]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
     return tuple(sorted({item.name: item for item in found}.values(), key=lambda item: item.order))
-
-
-def _is_own(value: object, module: str) -> bool:
-    return isinstance(value, Format) and module != f"{__name__}.format"
 
 
 def detect(head: Head) -> Format | None:
     """The format that recognises ``head``: the lowest order, then the most things recognised."""
     best: tuple[int, int] | None = None
     chosen = None
-    for candidate in formats():
+    for candidate in known_formats():
         if best is not None and candidate.order > best[0]:
             break
         count = candidate.sniff(head)
@@ -162,7 +157,7 @@ def open_log(path: Path) -> Log:
     except BROKEN as error:
         raise UnreadableLogError(f"{path}: {_reason(error)}") from error
     if found is None:
-        known = ", ".join(item.name for item in formats())
+        known = ", ".join(item.name for item in known_formats())
         got = "no line with a step and a number in it" if path.stat().st_size else "an empty file"
         raise UnreadableLogError(f"{path}: expected one of {known}; found {got}")
     return Log(path, found, planned)

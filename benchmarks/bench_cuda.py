@@ -1,0 +1,168 @@
+"""What the hook costs a training on a CUDA device, beside TensorBoard.
+
+``python bench_cuda.py [--rounds 20]``. Needs a CUDA device. Short blocks of steps without and with the
+tracker take turns, each between two synchronisations; what a tracker adds to a step is the median over the
+rounds of the difference. Of a launch-bound training a block's figure is the median of its steps, of one
+that keeps the device busy its whole time. "nothing" is a training without a tracker measured like the
+others: what it adds is the noise. The loss of every step is compared with that of an unwatched training,
+bit by bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "client_hook"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.bench_hook import sink
+from benchmarks.loops import Gpt, Loop, Mlp, Transformer
+from benchmarks.tracked_loop import Automatic, Nothing, TensorBoard, Tocsin, Tracker
+
+NAMES = ("loss", "grad_norm", "scale", "lr")
+WARM = 20
+LOOPS: dict[str, tuple[Callable[[], Loop], int, bool]] = {
+    "MLP, fp32, SGD": (lambda: Mlp(device="cuda"), 60, False),
+    "MLP, fp32, SGD, no clip": (lambda: Mlp(clip=False, device="cuda"), 60, False),
+    "small transformer, fp16, AdamW": (lambda: Transformer(device="cuda"), 20, False),
+    "small transformer, fp16, AdamW fused": (lambda: Transformer(device="cuda", fused=True), 20, False),
+    "124 M parameters, fp16, AdamW": (lambda: Gpt(), 6, True),
+    "124 M parameters, fp16, AdamW fused": (lambda: Gpt(fused=True), 6, True),
+}
+"""Each training, its steps a block, and whether the device is always busy."""
+
+
+class Tensors(Tocsin):
+    """``log`` of the tensors as they are: nothing is read on the training thread."""
+
+
+TRACKERS: dict[str, Callable[[str], Tracker]] = {
+    "nothing": Nothing,
+    "tocsin, whole hook": Automatic,
+    "tocsin, log of four values": Tensors,
+    "tensorboard, add_scalar x 4": TensorBoard,
+}
+
+
+@dataclass
+class Contestant:
+    """Microseconds a step, one figure a block, without and with the tracker: wall clock and CPU time."""
+
+    loop: Loop
+    tracker: Tracker
+    busy: bool
+    plain: list[tuple[float, float]] = field(default_factory=list)
+    tracked: list[tuple[float, float]] = field(default_factory=list)
+    losses: list[Any] = field(default_factory=list)
+    count: int = 0
+
+    def block(self, steps: int, tracked: bool) -> None:
+        """Steps between two synchronisations, by the wall clock and the training thread's CPU time."""
+        _attach(self.tracker, tracked)
+        walls, cpus = [], []
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(steps):
+            at, cpu = time.perf_counter(), time.thread_time()
+            self.step(tracked)
+            cpus.append(time.thread_time() - cpu)
+            walls.append(time.perf_counter() - at)
+        torch.cuda.synchronize()
+        took = (time.perf_counter() - begun) / steps if self.busy else median(walls)
+        _attach(self.tracker, False)
+        (self.tracked if tracked else self.plain).append((took * 1e6, median(cpus) * 1e6))
+
+    def step(self, tracked: bool) -> None:
+        """One, logged as a script would."""
+        loss, norm, scale, rate = self.loop.step()
+        self.losses.append(loss.detach())
+        if tracked and not isinstance(self.tracker, (Automatic, Nothing)):
+            row: Any = dict(zip(NAMES, (loss, norm, scale, rate), strict=True))
+            if not isinstance(self.tracker, Tensors):
+                row.update(loss=loss.item(), grad_norm=norm.item())
+            self.tracker.log(row, self.count)
+            self.count += 1
+
+    def added(self) -> tuple[float, float]:
+        """Medians of the rounds' differences: wall clock and CPU time."""
+        rounds = list(zip(self.tracked, self.plain, strict=True))
+        return median(one[0] - other[0] for one, other in rounds), median(
+            one[1] - other[1] for one, other in rounds
+        )
+
+
+def _attach(tracker: Tracker, on: bool) -> None:
+    if isinstance(tracker, Automatic):
+        tracker.attach(on)
+
+
+def measured(
+    make: Callable[[], Loop], steps: int, busy: bool, rounds: int, url: str
+) -> dict[str, Contestant]:
+    """One tracker after the other: no thread of one is there while another is measured."""
+    found = {}
+    for name, tracker in TRACKERS.items():
+        one = found[name] = Contestant(make(), tracker(url), busy)
+        _attach(one.tracker, False)
+        for _ in range(WARM):
+            one.step(False)
+        for part in range(rounds + 1):
+            for tracked in (False, True) if part % 2 else (True, False):
+                one.block(steps, tracked)
+        del one.plain[0], one.tracked[0]  # memory, ring and kernels are there afterwards
+        one.tracker.finish()
+    return found
+
+
+def show(name: str, found: dict[str, Contestant]) -> None:
+    """A Markdown table, and whether the losses are the same."""
+    plain = median(wall for wall, _ in found["nothing"].plain)
+    print(f"\n{name} ({plain:,.0f} us a step)\n")
+    print("| | added to a step | of it | CPU of the training thread |")
+    print("|---|---|---|---|")
+    for tracker, one in found.items():
+        wall, host = one.added()
+        print(f"| {tracker} | {wall:+.1f} us | {100 * wall / plain:+.2f} % | {host:+.1f} us |")
+    truth = torch.stack(found["nothing"].losses)
+    for tracker, one in found.items():
+        same = torch.equal(torch.stack(one.losses), truth)
+        print(f"  {tracker}: {len(truth)} losses {'equal, bit by bit' if same else 'DIFFER'}")
+
+
+def main() -> None:
+    """Prints a table a training."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--loops", default="", help="only those whose names hold this")
+    chosen = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("bench_cuda: needs a CUDA device, and there is none here: left out")
+        return
+    print(
+        f"{torch.cuda.get_device_name()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}; "
+        f"Python {sys.version.split()[0]}, torch {torch.__version__}"
+    )
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True)  # warn_only=True leaves attention's backward as it is
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    with sink() as url, tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        for name, (make, steps, busy) in LOOPS.items():
+            if chosen.loops in name:
+                show(name, measured(make, steps, busy, chosen.rounds, url))
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""From a step's ``log`` to the notification: a NaN that the real hook logs, until a loopback webhook has it.
+
+A real server process on SQLite with 200 trainers reporting ten steps a second each; the receiver is a real
+HTTP server in this process. The route tells at once (``group_wait_s`` 0): the default waits 5 s for company
+before a critical alert is told, which is no delay of the machine. ``TOCSIN_BENCH_TRAINERS`` and
+``TOCSIN_BENCH_ALARMS`` set how many trainers report and how many alarms are timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import httpx
+
+from benchmarks.bench_fleet import PROCESSES, ended, started
+from tests.server.conftest import ServerProcess, server_process
+from tests.server.receiver import Receiver
+
+TRAINERS = int(os.environ.get("TOCSIN_BENCH_TRAINERS", "200"))
+ALARMS = int(os.environ.get("TOCSIN_BENCH_ALARMS", "60"))
+LAST_S = 60.0
+"""How long the last notification is waited for."""
+AT_ONCE = {"routes": [{"name": "all", "matchers": ['project="bell"', 'rule="nonfinite-loss"'],
+                       "group_wait_s": 0, "send_resolved": False}]}  # fmt: skip
+
+
+def open_channel(server: ServerProcess, url: str) -> None:
+    """A webhook without a limit that hears of the NaN alone."""
+    for method, path, body in (
+        (
+            "POST",
+            "/channels",
+            {"name": "bench", "kind": "webhook", "limit_per_hour": 0, "config": {"url": url}},
+        ),
+        ("PUT", "/routes", AT_ONCE),
+    ):
+        answer = httpx.request(
+            method, f"{server.base}/api/v1{path}", headers=server.headers, json=body, timeout=60
+        )
+        answer.raise_for_status()
+
+
+def arrivals(receiver: Receiver, wanted: int) -> dict[str, float]:
+    """When the first notification of each run came."""
+    ends = time.monotonic() + LAST_S
+    found: dict[str, float] = {}
+    while len(found) < wanted and time.monotonic() < ends:
+        for heard in list(receiver.heard):
+            for alert in heard.json["alerts"]:
+                found.setdefault(alert["run_name"], heard.at)
+        time.sleep(0.1)
+    return found
+
+
+def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
+    """Seconds from ``log`` to the receiver, of each alarm. Raises SystemExit where one never came."""
+    with contextlib.ExitStack() as stack:
+        words = (server.base, server.trainer_token, str(ALARMS), str(place))
+        said = ended(started(stack, "ringing_process.py", *words)).split("\n")
+    logged = {name: float(at) for name, at in (line.split() for line in said if line)}
+    came = arrivals(receiver, len(logged))
+    missing = logged.keys() - came.keys()
+    if missing or len(logged) != ALARMS:
+        raise SystemExit(f"{len(missing)} of {ALARMS} notifications did not come")
+    return [came[name] - at for name, at in logged.items()]
+
+
+def main() -> None:
+    """The trainers report while the alarms ring."""
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        receiver = Receiver()
+        stack.callback(receiver.close)
+        private = {"TOCSIN_NOTIFY_PRIVATE_ADDRESSES": "true"}
+        server = stack.enter_context(server_process(Path(place), **private))
+        open_channel(server, receiver.url)
+        each = TRAINERS // PROCESSES
+        loads = [
+            started(stack, "fleet_trainers.py", server.base, server.trainer_token, str(no * each), str(each))
+            for no in range(PROCESSES)
+        ]
+        delays = rung(server, receiver, Path(place) / "spool")
+        load = os.getloadavg()[0]
+        for one in loads:
+            ended(one)
+    cuts = quantiles(delays, n=100, method="inclusive")
+    print(
+        f"log to webhook with {TRAINERS} trainers: p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, "
+        f"most {max(delays):.3f} s ({len(delays)} alarms, load {load:.1f})",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""False alarms of the rules by the clock, over simulated pauses of healthy runs that declare nothing.
+
+``python benchmarks/bench_detect_clock.py``. Each run is a sequence of arrivals of records, two days
+long; a pause is a garbage collection, a checkpoint, an evaluation, a slow loader, a host that was paused,
+or a network that was cut. The rules judge the end of each silence; an alert counts once.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tocsin_server.active import Pulse
+from tocsin_server.detect.liveness import Liveness
+from tocsin_server.detect.rules import stalled, trainer_lost
+from tocsin_server.domain import Severity
+
+HOURS = 48.0
+RUNS = 12
+SECOND = 10**9
+Silences = Iterator[tuple[float, bool]]
+"""Seconds until the next record, and whether the connection is gone meanwhile."""
+
+
+def steps(draw: random.Random, median_s: float, sigma: float) -> float:
+    """Seconds between two arrivals: steps of that length, gathered to one second at least."""
+    return max(1.0, median_s * draw.lognormvariate(0.0, sigma))
+
+
+def every(
+    draw: random.Random, hours: float, median_s: float, short: float, long: float, *, cut: bool
+) -> Silences:
+    """Quick steps, and every so many hours a pause of ``short`` to ``long`` seconds, evenly in logs."""
+    spent, due = 0.0, hours * 3600
+    while True:
+        if spent >= due:
+            spent = 0.0
+            yield math.exp(draw.uniform(math.log(short), math.log(long))), cut
+        else:
+            quiet = steps(draw, median_s, 0.3)
+            spent += quiet
+            yield quiet, False
+
+
+def heavy(draw: random.Random) -> Silences:
+    """A loader with heavy tails: Pareto with exponent 1.5 from 1 s on, at most 120 s."""
+    while True:
+        yield min(120.0, draw.paretovariate(1.5)), False
+
+
+def slow(draw: random.Random) -> Silences:
+    """Steps of half a minute that vary by half."""
+    while True:
+        yield steps(draw, 30.0, 0.5), False
+
+
+KINDS: dict[str, Callable[[random.Random], Silences]] = {
+    "steps of 0.3 s, collections of 2 to 8 s": lambda d: every(d, 0.05, 0.3, 2, 8, cut=False),
+    "steps of 30 s, varying by half": slow,
+    "a loader with heavy tails": heavy,
+    "checkpoints of 20 to 90 s, every half hour": lambda d: every(d, 0.5, 0.5, 20, 90, cut=False),
+    "evaluations of 2 to 8 min, every hour": lambda d: every(d, 1.0, 0.5, 120, 480, cut=False),
+    "evaluations of 15 to 25 min, every 6 hours": lambda d: every(d, 6.0, 0.5, 900, 1500, cut=False),
+    "a host that is paused for 1 to 10 min, every 8 hours": lambda d: every(d, 8.0, 0.5, 60, 600, cut=True),
+    "a network that is cut for 20 s to 10 min, every 6 hours": lambda d: every(
+        d, 6.0, 0.5, 20, 600, cut=True
+    ),
+}
+
+
+@dataclass
+class Tally:
+    """Alerts of one kind of run by rule and severity, over so many hours."""
+
+    hours: float = 0.0
+    stalled_warning: int = 0
+    stalled_critical: int = 0
+    lost_warning: int = 0
+    lost_critical: int = 0
+
+
+def gravest(pulse: Pulse, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
+    """What ``stalled`` and ``trainer-lost`` say in the last second of a silence, at its gravest."""
+    last_ns = pulse.last_record_ns or 0
+    now_ns = last_ns + int(silence_s * SECOND)
+    facts = Liveness(
+        opened_ns=0, last_record_ns=last_ns, last_step=1, intervals_s=tuple(pulse.intervals_s), phase="",
+        phase_since_ns=None, connected=not cut, silent_since_ns=last_ns if cut else None, server_started_ns=0,
+        ended=False, longest_pause_s=pulse.longest_pause_s,
+    )  # fmt: skip
+    said = [[finding.severity for finding in rule.judge(facts, now_ns)] for rule in (stalled, trainer_lost)]
+    return (said[0] or [None])[0], (said[1] or [None])[0]
+
+
+def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: float = HOURS) -> Tally:
+    """What the rules raise over ``runs`` healthy runs of ``hours`` each."""
+    tally = Tally(hours=runs * hours)
+    for seed in range(runs):
+        pulse, now_s = Pulse(0), 0.0
+        pulse.record(0)
+        for silence_s, cut in kind(random.Random(seed)):
+            if silence_s > trainer_lost.Settings().silence_s:
+                note(tally, *gravest(pulse, silence_s, cut=cut))
+            now_s += silence_s
+            pulse.record(int(now_s * SECOND))
+            if now_s > hours * 3600:
+                break
+    return tally
+
+
+def note(tally: Tally, stall: Severity | None, loss: Severity | None) -> None:
+    """Counts one silence. A critical alert was a warning first."""
+    tally.stalled_warning += stall is not None
+    tally.stalled_critical += stall is Severity.CRITICAL
+    tally.lost_warning += loss is not None
+    tally.lost_critical += loss is Severity.CRITICAL
+
+
+def main() -> None:
+    """Prints one line a kind of run."""
+    print("| healthy runs | hours | stalled warning | critical | trainer-lost warning | critical |")
+    print("|---|---|---|---|---|---|")
+    for name, kind in KINDS.items():
+        one = count(kind)
+        cells = (one.stalled_warning, one.stalled_critical, one.lost_warning, one.lost_critical)
+        print(f"| {name} | {one.hours:g} | {' | '.join(map(str, cells))} |")
+
+
+if __name__ == "__main__":
+    main()

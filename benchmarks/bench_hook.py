@@ -1,0 +1,227 @@
+"""What the hook costs a training, beside the trackers that pip can install, in one interleaved run.
+
+``python bench_hook.py`` prints everything; ``--parts`` and ``--trackers`` choose. Ratios and differences
+are to what stands in the same table, and "nothing" is a training without any tracker measured like the
+others: what it "adds" is the noise of the machine. The targets are those of the design.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch.utils.tensorboard import SummaryWriter
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tocsin
+from benchmarks.contest import Contestant, measured, percentile
+from benchmarks.trackers import PACKAGES
+from tocsin import protocol
+from tocsin.transport.outbox import Outbox
+from tocsin.transport.sender import Sender
+
+ROUNDS = 20
+LOGS = 400
+"""Calls a block."""
+WARM = 20
+"""Of them not counted: the first of each block."""
+POINTS = 2_000_000
+NAMES = ("loss", "grad_norm", "scale", "lr")
+STEPS = {"mlp": 200, "transformer": 40, "mlp-unclipped": 160, "transformer-unclipped": 48}
+"""Steps a block."""
+Times = dict[str, list[float]]
+
+
+@contextlib.contextmanager
+def sink() -> Iterator[str]:
+    """Address of a server that takes everything."""
+    command = [sys.executable, str(Path(__file__).with_name("sink.py"))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def timed(times: list[float], call: Callable[[int], None]) -> None:
+    """Appends the microseconds of each of LOGS calls but the first."""
+    clock = time.perf_counter_ns
+    for index in range(LOGS):
+        begun = clock()
+        call(index)
+        took = clock() - begun
+        if index >= WARM:
+            times.append(took / 1e3)
+
+
+def log_costs(url: str, place: Path) -> Times:
+    """Microseconds of reporting four values once, written as a script writes it."""
+    loss, norm, scale, lr = 0.5, 1.25, 65536.0, 1e-4
+    tensors = tuple(torch.tensor(value) for value in (loss, norm, scale, lr))
+    board = SummaryWriter(str(place / "logs"))
+    run = tocsin.watch("bench", name="log", url=url, spool_dir=place, patch=False)
+
+    def floats(step: int) -> None:
+        run.log(step=step, loss=loss, grad_norm=norm, scale=scale, lr=lr)
+
+    def of_tensors(step: int) -> None:
+        run.log(step=step, loss=tensors[0], grad_norm=tensors[1], scale=tensors[2], lr=tensors[3])
+
+    def add_scalars(step: int) -> None:
+        for name, value in zip(NAMES, (loss, norm, scale, lr), strict=True):
+            board.add_scalar(name, value, step)
+
+    calls: dict[str, Callable[[int], None]] = {
+        "an empty call": lambda step: None,
+        "log, 4 floats": floats,
+        "log, 4 CPU tensors": of_tensors,
+        "add_scalar x 4, floats": add_scalars,
+    }
+    times: Times = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            timed(times[name], call)
+    run.finish()
+    board.close()
+    return times
+
+
+def show_log(times: Times) -> None:
+    """Median and p99 of a call, the empty call's included, and the ratio to TensorBoard's."""
+    print("reporting four values (us)")
+    reference = median(times["add_scalar x 4, floats"])
+    for name, values in times.items():
+        p99, middle = percentile([values], 0.99), median(values)
+        print(f"  {name:<24} median {middle:9.2f}   p99 {p99:9.2f}   ratio {middle / reference:7.4f}")
+    print("  target: floats median <= 1 and p99 <= 10, CPU tensors median <= 2")
+
+
+def points_per_s(url: str, place: Path) -> float:
+    """Points a second from ``put`` to the ack, four a record, one process."""
+    outbox = Outbox()
+    writer = protocol.WriterId("bench", 0, "bench", 1, time.time_ns())
+
+    def hello() -> protocol.Hello:
+        return protocol.Hello(1, "", "bench", "points", "", writer, 1, "bench", time.time_ns())
+
+    sender = Sender(outbox, hello, url=url, spool_dir=place, exit_timeout=60.0)
+    begun = time.perf_counter()
+    for step in range(POINTS // 4):
+        while len(outbox) > 30_000:
+            time.sleep(0.001)
+        outbox.put((step, step, NAMES, 0.5, 0.5, 0.5, 0.5))
+        if step == 0:
+            sender.start()
+    sender.close()
+    assert sender.stats.acked_seq == POINTS // 4 - 1
+    return POINTS / (time.perf_counter() - begun)
+
+
+def show_steps(loop: str, found: list[Contestant]) -> None:
+    """A line for each contestant, as Markdown."""
+    if not found:
+        return
+    bare = next((one.figures.rss for one in found if one.tracker == "nothing"), 0)
+    plain = median(one.figures.step() for one in found)
+    print(f"\na step of the {loop} ({plain:,.0f} us without a tracker)\n")
+    print("| | added, median | added, p99 | CPU of the training thread | start | exit | memory | brings |")
+    print("|---|---|---|---|---|---|---|---|")
+    for one in found:
+        figures, brought = one.figures, one.environment
+        own = one.tracker == "nothing"
+        size = "" if own else f"{brought.packages} packages, {brought.size / 1e6:.1f} MB"
+        name = one.tracker if own else f"{one.tracker} {brought.version}"
+        print(
+            f"| {name} | {figures.added():.1f} us | {figures.added_p99():.0f} us "
+            f"| {figures.added('cpu'):.1f} us | {figures.start_s:.2f} s | {figures.exit_s:.2f} s "
+            f"| {(figures.rss - bare) / 1e6:+.0f} MB | {size} |"
+        )
+
+
+def show_samples(loop: str, found: list[Contestant]) -> None:
+    """Where the script computes no norm: the hook without norms of its own, and with them."""
+    print(f"\na step of the {loop}, where the script computes no gradient norm")
+    for one in found:
+        plain, tracked = one.figures.plain["wall"], one.figures.tracked["wall"]
+        low, high = (percentile(tracked, q) - percentile(plain, q) for q in (0.5, 0.99))
+        mean = _mean(tracked) - _mean(plain)
+        print(f"  {one.tracker:<18} adds median {low:8.1f}   p99 {high:8.1f}   mean {mean:8.1f} us")
+
+
+def _mean(rounds: list[list[float]]) -> float:
+    """Mean of all steps but the slowest hundredth, which belong to the machine."""
+    values = sorted(value for one in rounds for value in one)
+    kept = values[: max(1, len(values) * 99 // 100)]
+    return sum(kept) / len(kept)
+
+
+def show_machine() -> None:
+    """Date, processors and load: figures without them say little."""
+    name = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?"
+    )
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    python = ".".join(map(str, sys.version_info[:3]))
+    print(f"{now}; {os.cpu_count()} CPUs ({name}), load {load}; Python {python}, torch {torch.__version__}")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--parts", default="log,mlp,transformer,samples,points", help="comma between them")
+    parser.add_argument("--trackers", default=",".join(PACKAGES), help="of other makers; 'none' for none")
+    parser.add_argument("--rounds", type=int, default=8)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Prints the tables, each with its targets."""
+    chosen = _arguments()
+    parts = chosen.parts.split(",")
+    others = [name for name in chosen.trackers.split(",") if name in PACKAGES]
+    torch.set_num_threads(1)
+    show_machine()
+    with sink() as url, tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        if "log" in parts:
+            show_log(log_costs(url, place))
+        for loop in ("mlp", "transformer"):
+            if loop in parts:
+                trackers = ["nothing", "tocsin", "tocsin-log", *others]
+                show_steps(
+                    loop, measured(trackers, loop, url, place, rounds=chosen.rounds, steps=STEPS[loop])
+                )
+                print("\n  target: the whole hook adds <= 15 us")
+            bare = f"{loop}-unclipped"
+            if "samples" in parts:
+                own = ["tocsin-unsampled", "tocsin"]
+                show_samples(loop, measured(own, bare, url, place, rounds=chosen.rounds, steps=STEPS[bare]))
+        if "points" in parts:
+            print(f"\nfrom put to ack, with spool: {points_per_s(url, place):,.0f} points/s")
+            print("  target, end to end with the real server: >= 250,000")
+    show_machine()
+
+
+if __name__ == "__main__":
+    main()

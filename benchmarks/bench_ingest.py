@@ -1,0 +1,162 @@
+"""From ``log`` of the real hook to durable, over a real server process, with 1, 8 and 64 trainers.
+
+On SQLite and Postgres, as ratios to a raw blob append by ``sqlite3`` and to the best other tool that
+installs, all in the same run. Trainers share this machine's cores with the server: the server's own
+CPU time is given beside the wall time. ``TOCSIN_BENCH_STEPS`` sets how many steps all trainers log
+together; ``TOCSIN_BENCH_PEERS=0`` leaves the other tools out. Wall time is divided by wall time of the
+raw append, CPU time by its CPU time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import psutil
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+
+from benchmarks.peers import PACKAGES, Peer, measured
+from benchmarks.raw_append import RawRate, raw_rate
+from tests.server.conftest import ServerProcess, server_process
+from tests.server.own_postgres import OwnPostgres
+
+TRAINERS = (1, 8, 64)
+PROCESSES = 8
+"""At most so many processes; each has its share of the trainers, each trainer a sender thread of its own."""
+SERIES = 4
+PROGRAM = Path(__file__).with_name("logging_process.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Points, wall seconds from the first log to the last ack, CPU seconds and MB of the server."""
+
+    points: int
+    wall_s: float
+    server_s: float
+    memory_mb: float
+
+
+def trained(server: ServerProcess, folder: Path, trainers: int, steps: int) -> Figures:
+    """``trainers`` runs of ``steps`` steps each, all durable."""
+    count = min(trainers, PROCESSES)
+    process = psutil.Process(server.process.pid)
+    with contextlib.ExitStack() as stack:
+        started = [
+            _trainer(stack, server, folder / f"p{no}", trainers // count, steps) for no in range(count)
+        ]
+        for one in started:
+            assert _said(one) == "ready"
+        before = sum(process.cpu_times()[:2])
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        told = [_figures(_said(one)) for one in started]
+    points = trainers * steps * SERIES
+    acked = sum(count for _, count in told)
+    assert acked * SERIES == points, f"expected {points} points acknowledged, got {acked * SERIES}"
+    wall = max(took for took, _ in told)
+    return Figures(points, wall, sum(process.cpu_times()[:2]) - before, process.memory_info().rss / (1 << 20))
+
+
+def _trainer(
+    stack: contextlib.ExitStack, server: ServerProcess, folder: Path, runs: int, steps: int
+) -> subprocess.Popen[str]:
+    folder.mkdir(parents=True)
+    place = [server.base, server.trainer_token, str(runs), str(steps), str(folder)]
+    made = subprocess.Popen(
+        [sys.executable, str(PROGRAM), *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    return stack.enter_context(made)
+
+
+def _figures(line: str) -> tuple[float, int]:
+    """Seconds and acknowledged records of a process; nothing where it died."""
+    words = line.split()
+    assert len(words) == 2, f"expected seconds and acknowledged records, got {line!r}"
+    return float(words[0]), int(words[1])
+
+
+def _said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, steps: int) -> int:
+    """One database, all numbers of trainers, each with a server process of its own; how many failed."""
+    folder.mkdir()
+    failed = 0
+    for trainers in TRAINERS:
+        try:
+            told = measured_with(url, folder / f"t{trainers}", trainers, steps // trainers)
+            print(f"{name:>10} {trainers:>8} {row(told, raw, best)}", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"{name:>10} {trainers:>8} FAILED, {error}", flush=True)
+    return failed
+
+
+def measured_with(url: URL, folder: Path, trainers: int, steps: int) -> Figures:
+    """A server on its data, and that many trainers."""
+    folder.mkdir()
+    options = ["--database-url", url.render_as_string(hide_password=False)]
+    with server_process(folder, *options, TOCSIN_LIMIT_RECORDS_PER_S="100000000") as server:
+        return trained(server, folder, trainers, steps)
+
+
+def row(told: Figures, raw: RawRate, best: Peer | None) -> str:
+    """Rates and their ratios, wall time first."""
+    rate, server = told.points / told.wall_s, told.points / told.server_s
+    peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
+    return (
+        f"{rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
+        f"{server:>14,.0f} {server / raw.cpu:>7.3f} {told.memory_mb:>8.0f}"
+    )
+
+
+def peers(place: Path) -> Peer | None:
+    """The fastest other tool; says the figures of all."""
+    if os.environ.get("TOCSIN_BENCH_PEERS") == "0":
+        return None
+    found: list[Peer] = []
+    for name in PACKAGES:
+        told = measured(place, name)
+        if isinstance(told, Peer):
+            found.append(told)
+            print(
+                f"{name:>12}: {told.points_per_s:>10,.0f} points/s, {told.bytes_a_point:.1f} bytes a point",
+                flush=True,
+            )
+        else:
+            print(told, flush=True)
+    return max(found, key=lambda peer: peer.points_per_s, default=None)
+
+
+def main() -> int:
+    """The limit, the other tools, then both databases; how many of the measurements failed."""
+    steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "1280000"))
+    with tempfile.TemporaryDirectory() as place:
+        best = peers(Path(place) / "peers")
+        raw = raw_rate(Path(place), series=SERIES)
+        print(f"raw sqlite3, blobs of 50 records: {raw}")
+        wall = (f"{'points/s':>12}", f"{'of raw':>7}", f"{'x peer':>8}")
+        cpu = (f"{'per server CPU':>14}", f"{'of raw':>7}")
+        print(" " * 10, f"{'trainers':>8}", *wall, *cpu, f"{'RSS MB':>8}")
+        file = Path(place) / "sqlite" / "tocsin.db"
+        failed = measure("SQLite", make_url(f"sqlite:///{file}"), file.parent, raw, best, steps)
+        with OwnPostgres(fsync=True) as postgres:
+            url = postgres.new_database()
+            return failed + measure("Postgres", url, Path(place) / "postgres", raw, best, steps)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

@@ -1,0 +1,115 @@
+"""The long siege: a hundred kills -9 of a real server on each database, nothing lost, nothing twice.
+
+``python benchmarks/bench_kills.py [KILLS] [--database sqlite|postgres]``, or
+``TOCSIN_BENCH_KILLS`` and ``TOCSIN_BENCH_DATABASE``; 100 on both by default. A kill counts where every
+trainer had a batch that was not acknowledged. Exits 1 where anything differs; SIGINT and SIGTERM end
+it in order: no server, no Postgres and no folder stays behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+
+from tests.server import siege
+from tests.server.own_postgres import OwnPostgres
+
+TRAINERS = 4
+TOLD_EVERY = 10
+"""Kills between two lines of progress."""
+wishes: list[float] = []
+"""When someone wanted the end."""
+
+
+def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
+    """One database: kills, then the comparison with runs that met none."""
+    folder.mkdir(parents=True)
+    begun = time.monotonic()
+    seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
+    tell = told(name, kills, begun)
+    scene = siege.Siege(url, folder, trainers=TRAINERS, seed=seed, on_kill=tell, on_look=look)
+    records, _ = scene.run(kills)
+    siege.check(url, records, TRAINERS)
+    took = time.monotonic() - begun
+    print(
+        f"{name:>10}: {scene.kills} kills in {took:.0f} s, {TRAINERS} trainers of {records} records each: "
+        "every bit as sent, alerts and onsets as without a kill",
+        flush=True,
+    )
+
+
+def told(name: str, kills: int, begun: float) -> Callable[[int], None]:
+    """A line for every tenth kill."""
+
+    def tell(count: int) -> None:
+        if count % TOLD_EVERY == 0:
+            print(f"{name:>10}: {count} of {kills} kills, {time.monotonic() - begun:.0f} s", flush=True)
+
+    return tell
+
+
+def on_sqlite(place: Path, kills: int) -> None:
+    """The siege of a file."""
+    file = place / "sqlite" / "tocsin.db"
+    besiege("SQLite", make_url(f"sqlite:///{file}"), file.parent, kills)
+
+
+def on_postgres(place: Path, kills: int) -> None:
+    """The siege of a server on a Postgres that fsyncs, and the end of that Postgres, come what may."""
+    with OwnPostgres(fsync=True) as postgres:
+        besiege("Postgres", postgres.new_database(), place / "postgres", kills)
+
+
+DATABASES = {"sqlite": on_sqlite, "postgres": on_postgres}
+
+
+def note(_signal: int, _frame: FrameType | None) -> None:
+    """Someone wants the end. Raising here could strike between the start of a process and its notice."""
+    wishes.append(time.monotonic())
+
+
+def look() -> None:
+    """Raises KeyboardInterrupt once someone wants the end."""
+    if wishes:
+        raise KeyboardInterrupt
+
+
+def main() -> int:
+    """The databases asked for, one after the other, whatever becomes of one; how many failed."""
+    environ = os.environ
+    parser = argparse.ArgumentParser(description="kills -9 of a real server, nothing lost")
+    kills = int(environ.get("TOCSIN_BENCH_KILLS", "100"))
+    parser.add_argument("kills", nargs="?", type=int, default=kills)
+    parser.add_argument("--database", choices=DATABASES, default=environ.get("TOCSIN_BENCH_DATABASE"))
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="tocsin-kills-") as place:
+        for name in [options.database] if options.database else DATABASES:
+            look()
+            try:
+                DATABASES[name](Path(place), options.kills)
+            except AssertionError as error:
+                failed += 1
+                print(f"{name}: FAILED, {error}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(min(main(), 1))
+    except KeyboardInterrupt:
+        sys.exit("interrupted: what was started is stopped")

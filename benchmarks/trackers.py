@@ -1,0 +1,110 @@
+"""Other trackers, each in an environment of its own under ``build/peers``, made once and kept.
+
+An environment holds the tracker with all that it brings; torch comes from the environment of the
+benches through a path file behind it. What it brings is counted against a training environment that
+has torch and NumPy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PLACE = ROOT / "build" / "peers"
+INSTALL_S = 300
+PACKAGES = {
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "aim": "aim",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
+    "swanlab": "swanlab",
+}
+BASE = ("torch", "numpy", "pip", "setuptools", "wheel")
+"""What a training environment has already, with all that these need."""
+OWN = ("msgspec", "websockets")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A Python that can import the tracker, and what the tracker brought: distributions and their bytes."""
+
+    python: str
+    version: str
+    packages: int
+    size: int
+
+
+def own_environment() -> Environment:
+    """That of the bench itself, with what the hook brings: its sources and its two dependencies."""
+    sources = (ROOT / "client_hook" / "tocsin").rglob("*.py")
+    size = sum(path.stat().st_size for path in sources)
+    size += sum(_bytes_of(metadata.distribution(name)) for name in OWN)
+    return Environment(sys.executable, metadata.version("tocsin"), 1 + len(OWN), size)
+
+
+def environment(name: str) -> Environment:
+    """The tracker's environment, installed at the first call.
+
+    Raises CalledProcessError or TimeoutExpired where it does not install, and says why in ``stderr``.
+    """
+    folder = PLACE / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    facts = folder / "facts.json"
+    if not facts.exists():
+        made = _install(folder, PACKAGES[name])
+        facts.write_text(json.dumps(asdict(made)))
+    return Environment(**json.loads(facts.read_text()))
+
+
+def _install(folder: Path, package: str) -> Environment:
+    venv.create(folder, with_pip=False, clear=True, symlinks=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--prefer-binary"]
+    command = [*pip, "--disable-pip-version-check", "--no-input", package]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_S)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    brought = [one for one in metadata.distributions(path=[str(site)]) if _name(one) not in _base()]
+    version = next(one.version for one in brought if _name(one) == package)
+    (site / "benches.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return Environment(str(python), version, len(brought), sum(map(_bytes_of, brought)))
+
+
+def _bytes_of(distribution: metadata.Distribution) -> int:
+    """Size of its files, without what Python compiles from them."""
+    files = [Path(str(file.locate())) for file in distribution.files or () if file.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def _base() -> set[str]:
+    """Names of BASE and of everything that it requires here."""
+    found: set[str] = set()
+    waiting = list(BASE)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            required = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        waiting += [
+            _normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in required if "extra ==" not in line
+        ]
+    return found
+
+
+def _name(distribution: metadata.Distribution) -> str:
+    return _normal(distribution.metadata["Name"])
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,1 @@
+"""The run that a training script uses, and how it starts."""

@@ -1,0 +1,50 @@
+"""A run that says nothing: ``TOCSIN_DISABLE=1``, another rank, or a watch that could not begin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+class NoRun:
+    """Has every method of :class:`tocsin.api.run.Run`; each does nothing."""
+
+    id = ""
+    url = ""
+    problems = None
+    reports_steps = False
+    requested = ""
+    current_step = 0
+
+    def __init__(self, project: str = "", name: str = "") -> None:
+        self.project = project
+        self.name = name
+
+    def _nothing(self, *args: Any, **values: Any) -> None:
+        return None
+
+    log = step = evaluate = event = expect = batch = check = finish = load_state_dict = _nothing
+
+    def state_dict(self) -> dict[str, int]:
+        """No step was counted."""
+        return {"step": 0}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Only runs the body."""
+        yield
+
+    def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
+        """The function itself: no alert will come."""
+        return given[0] if len(given) == 1 and callable(given[0]) else lambda handler: handler
+
+    def on_request(self, action: str) -> Any:
+        """The function itself: nothing will be asked."""
+        return lambda handler: handler
+
+    def __enter__(self) -> NoRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None

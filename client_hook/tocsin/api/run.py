@@ -1,0 +1,616 @@
+"""The Run: what a training script says of itself. Nothing here raises into training or waits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from time import monotonic_ns
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from ..core.config import plain, words
+from ..core.handshake import Facts
+from ..core.identity import settled
+from ..core.values import kind_of, step_of, text, wholes, within
+from ..lifecycle import shutdown
+from ..lifecycle.child_processes import has_children
+from ..protocol import MOST_STEP, Request
+from . import console
+from .batches import Batches
+from .nonfinite_inputs import describe
+from .reporter import LOG, Watch
+from .scalars import nonfinite, number
+from .server_requests import Actions, Handler
+
+NAMES = 4096
+"""Different sets of logged names that are remembered; beyond it they are looked at each time."""
+UNSEEN: dict[str, Any] = {
+    "stage": "first-step",
+    "checks": [],
+    "findings": [],
+    "not_auditable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
+    "took_ms": 0.0,
+}
+"""The audit of a run without capture."""
+MESSAGES = 32
+"""Refused values that are named in the terminal."""
+HANDLERS = 8
+"""Failures of the script's own handlers that the server is told of."""
+
+
+class Run:
+    """One training run of this process. Made by :func:`tocsin.watch`.
+
+    Every method is safe in a fork, after the end, after the server died, and twice.
+    """
+
+    def __init__(self, watch: Watch, facts: Facts, ledger: Any = None, actions: Collection[str] = ()) -> None:
+        self._watch = watch
+        self._facts = facts
+        self._ledger = ledger
+        self._step = (facts.start_step or 0) - 1
+        self._last_ns = 0
+        self._last_paused = 0
+        self._ended = False
+        self._batches = Batches()
+        self._failures = 0
+        """How often an alert handler failed."""
+        self._terms: set[str] = set()
+        """Terms of the loss that were reported."""
+        self._goals: dict[str, tuple[Any, Any]] = {}
+        self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
+        self._phases = watch.phases
+        self.problems: console.Problems | None = None
+        """Problems that the server found; None if nothing is written to the terminal."""
+        self._is_alone = True
+        """Whether ``log`` itself counts the steps, because nothing else does."""
+        self._counted: int | None = None
+        """The step that ``log`` has counted; ``_in_step``: the names that were logged in it."""
+        self._in_step: set[str] = set()
+        self._refused: set[tuple[str, str]] = set()
+        self._ahead: dict[tuple[Any, ...], int] = {}
+        """Names that were first logged before the first backward -> the step of their last values."""
+        self._actions = Actions(watch, ledger, actions, lambda: settled(facts.identity).world_size)
+        facts.wants += self._actions.wanted
+        watch.handle = self._handle
+        watch.between = self._is_between
+        shutdown.begin(self)
+
+    # -- what it is
+
+    @property
+    def project(self) -> str:
+        return self._facts.project
+
+    @property
+    def name(self) -> str:
+        return self._facts.name
+
+    @property
+    def id(self) -> str:
+        """The run's id; empty if the server assigns it because it must join ranks."""
+        return self._facts.identity.run
+
+    @property
+    def url(self) -> str:
+        """The URL of the run's page, or of the server until it has assigned the run's id."""
+        sender = self._watch.sender
+        base, run = getattr(sender, "address", ""), self.id or getattr(sender, "run", "")
+        return f"{base}/runs/{quote(run)}" if base and run else base
+
+    @property
+    def reports_steps(self) -> bool:
+        """Whether the script has used ``run.step``."""
+        return bool(self._last_ns)
+
+    def captured_by(self, ledger: Any) -> None:
+        """Set the ledger when capture starts after the run, because torch was imported late."""
+        self._ledger = self._actions.ledger = ledger
+
+    @property
+    def current_step(self) -> int:
+        """The step of a value that is logged now: the next one after a backward, else the newest."""
+        ledger = self._ledger
+        if self._counted is not None and self._stays_alone():
+            return self._counted
+        if ledger is None or ledger.quiet:
+            return max(self._step, 0)
+        return int(ledger.coming)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the number of the next step, to be saved with the optimizer's state."""
+        step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
+        if self._counted is not None and self._stays_alone():
+            step = self._counted
+        return {"step": step + 1}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the step count from a checkpoint's ``state_dict()``."""
+        try:
+            self._step = int(state["step"]) - 1
+            if self._ledger is not None:
+                self._ledger.continue_at(self._step)
+        except Exception as error:
+            self._watch.trouble("load_state_dict", error)
+
+    # -- numbers
+
+    def log(self, *given: Any, step: int | None = None, **values: Any) -> None:
+        """Add named numbers to a step: floats, or tensors of one element on any device.
+
+        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
+        Without a step, the values belong to the next step after a backward, else to the newest. Names that a
+        script logs once per step in its forward pass, from its first step on, belong to the next step too.
+        Without an optimizer or ``run.step``, logging a name again starts the next step. A name that capture
+        reports is sent as ``logged/<name>``, and ``{"a": {"b": 1.0}}`` as ``a/b``.
+        """
+        self.take(given, step, values)
+
+    def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
+        """Do what ``log`` does, with the arguments as one tuple and one mapping."""
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            if given:
+                values, step = self._arguments("log", given, step, values)
+                if not values:
+                    return
+            names = tuple(values)
+            row = values.values()
+            known = watch.names.get(names) or self._name(names)
+            if step is None:
+                ledger = self._ledger
+                if self._is_alone and self._stays_alone():
+                    step = self._count(names, known)
+                else:
+                    step = self.current_step if ledger is None or ledger.quiet else ledger.coming
+                    if self._ahead and names in self._ahead:
+                        step = self._in_forward(names, step)
+            elif (type(step) is not int or not -MOST_STEP <= step <= MOST_STEP) and (
+                step := self._step_of(step)
+            ) is None:
+                return
+            for value in row:
+                if type(value) is not float:
+                    self._take_mixed(step, known, row)
+                    return
+            watch.put((step, monotonic_ns() + watch.offset_ns, known, *row), True)
+        except Exception as error:
+            watch.trouble("log", error)
+
+    def _arguments(
+        self, method: str, given: tuple[Any, ...], step: Any, values: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Any]:
+        """Read positional arguments: a mapping, or a name and its value; then the step."""
+        first, rest = given[0], given[1:]
+        if isinstance(first, str) and rest:
+            values, rest = {first: rest[0], **values}, rest[1:]
+        elif isinstance(first, Mapping):
+            values = {**first, **values} if values else first
+        elif first is not None:
+            self._refuse(method, "its first argument", first, "a mapping, or a name and a number")
+        if rest:
+            step = rest[0] if step is None else step
+        if rest[1:]:
+            self._watch.say(f"tocsin: run.{method}: arguments after the step are ignored")
+        return values, step
+
+    def _refuse(self, method: str, what: str, got: Any, expected: str) -> None:
+        """Warn about a rejected argument and its type, once each and at most MESSAGES times."""
+        if (method, what) not in self._refused and len(self._refused) < MESSAGES:
+            self._refused.add((method, what))
+            self._watch.say(
+                f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. It is left out."
+            )
+
+    def _stays_alone(self) -> bool:
+        """Return whether nothing counts the steps: no optimizer was seen and ``run.step`` was not used."""
+        ledger, captured = self._ledger, self._watch.captured
+        counts = ledger is not None and (ledger.steppers or ledger.quiet or captured)
+        self._is_alone = not (self._last_ns or counts)
+        return self._is_alone
+
+    def _count(self, names: tuple[Any, ...], known: tuple[str, ...]) -> int:
+        """Return the step of ``names`` as ``log`` counts it: a repeated name starts the next step."""
+        if self._counted is None:
+            self._counted = self._step + 1
+        elif not self._in_step.isdisjoint(known):
+            self._counted += 1
+            self._in_step.clear()
+        self._in_step.update(known)
+        if names in self._ahead:
+            if self._ahead[names] < 0:
+                self._ahead[names] = self._counted
+            else:
+                del self._ahead[names]  # twice before any step: not once a step
+        return self._counted
+
+    def _step_of(self, step: Any) -> int | None:
+        """Return a step of any type (NumPy, tensor, float) as an int, or None with one warning."""
+        found = step_of(step)
+        if found is None:
+            what = f"step is {kind_of(step)}, expected a whole number up to 2**53"
+            self._watch.say(f"tocsin: {what}. The values of that call were left out.")
+        return found
+
+    def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
+        """The step of names that came ahead of the first backward: a step that has them already is not it.
+
+        Unless a backward waits for that step: then it is another micro-step's forward pass.
+        """
+        if step == self._ahead[names] and not self._is_awaited():
+            if self._ledger.untouched:
+                del self._ahead[names]  # twice before any step: not once a step
+                return step
+            step += 1
+        self._ahead[names] = step
+        return step
+
+    def _is_awaited(self) -> bool:
+        """Whether a backward waits for the primary's step."""
+        return bool(self._ledger.coming > self._ledger.step and not self._ledger.untouched)
+
+    def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
+        """The names as they are sent: as text, those of capture moved aside, interned."""
+        watch, ledger = self._watch, self._ledger
+        captured = () if ledger is None or ledger.quiet else watch.captured
+        if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
+            self._ahead[names] = -1
+        known = tuple(f"logged/{name}" if name in captured else text(name) for name in names)
+        if len(watch.names) < NAMES:
+            known = watch.names.setdefault(names, known)
+        return known
+
+    def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
+        """Values that are no plain floats: read now, or copied on their device; others are left out."""
+        watch = self._watch
+        if any(isinstance(value, Mapping) for value in row):
+            flat = dict(within(zip(names, row, strict=True)))
+            names, row = tuple(map(text, flat)), flat.values()
+        values: list[Any] = []
+        odd = on_device = False
+        for value in row:
+            if type(value) is not float:
+                value = number(value)
+                if value is None:
+                    odd = True
+                elif type(value) is not float:
+                    on_device = True
+            values.append(value)
+        if odd:
+            for name, given, value in zip(names, row, values, strict=True):
+                if value is None:
+                    self._refuse("log", f'"{name}"', given, "a number or a tensor of one element")
+            pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
+            names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
+        item = (step, monotonic_ns() + watch.offset_ns, names, *values)
+        if on_device:
+            watch.stage(item)
+        elif values:
+            watch.put(item, True)
+
+    def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
+        """Report one step, for graphed or compiled loops, custom optimizers, XLA, DeepSpeed, JAX and NumPy.
+
+        Call ``step(loss)``, ``step(loss=x, lr=y)`` or ``step({"loss": x})``; the step's number may follow.
+
+        The first call stops automatic records, so that no step is recorded twice. If exactly one step was
+        captured before that call, the call refers to the same step, and only new values are added.
+        """
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            if given:
+                if given[0] is not None and not isinstance(given[0], (str, Mapping)):
+                    given = ("loss", *given)
+                found, step = self._arguments("step", given, step, values)
+                values = dict(found)
+            if self._ledger is not None and not self._ledger.quiet:
+                values = self._hush(step, values)
+            if step is not None and (step := self._step_of(step)) is None:
+                return
+            self._step = self._step + 1 if step is None else step
+            now, paused = watch.now_ns(), watch.paused_ns
+            if self._last_ns and "step_time" not in values:
+                values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
+            if not self._last_ns and self._ledger is None:
+                watch.put_event("audit", UNSEEN, self._step)
+            self._last_ns, self._last_paused = now, paused
+            self._take_mixed(self._step, self._name(tuple(values)), values.values())
+            self._actions.stepped(self._step)
+            watch.hear()
+        except Exception as error:
+            watch.trouble("step", error)
+
+    def _hush(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
+        """Stop automatic records; return the values to report for this step."""
+        ledger, captured = self._ledger, self._watch.captured
+        primary = ledger.primary
+        same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
+        self._step = max(self._step, ledger.step - 1 if same else ledger.step)
+        ledger.quiet = True
+        ledger.hushed()
+        self._watch.names.clear()
+        self._ahead.clear()
+        return {name: value for name, value in values.items() if name not in captured} if same else values
+
+    def evaluate(
+        self,
+        *given: Any,
+        goal: str | Mapping[str, str] | None = None,
+        unit: str | Mapping[str, str] | None = None,
+        step: int | None = None,
+        **values: Any,
+    ) -> None:
+        """Report evaluation metrics as ``val/<name>``. ``goal``: "max" or "min"; ``unit``: such as "dB".
+
+        Goal and unit apply to all of these metrics, or are mappings from their names.
+        """
+        try:
+            metrics: Mapping[str, Any] = values
+            if given:
+                metrics, step = self._arguments("evaluate", given, step, values)
+            for name in metrics:
+                self._tell_goal(str(name), _of(goal, name), _of(unit, name))
+            self.log({f"val/{name}": value for name, value in metrics.items()}, step=step)
+        except Exception as error:
+            self._watch.trouble("evaluate", error)
+
+    def _tell_goal(self, name: str, goal: Any, unit: Any) -> None:
+        if (goal or unit) and self._goals.get(name) != (goal, unit):
+            self._goals[name] = (goal, unit)
+            self.event("metric", name=f"val/{name}", goal=goal, unit=unit)
+
+    # -- what is not a number per step
+
+    def event(self, kind: str, /, *given: Any, step: int | None = None, **data: Any) -> None:
+        """Report an event: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
+        watch = self._watch
+        if watch.off:
+            return
+        try:
+            if given:
+                found, step = self._arguments("event", given, step, data)
+                data = dict(found)
+            at = self.current_step if step is None else self._step_of(step)
+            watch.put_event(text(kind), watch.redact.data(plain(data)), at, patient=True)
+            watch.start()
+        except Exception as error:
+            watch.trouble("event", error)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Mark a phase without steps, such as ``with run.phase("eval"):``. It does not count as step time."""
+        name = text(name)
+        self.event("phase", name=name, state="begin")
+        began, outer = self._watch.now_ns(), bool(self._phases)
+        self._phases.append(name)
+        try:
+            yield
+        finally:
+            self._phases.pop()
+            if not outer:
+                self._watch.paused_ns += self._watch.now_ns() - began
+            self.event("phase", name=name, state="end")
+
+    def expect(self, what: str, *, steps: Any = None) -> None:
+        """Announce an intended change, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
+        try:
+            self.event("expect", what=what, steps=wholes(steps))
+        except Exception as error:
+            self._watch.trouble("expect", error)
+
+    def batch(self, identifier: Any) -> None:
+        """Name the data of the next step. The name is sent if that step fails or is unusual.
+
+        Call it once per step, when the data is loaded: without a DataLoader, the time since the previous step
+        counts as waiting for data (``data_time``).
+        """
+        self._batches.named = identifier
+        if self._watch.off:
+            return
+        try:
+            self._watch.look_at(self._suspect)
+            if self._ledger is not None:
+                self._mark_data()
+        except Exception as error:
+            self._watch.trouble("batch", error)
+
+    def _mark_data(self) -> None:
+        from ..capture.data_loading import marked
+
+        marked(self._ledger)
+
+    def check(
+        self,
+        batch: Any = None,
+        losses: Mapping[str, Any] | None = None,
+        *,
+        weights: Any = None,
+        step: int | None = None,
+    ) -> None:
+        """Check inputs, loss terms or weights for non-finite values, before they reach the backward.
+
+        ``batch``: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
+        ``losses``: the named terms of the loss, reported as ``loss/<name>``.
+        ``weights``: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
+        """
+        try:
+            values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
+            if losses:
+                self._tell_terms(tuple(map(str, losses)))
+            if batch is not None:
+                values["nonfinite/batch"] = nonfinite(batch)
+            if weights is not None:
+                self._look_no_more()
+                read = getattr(weights, "parameters", None)
+                values["nonfinite/weights"] = nonfinite(list(read()) if callable(read) else weights)
+            flag = values.get("nonfinite/batch")
+            if type(flag) is float and flag:
+                at = self._coming(tuple(values)) if step is None else step
+                self.event("nonfinite-input", step=at, inputs=describe(batch))
+            self.log(values, step=step)
+        except Exception as error:
+            self._watch.trouble("check", error)
+
+    def _coming(self, names: tuple[Any, ...]) -> int:
+        """Return the step to which ``log`` would add these names now."""
+        step = self.current_step
+        if self._is_alone:
+            return step if self._in_step.isdisjoint(names) else step + 1
+        if self._ahead.get(names) != step or self._ledger.untouched or self._is_awaited():
+            return step
+        return step + 1
+
+    def _look_no_more(self) -> None:
+        """Stop the hook's own check of the weights, because the script checks them."""
+        weights = getattr(self._ledger, "weights", None)
+        if weights is not None:
+            weights.stop()
+
+    def _tell_terms(self, names: tuple[str, ...]) -> None:
+        """Told ahead of the first values: ``loss/<name>`` could be an optimizer's."""
+        if not self._terms.issuperset(names) and len(self._terms) < NAMES:
+            self._terms.update(names)
+            self.event("loss-components", names=list(names))
+
+    def _suspect(self, item: tuple[Any, ...]) -> None:
+        """Tells which batch it was where a record says that something went wrong."""
+        named = self._batches.judge(item)
+        if named is not None:
+            self._watch.put_event("batch", {"id": self._watch.redact.data(plain(named))}, item[0])
+
+    # -- alerts
+
+    def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
+        """Decorator: calls the function with each alert of this run, after a step, on the training thread.
+
+        ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical",
+        rules=[...])``. To be registered before the first step: the server is asked for alerts when the run
+        connects. It must run no collective: other ranks hear of it at other steps, or never.
+        """
+        if len(given) == 1 and callable(given[0]):
+            return self.on_alert(rules=rules, severity=severity)(given[0])
+        chosen = words((*given, rules))
+
+        def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            self._handlers.append((handler, {"rules": chosen, "severity": severity}))
+            if "alerts" not in self._facts.wants:
+                self._facts.wants.append("alerts")
+            return handler
+
+        return register
+
+    def on_request(self, action: str) -> Callable[[Handler], Handler]:
+        """Decorator: the function that does what is asked, ``"checkpoint"`` or ``"stop"`` (``actions=``).
+
+        Called with the request on the training thread, at the end of the optimizer's step; with several
+        ranks after the same step on each.
+        """
+
+        def register(handler: Handler) -> Handler:
+            try:
+                self._actions.register(action, handler)
+            except Exception as error:
+                self._watch.trouble("on_request", error)
+            return handler
+
+        return register
+
+    @property
+    def requested(self) -> str:
+        """``"checkpoint"`` or ``"stop"`` where one is due after the step just made, else empty.
+
+        With several ranks it says so after the same step on each.
+        """
+        try:
+            return self._actions.requested
+        except Exception as error:
+            self._watch.trouble("requested", error)
+            return ""
+
+    def _is_between(self) -> bool:
+        """Whether it may be called wherever it logs: no step of its own was seen yet."""
+        return not self._last_ns and (self._ledger is None or self._ledger.untouched)
+
+    def _handle(self, message: Any) -> None:
+        if isinstance(message, Request):
+            self._actions.take(message)
+            return
+        for handler, wanted in tuple(self._handlers):
+            rules, severity = wanted["rules"], wanted["severity"]
+            if rules and getattr(message, "rule", None) not in rules:
+                continue
+            if severity and getattr(message, "severity", None) != severity:
+                continue
+            try:
+                handler(message)
+            except Exception as error:
+                LOG.warning("tocsin: an alert handler raised", exc_info=True)
+                self._tell_failure(handler, message, error)
+
+    def _tell_failure(self, handler: Any, message: Any, error: Exception) -> None:
+        """The server hears of it too, HANDLERS times."""
+        self._failures += 1
+        if self._failures <= HANDLERS:
+            said = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
+            name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
+            self._watch.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
+
+    # -- the end
+
+    def finish(self, *, state: str = "finished", error: BaseException | None = None) -> None:
+        """The run is over: nothing is captured any more, and what waits is delivered (at most 3 s).
+
+        ``error`` makes it a failed run, with type, message and the last lines of the traceback.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        shutdown.end(self)
+        try:
+            self._watch.detach()
+            facts = None if error is None else shutdown.error_facts(error, self._watch.redact)
+            failed = error is not None or state == "failed"
+            if not failed and self._ledger is not None:
+                self._ledger.finished()
+            state = "failed" if failed else "finished"
+            self._watch.close(state, facts)
+            if self.problems is not None and (failed or self._watch.has_started or has_children()):
+                self._write_end(state)
+        except Exception as problem:
+            LOG.warning("tocsin: finishing the run failed: %r", problem)
+
+    def _write_end(self, state: str) -> None:
+        """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
+        sender: Any = self._watch.sender
+        unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
+        told = f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        if not self._watch.steps and has_children():
+            told = "its child processes send the steps"
+        is_checked = sender.run and self._watch.steps  # without a connection or a step nothing was checked
+        found = f", {self.problems}" if is_checked else ""
+        console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
+
+    def forget(self) -> None:
+        """In a forked child: this run is the parent's business."""
+        self._ended = True
+        self._watch.silence()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            error = None
+        self.finish(error=error)
+
+
+def _of(given: Any, name: Any) -> Any:
+    """What was given for all metrics, or for this one."""
+    return given.get(name) if isinstance(given, Mapping) else given

@@ -1,0 +1,107 @@
+"""Read numbers that a script hands in: Python numbers, NumPy, tensors. Never waits for a CUDA device."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LEAVES = 256
+"""Of a nested batch so many tensors are looked at."""
+
+
+def number(value: Any) -> Any:
+    """A float, a scalar that still lies on a device, or None for what is no single number.
+
+    Values of other libraries (NumPy, JAX) are converted at once.
+    """
+    if type(value) is _plain and value.is_cpu:  # the common case first: this runs every step
+        try:
+            return float(value.item())
+        except (RuntimeError, TypeError):  # more than one element; a complex one
+            return None
+    if isinstance(value, _tensor):
+        return _read(value)
+    if not _tensor and "torch" in sys.modules:
+        _learn_torch()
+        return number(value)
+    if value is None or isinstance(value, (str, bytes)):
+        return None
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+_plain: Any = None
+_tensor: tuple[type, ...] = ()
+_read: Any = None
+"""torch's tensor and its reading, once torch was imported by somebody else."""
+
+
+def _learn_torch() -> None:
+    global _plain, _tensor, _read
+    from ..capture.staging import read
+
+    _plain = sys.modules["torch"].Tensor
+    _tensor, _read = (_plain,), read
+
+
+def nonfinite(batch: Any) -> Any:
+    """1.0 if anything in ``batch`` is NaN or infinite, else 0.0; of device tensors a scalar on the device."""
+    flags = [flag for leaf in _leaves(batch) if (flag := _flag(leaf)) is not None]
+    host = max((flag for flag in flags if type(flag) is float), default=0.0)
+    if host:
+        return host
+    if any(flag is _UNSEEN for flag in flags):
+        return None
+    device = [flag for flag in flags if type(flag) is not float]
+    if not device:
+        return host
+    found = device[0]
+    for flag in device[1:]:
+        found = found.maximum(flag.to(found.device, non_blocking=True))
+    return found
+
+
+_UNSEEN: Any = object()
+"""Of values that cannot be looked at without harm: a device that would wait, a graph being captured."""
+
+
+def _flag(leaf: Any) -> Any:
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(leaf, torch.Tensor):
+        return _tensor_flag(torch, leaf)
+    if numpy is not None and isinstance(leaf, numpy.ndarray):
+        return float(not numpy.isfinite(leaf).all()) if leaf.dtype.kind in "fc" else None
+    if isinstance(leaf, float):
+        return float(not math.isfinite(leaf))
+    return _UNSEEN if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else None  # JAX: on its device
+
+
+def _tensor_flag(torch: Any, leaf: Any) -> Any:
+    """One pass, no copy of the batch: the ends times zero are NaN exactly if something is not finite."""
+    from ..capture.staging import capturing, readable
+
+    if not leaf.is_floating_point() or not leaf.numel():
+        return None
+    if not readable(leaf) or capturing():
+        return _UNSEEN
+    low, high = torch.aminmax(leaf.detach())
+    ends = low * 0 + high * 0
+    return number(ends != ends)
+
+
+def _leaves(batch: Any) -> Iterator[Any]:
+    """The tensors of nested lists, tuples and mappings, the first LEAVES of them."""
+    waiting, left = [batch], LEAVES
+    while waiting and left:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, Mapping):
+            waiting.extend(list(one.values())[:LEAVES])
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one[:LEAVES])
+        else:
+            yield one

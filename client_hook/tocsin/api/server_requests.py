@@ -1,0 +1,144 @@
+"""What the server may ask of a training that opted in: a checkpoint, a stop. Off unless asked for.
+
+One process acts at once. Of several ranks none may act alone (a collective inside would wait for the
+others for ever), so the server first asks all where they are, names a step ahead of every one of them,
+and confirms it when each has said in time that it heard; a rank that has no confirmation before that step
+drops it and says so. Everything runs on the training thread, inside the optimizer's step of the record
+before; each outcome is an ``action`` event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..protocol import Request
+
+LOG = logging.getLogger("tocsin")
+KINDS = ("checkpoint", "stop")
+MOST = 3
+"""Times that one action is done in one run."""
+REMEMBERED = 256
+EVENT = "action"
+
+Handler = Callable[[Request], Any]
+
+
+class Actions:
+    """The requests of one run. ``ledger`` is None, or quiet, where the script reports its steps itself."""
+
+    def __init__(self, watch: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
+        self._watch = watch
+        self.ledger = ledger
+        self._world = world
+        self._done: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
+        """(alert, action) of what was done."""
+        self._counts = dict.fromkeys(KINDS, 0)
+        self._armed: dict[int, list[Request]] = {}
+        """Confirmed, by the step after which it is done, where no ledger keeps appointments."""
+        self._handlers: dict[str, list[Handler]] = {kind: [] for kind in KINDS}
+        self._due: tuple[str, int] = ("", -1)
+        self._step = -1
+        self.wanted = tuple(kind for kind in KINDS if kind in wanted)
+        for unknown in sorted(set(wanted) - set(KINDS)):
+            self._say_unknown(unknown)
+
+    # -- the script's side
+
+    def register(self, kind: str, handler: Handler) -> Handler:
+        """``handler`` does what is asked; for an action that there is not, it is never called."""
+        if kind in KINDS:
+            self._handlers[kind].append(handler)
+        else:
+            self._say_unknown(kind)
+        return handler
+
+    def _say_unknown(self, kind: str) -> None:
+        LOG.warning("tocsin: unknown action ignored: expected %s, got %r", " or ".join(KINDS), kind)
+
+    @property
+    def requested(self) -> str:
+        """The action that is due after the step just made, else nothing; a stop stays."""
+        kind, step = self._due
+        return kind if kind == "stop" or step == self.step else ""
+
+    @property
+    def step(self) -> int:
+        """The newest step."""
+        ledger = self.ledger
+        return self._step if ledger is None or ledger.quiet else int(ledger.step)
+
+    def stepped(self, step: int) -> None:
+        """A step that the script reported itself."""
+        self._step = step
+        for at in sorted(at for at in self._armed if at <= step):
+            for request in self._armed.pop(at):
+                self._act(request, late=at < step)
+
+    # -- the server's side
+
+    def take(self, request: Request) -> None:
+        """One message of the server, on the training thread."""
+        refusal = self._refusal(request)
+        if refusal:
+            self._tell(request, "dropped", reason=refusal)
+        elif self._world() == 1:
+            self._act(request)
+        elif request.at_step is None:
+            self._tell(request, "heard")
+        elif request.at_step <= self.step:
+            self._tell(request, "dropped", reason=f"heard after step {self.step}")
+        elif not request.confirmed:
+            self._tell(request, "heard")
+        else:
+            self._arm(request, request.at_step)
+
+    def _refusal(self, request: Request) -> str:
+        if request.action not in self.wanted:
+            return "the script did not opt in"
+        if (request.alert, request.action) in self._done:
+            return "done for this alert before"
+        return f"done {MOST} times in this run" if self._counts[request.action] >= MOST else ""
+
+    def _arm(self, request: Request, at: int) -> None:
+        ledger = self.ledger
+        if ledger is None or ledger.quiet or ledger.primary is None:
+            self._armed.setdefault(at, []).append(request)
+        else:
+            ahead = at - ledger.step
+            ledger.appointments.make(ledger.primary.number + ahead, lambda: self._act(request))
+
+    def _act(self, request: Request, *, late: bool = False) -> None:
+        """Does it: the script's functions, and ``run.requested`` for a loop that asks."""
+        refusal = "the step it was agreed on was never reported" if late else self._refusal(request)
+        if refusal:
+            self._tell(request, "dropped", reason=refusal)
+            return
+        self._done.append((request.alert, request.action))
+        self._counts[request.action] += 1
+        if self._due[0] != "stop":
+            self._due = (request.action, self.step)
+        handlers = self._handlers[request.action]
+        for handler in tuple(handlers):
+            try:
+                handler(request)
+            except Exception as error:
+                LOG.warning("tocsin: the script's %s failed", request.action, exc_info=True)
+                reason = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
+                self._tell(request, "failed", reason=reason)
+                return
+        self._tell(request, "done" if handlers else "requested")
+
+    def _tell(self, request: Request, outcome: str, **more: Any) -> None:
+        data = {
+            "id": request.id,
+            "action": request.action,
+            "alert": request.alert,
+            "rule": request.reason,
+            "outcome": outcome,
+            "at_step": request.at_step,
+            "step": self.step,
+        }
+        self._watch.put_event(EVENT, {**data, **more}, max(self.step, 0))

@@ -1,0 +1,292 @@
+"""How a watch begins: identity, sender, capture. Raises nothing: a run that cannot begin is a NoRun."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.config import settings_of
+from ..core.handshake import Facts, hello, versions
+from ..core.identity import (
+    Identity,
+    identify,
+    is_multiprocessing_child,
+    mark_process,
+    named_host,
+    process_id,
+    world,
+)
+from ..core.process_state import active_runs as live
+from ..core.redaction import redactor
+from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
+from ..core.values import text, whole
+from ..lifecycle import child_processes, sigterm
+from ..lifecycle.import_hook import when_imported
+from ..transport.outbox import Outbox
+from .console import Problems, is_quiet, write
+from .no_run import NoRun
+from .reporter import LOG, Out, Watch, Way
+from .run import Run
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+EXIT_S = 3.0
+"""Seconds that the end of a run may take at most, plus one, where the script says nothing else."""
+LINGER_S = 120.0
+"""Unless the script says how long, a run that finished waits so long while the server acknowledges more."""
+
+_begun = 0
+"""Ordinal of the next watch of this process: part of the run's identity."""
+
+
+def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, **options: Any) -> Run | NoRun:
+    """Return a run, or a NoRun with one warning that says why; other runs end unless ``parallel``."""
+    global _begun
+    name = ""
+    try:
+        project = name_of(project, "project") or "unnamed"
+        given = options.pop("name")
+        options["is_named"] = bool(given)
+        name = name_of(given or default_name(project), "name") or project
+        if not _is_wanted(ranks) or _is_reimported():
+            return NoRun(project, name)
+        child_processes.disarm()
+        if not parallel:
+            finish_live()
+        ordinal, _begun = _begun, _begun + 1
+        return _begin(project, name, ordinal, **options)
+    except Exception as error:
+        LOG.warning("tocsin: %s is not watched: %s", name, error)
+        return NoRun(project, name)
+
+
+def finish_live() -> None:
+    """Finish the runs of this process that have not ended: the next training of a sweep begins."""
+    for run in tuple(live):
+        run.finish()
+
+
+def _begin(
+    project: str,
+    name: str,
+    ordinal: int,
+    *,
+    config: Any,
+    tags: Collection[str],
+    notes: str,
+    url: str | None,
+    token: str | None,
+    spool_dir: Any,
+    exit_timeout: float | None,
+    resume: str | None,
+    planned_steps: int | None,
+    actions: str | Collection[str] = (),
+    host: str | None = None,
+    redact: bool | str | Collection[str] | None = None,
+    quiet: bool | None = None,
+    is_named: bool = True,
+    identity: Identity | None = None,
+    outbox: Out | None = None,
+    sender: Way | None = None,
+    **capture: Any,
+) -> Run:
+    from ..integrations.system_metrics import Machine
+    from ..spool.segments import default_dir
+    from ..transport.sender import Sender
+
+    capture["start_step"] = count_of(capture["start_step"], "start_step")
+    clean = redactor(redact)
+    is_parent = capture["patch"] and identity is None and sender is None
+    identity = identity or identify(project, name, ordinal, resume=resume)
+    facts = Facts(
+        project=project,
+        name=name if is_named else unique_name(name, _seed(identity)),
+        identity=named_host(identity, host),
+        token=text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")),
+        config=clean.data(settings_of(config)),
+        tags=tags_of(tags),
+        notes=clean.text(notes_of(notes)),
+        planned_steps=count_of(planned_steps, "planned_steps"),
+        start_step=capture["start_step"],
+    )
+    mark_process()
+    box = outbox if outbox is not None else Outbox()
+    # The lines in the terminal are those of one process; the tests' own sender writes none.
+    problems = Problems() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
+    if sender is None:
+        sender = Sender(
+            box,  # type: ignore[arg-type]
+            lambda: hello(facts),
+            url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
+            spool_dir=Path(spool_dir) if spool_dir else default_dir(),
+            exit_timeout=seconds_of(exit_timeout, EXIT_S),
+            linger_s=LINGER_S if exit_timeout is None else 0.0,
+            on_message=lambda message: hear(message),
+            sampler=Machine(os.environ, lambda values, events: watch.sampled(values, events)).step,
+            phase=lambda: watch.phases[-1] if watch.phases else "",
+            redact=clean,
+        )
+    watch = Watch(box, sender)
+    watch.redact = clean
+
+    def hear(message: Any) -> None:
+        if problems is not None:
+            problems.hear(message)
+        watch.tell(message)
+
+    wanted = {actions} if isinstance(actions, str) else actions or ()
+    try:
+        run = Run(watch, facts, attach(watch, facts, **capture), wanted)
+    except Exception:
+        watch.detach()  # what was patched before it failed
+        raise
+    given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
+    given |= {
+        "host": host,
+        "redact": redact if redact is None or isinstance(redact, (bool, str)) else list(redact),
+        "grad_norm": capture["grad_norm"],
+    }
+
+    def hand_down() -> None:
+        if is_parent:
+            watch.on_off.append(child_processes.hand_down(facts, given, begin_child))
+
+    def torch_came() -> None:
+        attach_late(run, watch, facts, **capture)
+        hand_down()
+
+    if "torch" in sys.modules:
+        hand_down()
+    elif capture["patch"]:
+        watch.on_off.append(when_imported("torch", torch_came))
+    if capture["patch"]:
+        sigterm.begin()
+    if problems is not None:
+        run.problems = problems
+        facts.wants += [] if "alerts" in facts.wants else ["alerts"]
+        write(f'watching "{run.name}" (project {project}) at {run.url}')
+    return run
+
+
+def begin_child(handed: Mapping[str, Any]) -> Run:
+    """Begin this process's part of the run of the process that started it; see ``children``."""
+    options = dict(handed)
+    project, name = options.pop("project"), options.pop("name")
+    identity = child_processes.identity_in(options.pop("identity"), project, name)
+    unsaid: dict[str, Any] = {
+        "resume": None,
+        "optimizers": None,
+        "scalers": None,
+        "model": None,
+        "primary": None,
+    }
+    return _begin(
+        project, name, identity.ordinal, identity=identity, patch=True, quiet=True, **unsaid, **options
+    )
+
+
+def _seed(who: Identity) -> str:
+    """What tells this run from others, and is the same on its ranks: worker processes have their parent."""
+    if is_multiprocessing_child():
+        return f"{process_id(os.getppid())}:{who.ordinal}"
+    return who.run or f"{who.rendezvous}:{who.ordinal}"
+
+
+def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: Any) -> Any:
+    """Capture automatically where torch is imported; say in an ``attached`` event what was found."""
+    if not patch or "torch" not in sys.modules:
+        facts.versions = versions()
+        watch.put_event("attached", {"signals": {}})
+        return None
+    from .. import capture
+    from ..capture.descriptions import Describer
+    from ..capture.evaluation import Evaluation
+    from ..capture.layer_norms import Layers
+    from ..capture.manual_updates import Manual
+    from ..capture.overhead import Meter
+    from ..capture.restored_steps import restore
+    from ..capture.scaler import tell_last_scales
+    from ..capture.weights import Weights
+    from ..preflight import Preflight
+
+    ledger = capture.Ledger(watch, **options)
+    layers = Layers(watch, rank=facts.identity.writer.rank)
+    ledger.layers = layers
+    ledger.weights = Weights(ledger)
+    watch.on_end.append(lambda: tell_last_scales(ledger))
+    watch.on_close.append(layers.drain)
+    watch.on_off.append(lambda: capture.detach(ledger))
+    watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
+    Preflight(watch, ledger, model)
+    watch.on_end.append(Evaluation(ledger).end)
+    if not options.get("optimizers"):  # others are not watched then
+        watch.on_end.insert(0, Manual(ledger).finish)
+    watch.on_off.append(Meter(ledger, watch.waiting).stop)
+    described = Describer(watch, ledger, facts, versions).described
+    restore(ledger)
+    data = {
+        "optimizers": described["optimizers"],
+        "scalers": described["scalers"],
+        "torch": facts.versions["torch"],
+        "signals": capture.attach(ledger),
+    }
+    if model is not None:
+        data["model"] = _described_model(model)
+    watch.put_event("attached", data)
+    return ledger
+
+
+def attach_late(run: Run, watch: Watch, facts: Facts, **options: Any) -> None:
+    """Begin to capture: torch was imported after ``watch``. Not where the script reports its steps itself."""
+    if watch.off or run.reports_steps:
+        return
+    try:
+        run.captured_by(attach(watch, facts, **options))
+        if watch.has_started:
+            watch.on_start()
+    except Exception as error:
+        watch.detach()
+        watch.trouble("attach", error)
+
+
+def _described_model(model: Any) -> dict[str, Any]:
+    from ..capture.discovery import size_of
+
+    parameters = [size_of(param) for param in model.parameters()]
+    return {"class": type(model).__name__, "parameters": sum(parameters), "tensors": len(parameters)}
+
+
+def default_name(project: str) -> str:
+    """The script's name, else the project's."""
+    script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
+    return script or str(project)
+
+
+def _is_wanted(ranks: str | int | Collection[int]) -> bool:
+    rank, _ = world(os.environ)
+    if ranks is None or (isinstance(ranks, str) and ranks == "all"):
+        return True
+    several = ranks if isinstance(ranks, Iterable) and not isinstance(ranks, str) else [ranks]
+    chosen = {whole(one) for one in several}
+    if None in chosen:
+        raise ValueError(f'ranks: expected "all", a rank or ranks, got {ranks!r}')
+    return rank in chosen
+
+
+def _is_reimported() -> bool:
+    """Whether a spawned worker imports the script again: then ``watch`` is the parent's, not ours."""
+    main = sys.modules.get("__mp_main__")
+    if main is None:
+        return False
+    return getattr(getattr(main, "__spec__", None), "_initializing", False) or _is_on_stack("__mp_main__")
+
+
+def _is_on_stack(module: str) -> bool:
+    frame = sys._getframe(1) if hasattr(sys, "_getframe") else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == module and frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False

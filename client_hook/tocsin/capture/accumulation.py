@@ -1,0 +1,130 @@
+"""Decide what the losses of several micro-steps are: parts of one loss, or whole losses.
+
+Scripts that accumulate gradients divide each micro-step's loss (``loss / 4``) or leave it as it is. The
+graph says which: its last operation is a division by a constant, perhaps of a sum over the items of this
+micro-step by the items of all. Only metadata, and constants in host memory, are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from .optimizer_tracker import Loss
+
+WALK = 6
+"""Operations that are examined: divisions, multiplications, and those that change no value (copy, view)."""
+TOLERANCE = 1e-3
+_COPIES = ("ToCopy", "Clone", "View", "Reshape", "Squeeze", "Alias", "UnsafeView")
+_SUM = 2
+"""torch's number for ``reduction="sum"``."""
+
+DIVIDED, ITEMS, SAME, TERMS, BATCH = "divided", "items", "same-divisor", "terms", "one-batch"
+"""Why losses are parts of one: each divided by their number; by the items of all; by one and the same
+number on a device; backpropagated through one graph; made of fewer batches than there are losses."""
+
+
+class Share(NamedTuple):
+    """By which constants a loss was divided, and over how many items it was summed before."""
+
+    last: float
+    """The last divisor that is not 1; below 1 where it was a factor."""
+    total: float
+    """All of them together."""
+    items: float = 1.0
+    tensor: Any = None
+    """The first divisor met on a device, to compare it between micro-steps."""
+
+
+def share_of(tensor: Any, *, scaled: bool) -> Share | None:
+    """Return the last divisor of ``tensor``, or None if it was not divided.
+
+    Args:
+        tensor: the loss that is about to be backpropagated.
+        scaled: whether a GradScaler's multiplication came behind it.
+    """
+    node: Any = getattr(tensor, "grad_fn", None)
+    if node is not None and scaled:
+        node = _before(node)
+    last, total = 1.0, 1.0
+    for _ in range(WALK):
+        name = node.name() if node is not None else ""
+        if name in ("DivBackward0", "MulBackward0"):
+            constant = node._saved_other
+            if not isinstance(constant, Tensor) or constant.numel() != 1 or constant.requires_grad:
+                break
+            if not constant.is_cpu:
+                return Share(last, total, tensor=constant.detach()) if name == "DivBackward0" else None
+            factor = float(constant)
+            divisor = factor if name == "DivBackward0" else (1.0 / factor if factor else 1.0)
+            last, total = divisor if last == 1.0 else last, total * divisor
+        elif not name.startswith(_COPIES):
+            break
+        node = _before(node)
+    if total == 1.0 or not total > 0.0:
+        return None
+    items = _items_of(node)
+    return None if items == total else Share(last, total, items)
+
+
+def why_parts(losses: list[Loss], fetched: int) -> str:
+    """Return why these losses of one step are parts of one loss, or an empty text if each is whole.
+
+    Args:
+        losses: those of one optimizer's step, at least two.
+        fetched: batches that came out of DataLoaders since the step before; 0 if unknown.
+    """
+    shares = [loss.share for loss in losses]
+    if shares[0] is None:
+        shares[0] = shares[1]  # the very first one of an accumulation may not have been looked at
+    if None not in shares:
+        for why in (DIVIDED, ITEMS):
+            if abs(total_share(shares, why) - 1.0) < TOLERANCE:
+                return why
+        if _have_one_divisor(shares):
+            return SAME
+    if all(loss.kept for loss in losses[:-1]):
+        return TERMS
+    return BATCH if 0 < fetched < len(losses) else ""
+
+
+def total_share(shares: list[Any], why: str) -> float:
+    """Return which part of a mean these losses are together; 0 where that is not known."""
+    total = 0.0
+    for share in shares:
+        if share is None or share.tensor is not None:
+            return 0.0
+        total += 1.0 / share.last if why == DIVIDED else share.items / share.total
+    return total
+
+
+def _have_one_divisor(shares: list[Any]) -> bool:
+    """Whether all were divided by the items of all: one tensor on a device, or a number too large for one."""
+    first = shares[0]
+    if first.tensor is not None:
+        on_device = [share.tensor for share in shares if share.tensor is not None]
+        place = first.tensor.data_ptr()  # all are held, so that equal places mean one tensor
+        return len(on_device) == len(shares) and all(one.data_ptr() == place for one in on_device)
+    if any(share.total != first.total or not 1.0 < share.items < first.total for share in shares):
+        return False
+    return total_share(shares, ITEMS) < 0.5 * (1 + len(shares))
+
+
+def _before(node: Any) -> Any:
+    """The operation that computed the first operand."""
+    return next((after for after, _ in node.next_functions if after is not None), None)
+
+
+def _items_of(node: Any) -> float:
+    """Over how many items a loss that is then divided was summed; 1 for one that is no sum."""
+    name = node.name() if node is not None else ""
+    if name.startswith("SumBackward"):
+        count = 1.0
+        for length in node._saved_self_sym_sizes:
+            count *= float(length)
+        return count
+    if name.startswith("NllLoss") and node._saved_reduction == _SUM:
+        weight = node._saved_total_weight
+        return float(weight) if weight.is_cpu else 1.0
+    return 1.0

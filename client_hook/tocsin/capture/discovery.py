@@ -1,0 +1,122 @@
+"""The optimizers, scalers and schedulers that exist already, and how hello describes them."""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from typing import Any
+
+import torch
+
+from .ledger import Ledger
+from .live_objects import is_crowd, living
+from .scaler import scaler_class
+
+ARGUMENTS = 24
+LISTED = 32
+"""At most so many of each kind are described, with at most so many arguments."""
+
+
+def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
+    """Makes the living optimizers known, so that the first backward finds its owner, and describes all.
+
+    Looks through everything that is tracked, once at the watch and once at the first record, on the
+    training thread, never on the sender's: about 0.25 us an object (70 ms of CPU time at 284 000). What the
+    audit wants of it, at the end of the same step, is kept for it by weak references. In a CROWD only what
+    steps is known, and that is said.
+    """
+    kinds = _kinds()
+    if is_crowd():
+        ledger.reporter.say(
+            "tocsin: too many objects to search in this process. Optimizers are described after their first "
+            "step, schedulers and models are not. Pass the model: tocsin.watch(model=...)"
+        )
+    found = living((*kinds.values(), torch.nn.Module))
+    ledger.alive = [weakref.ref(one) for one in found if isinstance(one, (torch.nn.Module, kinds["scalers"]))]
+    for one in found:
+        # One whose constructor raised may live on, without groups; it will never step.
+        if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):
+            ledger.stepper(one)
+    schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
+    scalers = [one for one in found if isinstance(one, kinds["scalers"])]
+    return {
+        "optimizers": _optimizers(ledger),
+        "scalers": [_scaler(ledger, one) for one in scalers[:LISTED]],
+        "schedulers": [_scheduler(ledger, one) for one in schedulers[:LISTED]],
+    }
+
+
+def _kinds() -> dict[str, type]:
+    module = importlib.import_module("torch.optim.lr_scheduler")
+    return {
+        "optimizers": torch.optim.Optimizer,
+        "scalers": scaler_class(),
+        "schedulers": module.LRScheduler,
+    }
+
+
+def _optimizers(ledger: Ledger) -> list[dict[str, Any]]:
+    """Family, defaults and groups of each optimizer that stepped, or of all before the first step."""
+    steppers = list(ledger.steppers.values())
+    chosen = [one for one in steppers if one.name] or steppers
+    pairs = [(one.name, one.ref()) for one in chosen[:LISTED]]
+    return [_optimizer(name, one) for name, one in pairs if one is not None]
+
+
+def _optimizer(name: str, optimizer: Any) -> dict[str, Any]:
+    groups = optimizer.param_groups
+    return {
+        "name": name,
+        "class": type(optimizer).__name__,
+        "module": type(optimizer).__module__,
+        "defaults": _simple(optimizer.defaults),
+        "groups": len(groups),
+        "parameters": sum(size_of(param) for group in groups for param in group["params"]),
+    }
+
+
+def size_of(param: Any) -> int:
+    """Elements of a parameter; 0 of a lazy module's that its first batch has not made yet."""
+    return 0 if hasattr(param, "materialize") else int(param.numel())
+
+
+def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
+    """Its settings. The scale itself may lie on a device and is not asked."""
+    enabled = bool(getattr(scaler, "_enabled", True))
+    facts = {
+        "class": type(scaler).__name__,
+        "enabled": enabled,
+        "device": str(getattr(scaler, "_device", "")),
+    }
+    if enabled:
+        facts["name"] = ledger.scaler_name(scaler)
+        for name in ("init_scale", "growth_factor", "backoff_factor", "growth_interval"):
+            facts[name] = getattr(scaler, f"_{name}", None)
+    return facts
+
+
+def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
+    """Its class and arguments, and whose learning rate it sets."""
+    stepper = ledger.steppers.get(id(getattr(scheduler, "optimizer", None)))
+    return {
+        "optimizer": stepper.name if stepper is not None else "",
+        "scheduler": type(scheduler).__name__,
+        "arguments": _simple(vars(scheduler)),
+    }
+
+
+def _simple(values: dict[str, Any]) -> dict[str, Any]:
+    """The plain ones of a mapping: numbers, text, flags and short lists of them; tensors stay unread."""
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        if not str(key).startswith("_") and _is_simple(value) and len(out) < ARGUMENTS:
+            out[str(key)] = list(value) if isinstance(value, (list, tuple)) else value
+    return out
+
+
+def _is_simple(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 64 and all(
+            _is_simple(item) for item in value if not isinstance(item, (list, tuple))
+        )
+    return value is None or isinstance(value, (bool, int, float, str))

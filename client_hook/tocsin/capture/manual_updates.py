@@ -1,0 +1,387 @@
+"""Capture steps of scripts that update their weights without a torch optimizer.
+
+Examples are ``p.data.add_(p.grad, alpha=-lr)`` and libraries with optimizer classes of their own. Nothing
+announces such a step, so it is recognized by its effect: a weight that the backward reaches has changed
+since the backward before. A few weights (probes) are compared before each backward, by their version
+counters and by samples of their values, because ``p.data`` moves no counter. On a device the comparison is
+queued there and read when it has arrived. CONFIRM changes are needed before anything is recorded.
+
+A script with a torch optimizer pays for none of this: the search ends at the first weight of a known
+optimizer, and is over after its first step.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from time import monotonic, monotonic_ns, sleep
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gradients import own_norm
+from .ledger import ORPHANS, Ledger
+from .live_objects import is_crowd
+from .optimizer_tracker import Loss, Stepper
+from .staging import CUDA, DRAIN_S, capturing, read
+
+PLAIN = (Tensor, torch.nn.Parameter)
+CONFIRM = 3
+PROBES = 4
+SAMPLE = 256
+"""Elements that are compared of each probe."""
+IDLE = 4
+"""Unchanged boundaries before other weights are searched for: the first backward may be of something else."""
+NODES = 200_000
+SEARCHES = 8
+"""Searches for probes per run: scripts that make new leaf tensors at each step lose them each time."""
+WAITING = 64
+"""Boundaries whose comparison has not arrived from a device yet; with more, the oldest counts as no step."""
+
+
+KEPT = ("norm", "norm_from", "norm_scaled", "clip", "vector", "lrs", "lr_groups")
+"""Values of an attempt that are read before it is known to be a step."""
+
+
+class ManualUpdate:
+    """Stand-in for the optimizer that the script does not have."""
+
+    def __init__(self, params: list[Any]) -> None:
+        self._params = [weakref.ref(param) for param in params]
+        self.state: dict[Any, Any] = {}
+        self.defaults: dict[str, Any] = {}
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The weights that still exist, as one group."""
+        return [{"params": [param for ref in self._params if (param := ref()) is not None]}]
+
+
+class Boundary:
+    """A boundary between two backwards: the attempt before it, and whether the weights changed."""
+
+    def __init__(self, changed: Callable[[], bool | None], is_cleared: bool) -> None:
+        self.at = monotonic_ns()
+        self.changed = changed
+        """None until the result has arrived from a device."""
+        self.is_cleared = is_cleared
+        self.losses: list[Loss] = []
+        self.values: dict[str, Any] = {}
+
+
+class Manual:
+    """Detect and record the steps of one run that no torch optimizer makes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._refs: list[Any] = []
+        self._marks: list[tuple[int, Tensor]] = []
+        self._grads: list[tuple[Any, int]] = []
+        self._waiting: deque[Boundary] = deque()
+        self._confirmed: list[Boundary] = []
+        self._optimizer: ManualUpdate | None = None
+        self._searches = 0
+        self._idle = 0
+        """Boundaries in a row without a change."""
+        self._draft: Stepper | None = None
+        """Takes norms and rates until it is known that there are steps."""
+        self._holder: Any = lambda: None
+        """The optimizer object of a library's own that holds these weights, weakly."""
+        self.stepper: Stepper | None = None
+        ledger.inspected_by(self.see)
+
+    # -- before each backward
+
+    def see(self, tensors: Any, scaled: bool) -> None:
+        """Compare the weights with those before the last backward; search for weights to compare first."""
+        ledger = self._ledger
+        if CUDA and capturing():
+            return
+        if ledger.quiet or self._is_replaced():
+            self.stop()
+        elif not self._refs:
+            self._search(tensors)
+        else:
+            self.boundary()
+            if self.stepper is None and self._idle >= IDLE:
+                self._give_up()
+                self._search(tensors)
+
+    def boundary(self) -> None:
+        """Check for a step, because the gradients were cleared or the next backward begins."""
+        probes = self._probes()
+        if probes is None:
+            self._give_up()
+            return
+        found = Boundary(self._compare(probes), self._is_cleared(probes))
+        self._take(found)
+        self._waiting.append(found)
+        self._settle()
+
+    def after_backward(self) -> None:
+        """Note the gradients after a backward, and compute their norm if one is due."""
+        ledger, stepper, probes = self._ledger, self.stepper or self._draft, self._probes()
+        self._grads = [_grad_of(probe) for probe in probes or ()]
+        if stepper is None or self._optimizer is None:
+            return
+        if stepper.norm_from != "clip":
+            stepper.norm = None
+        if not self._confirmed and ledger.norm_due(stepper):
+            own_norm(ledger, stepper, self._optimizer, stepper.losses[-1].scale if stepper.losses else None)
+        holder = self._holder()
+        if holder is not None:
+            stepper.read_rates(holder, read)
+
+    def clipped(self, norm: Any, clip: Any) -> None:
+        """Note a clip that happens before it is known whether the script makes steps."""
+        if self._draft is not None:
+            self._ledger.clipped(self._draft, norm, clip)
+
+    # -- the search
+
+    def _search(self, tensors: Any) -> None:
+        self._searches += 1
+        if self._searches > SEARCHES or self._is_sharded():
+            self.stop()
+            return
+        losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
+        known = {key for one in self._ledger.steppers.values() for key in one.params}
+        leaves = leaves_of([getattr(loss, "grad_fn", None) for loss in losses], known)
+        if leaves is None:
+            self._searches -= 1  # a torch optimizer has them: cheap, and over with its first step
+        elif leaves:
+            self._begin(leaves)
+
+    def _is_sharded(self) -> bool:
+        """Whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's leaves."""
+        probes = [probe for one in self._ledger.steppers.values() for probe in one.probes]
+        return any(type(probe) not in PLAIN for probe in probes)
+
+    def _begin(self, leaves: list[Any]) -> None:
+        count = min(len(leaves), PROBES)
+        places = sorted({k * (len(leaves) - 1) // max(count - 1, 1) for k in range(count)})
+        self._refs = [weakref.ref(leaves[place]) for place in places]
+        self._marks = [_mark(leaves[place]) for place in places]
+        self._optimizer = ManualUpdate(leaves)
+        self._draft = Stepper(weakref.ref(self._optimizer))
+        if self._searches == 1:
+            self._holder = holder_of(leaves[0])
+        self._ledger.manual = self
+        self._ledger.recount()
+
+    def _probes(self) -> list[Any] | None:
+        """Return the probes, or None if one of them or its memory no longer exists."""
+        probes = [ref() for ref in self._refs]
+        return probes if all(probe is not None and _is_comparable(probe) for probe in probes) else None
+
+    def _is_replaced(self) -> bool:
+        """Return whether a torch optimizer makes the steps after all."""
+        steppers = [one for one in self._ledger.steppers.values() if one is not self.stepper]
+        if self.stepper is None:
+            probes = {id(ref()) for ref in self._refs}
+            return any(one.number or not one.params.isdisjoint(probes) for one in steppers)
+        mine = self.stepper.params
+        return any(one.number and not one.params.isdisjoint(mine) for one in steppers)
+
+    def _give_up(self) -> None:
+        """Discard the attempts of these weights, because they no longer exist or others are trained."""
+        if self.stepper is not None:
+            self.stop()
+            return
+        self._return_losses()
+        self._refs, self._marks, self._grads, self._idle = [], [], [], 0
+        self._optimizer = self._draft = None
+
+    def stop(self) -> None:
+        """Stop searching and comparing. May be called again."""
+        ledger = self._ledger
+        ledger.uninspected(self.see)
+        self._return_losses()
+        self._refs, self._optimizer, self._draft = [], None, None  # with it goes its stepper
+        if ledger.manual is self:
+            ledger.manual = None
+            ledger.recount()
+
+    def _return_losses(self) -> None:
+        """Return losses that never became a record to the orphans."""
+        ledger = self._ledger
+        held = [loss for one in (*self._confirmed, *self._waiting) for loss in one.losses]
+        self._confirmed, self._waiting = [], deque()
+        if self.stepper is None:
+            ledger.orphans[:0] = held
+            del ledger.orphans[:-ORPHANS]
+
+    # -- was there a step
+
+    def _compare(self, probes: list[Any]) -> Callable[[], bool | None]:
+        before, self._marks = self._marks, [_mark(probe) for probe in probes]
+        if any(one[0] != other[0] for one, other in zip(before, self._marks, strict=True)):
+            return lambda: True
+        pairs = [(one[1], other[1]) for one, other in zip(before, self._marks, strict=True)]
+        if any(one.shape != other.shape or one.device != other.device for one, other in pairs):
+            return lambda: True
+        on_device = [pair for pair in pairs if not pair[0].is_cpu]
+        host = any(not torch.equal(one, other) for one, other in pairs if one.is_cpu)
+        if host or not on_device:
+            return lambda: host
+        return _read_later(on_device)
+
+    def _is_cleared(self, probes: list[Any]) -> bool:
+        """Return whether the gradients have changed since the end of the last backward."""
+        now = [_grad_of(probe) for probe in probes]
+        return all(key == 0 for key, _ in now) or bool(self._grads and now != self._grads)
+
+    def _take(self, boundary: Boundary) -> None:
+        """Assign the present attempt to the boundary after it."""
+        stepper = self.stepper or self._draft
+        if self.stepper is None:
+            boundary.losses, self._ledger.orphans = self._ledger.orphans, []
+        if stepper is not None:
+            boundary.losses += stepper.losses
+            boundary.values = {name: getattr(stepper, name) for name in KEPT}
+            stepper.losses = []
+            stepper.reset()
+
+    def _settle(self, *, at_end: bool = False) -> None:
+        """Record or drop, in order, the attempts whose result has arrived."""
+        while self._waiting:
+            boundary = self._waiting[0]
+            changed = boundary.changed()
+            if changed is None:
+                if len(self._waiting) <= WAITING:
+                    break
+                changed = False
+            self._waiting.popleft()
+            self._idle = 0 if changed else self._idle + 1
+            if changed and boundary.losses:
+                self._stepped(boundary)
+            elif not boundary.is_cleared and not at_end:
+                self._carry(boundary)
+
+    def _carry(self, boundary: Boundary) -> None:
+        """Treat the attempt as a micro-step: add its loss to the next attempt."""
+        if self._waiting:
+            following = self._waiting[0].losses
+        else:
+            following = self._ledger.orphans if self.stepper is None else self.stepper.losses
+        following[:0] = boundary.losses
+
+    def _stepped(self, boundary: Boundary) -> None:
+        if self.stepper is None:
+            self._confirmed.append(boundary)
+            if len(self._confirmed) >= CONFIRM:
+                self._confirm()
+            return
+        self._record(boundary)
+
+    def _confirm(self) -> None:
+        ledger = self._ledger
+        self.stepper = ledger.enroll(self._optimizer)
+        self.stepper.reached = True
+        if self._draft is not None:
+            self.stepper.user_clips, self.stepper.layers = self._draft.user_clips, self._draft.layers
+            self._draft = None
+        confirmed, self._confirmed = self._confirmed, []
+        self.stepper.losses, ledger.orphans = ledger.orphans, []
+        for one in confirmed:
+            self._record(one)
+
+    def _record(self, boundary: Boundary) -> None:
+        stepper = self.stepper
+        assert stepper is not None
+        kept = stepper.losses
+        stepper.losses = boundary.losses
+        for name, value in boundary.values.items():
+            setattr(stepper, name, value)
+        self._ledger.record(stepper, 1.0, 0.0, at=boundary.at)
+        stepper.losses = kept
+
+    def finish(self) -> None:
+        """Record the last step at the end of the run, and wait for results from a device."""
+        if not self._refs or self._is_replaced():
+            return
+        self.boundary()
+        until = monotonic() + DRAIN_S
+        while self._waiting and monotonic() < until:
+            sleep(0.001)
+            self._settle(at_end=True)
+
+
+def holder_of(leaf: Any) -> Callable[[], Any]:
+    """Return a weak reference to the object of an optimizer's shape that has ``leaf`` in its groups.
+
+    Looks through all tracked objects once. Classes are asked for ``step`` and ``zero_grad`` first, since
+    an object may run code.
+    """
+    shaped: dict[type, bool] = {}
+    for one in () if is_crowd() else gc.get_objects():
+        cls = type(one)
+        if cls not in shaped:
+            defined = {name for base in cls.__mro__ for name in vars(base)}
+            shaped[cls] = {"step", "zero_grad"} <= defined and not issubclass(cls, torch.nn.Module)
+        if shaped[cls] and _holds(one, leaf):
+            return weakref.ref(one)
+    return lambda: None
+
+
+def _holds(one: Any, leaf: Any) -> bool:
+    try:
+        weakref.ref(one)
+        return any(param is leaf for group in one.param_groups for param in group["params"])
+    except Exception:
+        return False
+
+
+def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
+    """Return the weights that a loss reaches: its parameters, or all leaf tensors if none is one.
+
+    None as soon as one of them is in ``known``, the ids of the known optimizers' weights, or is FSDP1's.
+    """
+    waiting = [root for root in roots if root is not None]
+    seen, found = set(waiting), list[Any]()
+    while waiting and len(seen) < NODES:
+        node = waiting.pop()
+        if node.name().endswith("AccumulateGrad"):
+            leaf = node.variable
+            if id(leaf) in known or hasattr(leaf, "_is_flat_param"):
+                return None
+            if _is_comparable(leaf):
+                found.append(leaf)
+            continue
+        for after, _ in node.next_functions:
+            if after is not None and after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    parameters = [leaf for leaf in found if isinstance(leaf, torch.nn.Parameter)]
+    return parameters or found
+
+
+def _is_comparable(leaf: Any) -> bool:
+    """Whether its values are there, on a device that the hook may give work to."""
+    return type(leaf) in PLAIN and (leaf.is_cpu or leaf.is_cuda) and leaf.untyped_storage().size() > 0
+
+
+def _mark(probe: Any) -> tuple[int, Tensor]:
+    """Return the version counter and a sample of the values."""
+    flat = probe.detach().reshape(-1)
+    return probe._version, flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].clone()
+
+
+def _grad_of(probe: Any) -> tuple[int, int]:
+    """Return the id of its gradient and its version counter; (0, 0) if it has none."""
+    grad = probe.grad
+    return (0, 0) if grad is None else (id(grad), grad._version)
+
+
+def _read_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
+    """Queue the comparison on the device; the result is None until it has arrived."""
+    flags = [(one != other).any() for one, other in pairs]
+    flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
+    host = torch.empty((), dtype=torch.bool, pin_memory=True)
+    host.copy_(flag, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record(torch.cuda.current_stream(flag.device))
+    return lambda: bool(host.item()) if arrived.query() else None

@@ -1,0 +1,33 @@
+"""What the ledger calls while an optimizer is between two steps. Implemented by later modules."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .optimizer_tracker import Stepper
+
+
+class NormObserver(Protocol):
+    """Receives the gradient norm of each parameter, and each record."""
+
+    def seen(self, stepper: Stepper, params: list[Any], norms: Any, scale: Any, source: str) -> None: ...
+
+    def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None: ...
+
+
+class UpdateObserver(Protocol):
+    """Detects steps that no torch optimizer makes."""
+
+    stepper: Stepper | None
+
+    def boundary(self) -> None: ...
+
+    def after_backward(self) -> None: ...
+
+    def clipped(self, norm: Any, clip: Any) -> None: ...
+
+
+class EvaluationObserver(Protocol):
+    """Is told when a module is put into evaluation mode."""
+
+    def begin(self, module: Any) -> None: ...

@@ -1,0 +1,10 @@
+"""Run ``python -m tocsin.cli``."""
+
+from __future__ import annotations
+
+import sys
+
+from .commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

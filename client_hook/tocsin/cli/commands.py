@@ -1,0 +1,140 @@
+"""``tocsin doctor``, ``sync``, ``tail`` and ``import``: for the machine that trains."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..api.startup import DEFAULT_URL
+from ..spool.segments import default_dir
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from .log_run import Way
+
+    _Run = Callable[[argparse.Namespace], int]
+
+MARKS = {True: "ok  ", False: "FAIL", None: "note"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Exit status 0: success; 1: a problem was found; 2: wrong usage."""
+    options = _parser().parse_args(arguments)
+    return int(options.command(options))
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Check the connection between this machine and the server."""
+    from .doctor import examine
+
+    url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+    broken = 0
+    for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
+        broken += check.ok is False
+        print(f"{MARKS[check.ok]}  {check.name:<10}  {check.says}", flush=True)
+    failed = f"{broken} check{'' if broken == 1 else 's'} failed."
+    print(f"\n{failed}" if broken else "\nAll checks passed. Runs will be reported.")
+    return int(broken > 0)
+
+
+def sync(options: argparse.Namespace) -> int:
+    """Upload what runs buffered on disk while the server was unavailable."""
+    from .sync import sync as deliver
+
+    root = options.dir or default_dir()
+    url = options.url or os.environ.get("TOCSIN_URL") or None
+    outcomes = []
+    for outcome in deliver(root, url=url, token=_token(options), timeout_s=options.timeout):
+        outcomes.append(outcome)
+        print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
+    if not outcomes:
+        print(f"There is nothing to upload in {root}.")
+    return int(any(outcome.delivered is False for outcome in outcomes))
+
+
+def tail(options: argparse.Namespace) -> int:
+    """Follow a growing log of any known format and report it as a run, until Ctrl-C."""
+    from ..importers import UnreadableLogError
+    from .tail import PAUSE_S, follow, run_of
+
+    path, idle_s = options.file, options.idle_exit
+    project = options.project or path.resolve().parent.name or "logs"
+    run = run_of(path, project, options.name or path.stem, _way(options), options.run)
+    try:
+        follow(path, run, stop=lambda looks: idle_s is not None and looks * PAUSE_S >= idle_s, say=_print)
+    except KeyboardInterrupt:
+        pass
+    except UnreadableLogError as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    run.close()
+    print(f"{run.records} records of {path}")
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    """Import past runs from log files or a folder of them. Each file is imported once."""
+    from .import_logs import import_runs
+
+    if not options.path.exists():
+        print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
+        return 2
+    outcomes = []
+    for outcome in import_runs(options.path, _way(options, spool=False), options.project):
+        outcomes.append(outcome)
+        print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
+    if not outcomes:
+        print(f"No log of a known format in {options.path}.")
+    return int(any(outcome.delivered is False for outcome in outcomes))
+
+
+def _way(options: argparse.Namespace, *, spool: bool = True) -> Way:
+    from .log_run import Way
+
+    url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+    return Way(url, _token(options), default_dir() if spool else None)
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+def _token(options: argparse.Namespace) -> str:
+    return options.token or os.environ.get("TOCSIN_TOKEN") or ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tocsin", description="Commands for the machine that trains.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    examined = _command(commands, "doctor", doctor)
+    examined.add_argument("--project", default="doctor", help="project that the token must be valid for")
+    examined.add_argument("--spool-dir", type=Path, help="default: TOCSIN_SPOOL_DIR")
+    synced = _command(commands, "sync", sync)
+    synced.add_argument("dir", nargs="?", type=Path, metavar="DIR", help="default: TOCSIN_SPOOL_DIR")
+    synced.add_argument(
+        "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is skipped"
+    )
+    followed = _command(commands, "tail", tail)
+    followed.add_argument("file", type=Path, metavar="FILE")
+    followed.add_argument("--project", help="default: the folder's name")
+    followed.add_argument("--name", help="the run's name; default: the file's")
+    followed.add_argument("--run", metavar="ID", help="continue this run as a new attempt")
+    followed.add_argument(
+        "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
+    )
+    imported = _command(commands, "import", import_)
+    imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
+    imported.add_argument("--project", help="default: the folder's name")
+    return parser
+
+
+def _command(commands: _Commands, name: str, run: _Run) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    command.add_argument("--url", help="address of the server; default: TOCSIN_URL")
+    command.add_argument("--token", help="default: TOCSIN_TOKEN, which other users of the machine cannot see")
+    command.set_defaults(command=run)
+    return command

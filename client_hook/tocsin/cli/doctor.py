@@ -1,0 +1,250 @@
+"""What is wrong between this machine and the server: one sentence a check, in the order of the way."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import platform
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import protocol
+from ..core.frames import EVENT, Frame
+from ..core.process_state import is_disabled
+from ..core.run_fields import host_of
+from ..spool.segments import FORMAT, Header, Spool, orphans
+from ..transport.connection import Address, Connection, LostError, resolve
+from ..transport.link import wait
+from ..transport.outbox import Outbox
+from ..transport.server_url import Target, parse_target
+
+TIMEOUT_S = 5.0
+HEALTH = "/api/v1/health"
+LISTENING = (
+    "Is the server running, and does it listen on more than its own loopback (tocsin-server serve --host)?"
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: ``ok`` is True, False, or None where it is only worth knowing."""
+
+    name: str
+    ok: bool | None
+    says: str
+
+
+def examine(url: str, token: str, project: str, spool_dir: Path) -> Iterator[Check]:
+    """All checks; those behind a broken one on the way to the server are left out."""
+    yield _hook()
+    yield from _way(url, token, project)
+    yield _spool(spool_dir)
+    yield from _torch()
+
+
+def _hook() -> Check:
+    versions = f"Python {platform.python_version()}, " + ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("websockets", "msgspec")
+    )
+    if is_disabled():
+        return Check("hook", False, f"TOCSIN_DISABLE is set: no run reports anything ({versions})")
+    return Check("hook", True, versions)
+
+
+def _way(url: str, token: str, project: str) -> Iterator[Check]:
+    """Address, name, connection, health, hello: each needs the one before."""
+    try:
+        target = parse_target(url)
+    except ValueError as error:
+        yield Check("address", False, str(error))
+        return
+    yield Check("address", True, target.base)
+    try:
+        addresses = resolve(target)
+    except LostError as error:
+        yield Check("name", False, str(error))
+        return
+    yield Check("name", True, f"{target.host} is {', '.join(sorted({str(a[1][0]) for a in addresses}))}")
+    steps = (
+        partial(_tcp, target),
+        partial(_health, target),
+        partial(_hello, target, addresses, token, project),
+    )
+    for step in steps:
+        found = step()
+        yield found
+        if found.ok is False:
+            return
+
+
+def _tcp(target: Target) -> Check:
+    started = time.monotonic()
+    try:
+        socket.create_connection((target.host, target.port), TIMEOUT_S).close()
+    except OSError as error:
+        says = f"cannot connect to {target.host} port {target.port} ({error}). {LISTENING}"
+        return Check("connection", False, says)
+    took_ms = 1e3 * (time.monotonic() - started)
+    return Check("connection", True, f"port {target.port} answers in {took_ms:.1f} ms")
+
+
+def _health(target: Target) -> Check:
+    try:
+        status, body = _get(target, HEALTH)
+    except (OSError, http.client.HTTPException) as error:
+        return Check("server", False, f"no HTTP response from this address: {error!r}. Is it a web server?")
+    try:
+        answer = json.loads(body)
+        said, version = answer["status"], answer["version"]
+    except (ValueError, KeyError, TypeError):
+        place = f"{target.base}{HEALTH}"
+        says = f"{place} is not tocsin's health page (HTTP {status}). Is it another service?"
+        return Check("server", False, says)
+    return Check("server", said == "ok", f"tocsin-server {version} says {said}")
+
+
+def _get(target: Target, path: str) -> tuple[int, bytes]:
+    connection = (
+        http.client.HTTPSConnection(
+            target.host, target.port, timeout=TIMEOUT_S, context=ssl.create_default_context()
+        )
+        if target.secure
+        else http.client.HTTPConnection(target.host, target.port, timeout=TIMEOUT_S)
+    )
+    try:
+        connection.request("GET", target.prefix + path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(1 << 16)
+    finally:
+        connection.close()
+
+
+def _hello(target: Target, addresses: list[Address], token: str, project: str) -> Check:
+    """Send a real hello with rank -1, which the server rejects only after version and token were accepted.
+
+    It therefore creates no run.
+    """
+    try:
+        answer = ask(target, addresses, probe(token, project))
+    except LostError as error:
+        return Check("hello", False, f"the WebSocket could not be opened: {error}")
+    if answer is None:
+        return Check("hello", False, f"no response within {TIMEOUT_S:g} s")
+    if isinstance(answer, protocol.Refused) and answer.code != "bad-hello":
+        return Check("hello", False, _advice(answer, token))
+    says = f"protocol version {protocol.VERSION}, and the token may report to project {project!r}"
+    return Check("hello", True, says)
+
+
+def _advice(refused: protocol.Refused, token: str) -> str:
+    sentence = f"rejected ({refused.code}): expected {refused.expected}, got {refused.got}."
+    if refused.code == "protocol-version":
+        return f"{sentence} Update the older side (pip install -U tocsin, or the server)."
+    if refused.code in ("bad-token", "token-scope"):
+        hint = "Check TOCSIN_TOKEN" if token else "Set TOCSIN_TOKEN"
+        return f"{sentence} {hint}; `tocsin-server token create` creates a token."
+    return sentence
+
+
+def probe(token: str, project: str) -> protocol.Hello:
+    """Return a hello that no server accepts as a run."""
+    writer = protocol.WriterId("doctor", -1, "doctor", os.getpid(), time.time_ns())
+    return protocol.Hello(
+        protocol.VERSION, token, project, "doctor", "", writer, 1, host_of(), time.time_ns()
+    )
+
+
+def ask(
+    target: Target,
+    addresses: list[Address],
+    hello: protocol.Hello,
+    clock: Callable[[], float] = time.monotonic,
+) -> protocol.ServerMessage | None:
+    """The first message that answers ``hello``; None after 5 s. Raises :class:`LostError`."""
+    connection = Connection(target, addresses, clock())
+    deadline, asked = clock() + TIMEOUT_S, False
+    try:
+        while clock() < deadline:
+            if connection.open and not asked:
+                asked = True
+                connection.send(protocol.encode(hello))
+            try:
+                messages, _ = connection.pump(clock())
+            except LostError as gone:
+                if not gone.messages:
+                    raise
+                messages = list(gone.messages)
+            if messages:
+                return protocol.decode_server(messages[0])
+            if not connection.open or asked:
+                wait([connection], 0.1)
+        return None
+    except protocol.ProtocolError as error:
+        raise LostError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def _spool(root: Path) -> Check:
+    hello = probe("", "doctor")
+    spool = Spool(root, lambda: Header(FORMAT, "", hello))
+    try:
+        works = spool.append(Frame(EVENT, 0, 1, b""))
+    finally:
+        spool.delete()
+    if not works:
+        return Check("spool", False, f"{spool.error}; runs keep what is not delivered in memory only (4 MiB)")
+    waiting = len(list(orphans(root)))
+    says = f"{root} is writable"
+    if waiting:
+        says += f"; spools lie there ({waiting}): `tocsin sync` delivers those left behind"
+        return Check("spool", None, says)
+    return Check("spool", True, says)
+
+
+def _torch() -> Iterator[Check]:
+    try:
+        import torch
+    except Exception as error:
+        yield Check("torch", None, f"not importable here ({error}); tocsin.log and run.step work without it")
+        return
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no CUDA device"
+    yield Check("torch", True, f"{torch.__version__}, {device}")
+    yield _signals()
+
+
+def _signals() -> Check:
+    """Attaches capture as a run does, for a run that reports nothing, and takes it back."""
+    from .. import capture
+    from ..api.reporter import Watch
+
+    ledger = capture.Ledger(Watch(Outbox(), _Nowhere()))
+    try:
+        signals = capture.attach(ledger)
+    finally:
+        capture.detach(ledger)
+    missing = [f"{name} ({state})" for name, state in signals.items() if state != "ok"]
+    if missing:
+        return Check("signals", False, f"not found in this torch: {', '.join(missing)}")
+    return Check("signals", True, ", ".join(signals))
+
+
+class _Nowhere:
+    """The sender of a run that reports nothing."""
+
+    def start(self) -> None:
+        """Nothing is sent."""
+
+    def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
+        """Nothing was open."""
+
+    def forget(self) -> None:
+        """Nothing was inherited."""

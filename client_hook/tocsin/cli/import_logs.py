@@ -1,0 +1,115 @@
+"""``tocsin import``: past runs out of log files. Importing the same file again brings nothing twice.
+
+A run's identifier is a hash of its file's content and name, and each run of a file is one writer
+whose records keep their numbers, so that the server knows what it has. Imported runs say so in
+``hello.config`` and in an ``imported`` event: nobody is to be notified of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.handshake import Facts
+from ..core.identity import Identity
+from ..core.run_fields import host_of
+from ..importers import Log, UnreadableLogError, open_log
+from ..importers.formats.key_values import FORMAT as KEY_VALUES
+from ..protocol import WriterId
+from .log_run import LogRun, NotDeliveredError, Way
+
+LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
+"""In a folder only such files count as logs of ``key=value`` lines: settings look like them."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file. ``delivered``: True, False where it failed, None where it was no log."""
+
+    delivered: bool | None
+    says: str
+
+
+def import_runs(path: Path, way: Way, project: str | None = None) -> Iterator[Outcome]:
+    """Imports the file, or every log in the folder, one outcome each."""
+    project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
+    if path.is_dir():
+        yield from _folder(path, way, project)
+        return
+    try:
+        log = open_log(path)
+    except UnreadableLogError as error:
+        yield Outcome(False, str(error))
+        return
+    yield _import(log, path.stem, project, way)
+
+
+def _folder(root: Path, way: Way, project: str) -> Iterator[Outcome]:
+    for path in sorted(root.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if hidden or not path.is_file():
+            continue
+        try:
+            log = open_log(path)
+        except UnreadableLogError:
+            continue
+        if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES:
+            continue
+        yield _import(log, str(path.relative_to(root).with_suffix("")), project, way)
+
+
+def _import(log: Log, name: str, project: str, way: Way) -> Outcome:
+    run_id = run_id_of(log.path)
+    told = {"imported": True, "path": str(log.path), "format": log.format.name}
+    facts = _facts(run_id, name, project, log, way.token, told)
+    run = LogRun(facts, way, {"kind": "imported", "data": told}, wait=True)
+    began = log.path.stat().st_mtime_ns
+    try:
+        run.take(log.items(), lambda: began)
+        run.close()
+    except (UnreadableLogError, NotDeliveredError) as error:
+        return Outcome(False, f"{log.path}: {error}")
+    left = f", {run.other_ranks} of other ranks left out" if run.other_ranks else ""
+    unread = f", {log.stream.unread} lines unread" if log.stream.unread else ""
+    unread += f", broken off: {log.broken}" if log.broken else ""
+    if not run.records:
+        return Outcome(None, f"{log.path}: {log.format.name} without a record")
+    return Outcome(True, f"{log.path}: {log.format.name}, {run.records} records{left}{unread}, run {run_id}")
+
+
+def _facts(
+    run_id: str, name: str, project: str, log: Log, token: str, told: dict[str, Any]
+) -> Callable[[int], Facts]:
+    def of(attempt: int) -> Facts:
+        return Facts(
+            project=project,
+            name=name,
+            identity=identity_of(run_id, attempt),
+            token=token,
+            config=told,
+            tags=["imported"],
+            planned_steps=log.planned_steps,
+        )
+
+    return of
+
+
+def identity_of(run_id: str, attempt: int) -> Identity:
+    """The writer of an attempt of an imported run: the same however often, wherever it is imported."""
+    writer = WriterId(f"import:{run_id}:{attempt}", 0, "import", 0, attempt)
+    return Identity(
+        run=run_id, writer=writer, world_size=1, host=host_of(), launch=f"import:{run_id}",
+        restarts=attempt, rendezvous="",
+    )  # fmt: skip
+
+
+def run_id_of(path: Path) -> str:
+    """A hash of a file's name and content."""
+    digest = hashlib.blake2b(path.name.encode("utf-8", "surrogateescape") + b"\0", digest_size=10)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,123 @@
+"""Report one log file as a run, with the same delivery as a training process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.handshake import Facts, hello
+from ..importers import Fact, Item, LogRecord
+from ..transport.outbox import Outbox
+from ..transport.sender import Sender
+
+IN_FLIGHT_BYTES = 2 << 20
+"""So many bytes of values may be on their way; the sender's memory holds twice that."""
+WAIT_S = 0.01
+FINISH_S = 30.0
+
+
+class NotDeliveredError(OSError):
+    """The server took nothing for too long, or refuses: its own words."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where runs go, and how patient to be."""
+
+    url: str
+    token: str
+    spool_dir: Path | None = None
+    exit_timeout_s: float = FINISH_S
+    patience_s: float = 30.0
+    """Without an acknowledgement for so long the import gives up."""
+
+
+class LogRun:
+    """One log as one run on the server; each run within the file is an attempt, one writer each."""
+
+    def __init__(
+        self, facts: Callable[[int], Facts], way: Way, first_event: dict[str, Any], *, wait: bool
+    ) -> None:
+        self._facts = facts
+        self._way = way
+        self._first_event = first_event
+        self._wait = wait
+        self._attempt = 0
+        self._rank: int | None = None
+        self._outbox: Outbox | None = None
+        self._sender: Sender | None = None
+        self._put = 0
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.records = 0
+        self.other_ranks = 0
+        """Records of other ranks than the first in the file: they are left out."""
+
+    def take(self, items: Iterable[Item], now: Callable[[], int]) -> None:
+        """Sends records and facts; ``now`` gives the time, Unix ns, of a record whose line has none."""
+        for item in items:
+            if isinstance(item, LogRecord):
+                self._record(item, now)
+            elif isinstance(item, Fact):
+                self._open().put_event(item.kind, now(), None, item.data)
+
+    def close(self, state: str = "finished") -> None:
+        """Delivers what waits and ends the run. Raises NotDeliveredError where not all was taken."""
+        sender, self._sender, self._outbox = self._sender, None, None
+        if sender is None:
+            return
+        sender.close(state=state)
+        if self._wait and sender.stats.acked_seq < self._put - 1:
+            raise NotDeliveredError(sender.stats.last_error or "the server did not acknowledge in time")
+
+    def _record(self, record: LogRecord, now: Callable[[], int]) -> None:
+        self._rank = record.rank if self._rank is None else self._rank
+        if record.rank != self._rank or record.copy:
+            self.other_ranks += 1
+            return
+        if record.attempt != self._attempt:
+            self.close()
+            self._attempt = record.attempt
+        values = record.judged()
+        if not values:
+            return
+        names = tuple(values)
+        names = self._names.setdefault(names, names) if len(self._names) < 4096 else names
+        time_ns = now() if record.time_ns is None else record.time_ns
+        outbox = self._open()
+        outbox.put((record.step, time_ns, names, *values.values()), True)
+        self.records += 1
+        self._put += 1
+        if self._sender is not None:
+            self._sender.start()
+            if self._wait:
+                self._pace(self._sender, len(values))
+
+    def _open(self) -> Outbox:
+        if self._outbox is None:
+            facts = self._facts(self._attempt)
+            self._outbox, self._put = Outbox(), 0
+            self._sender = Sender(
+                self._outbox,
+                lambda: hello(facts),
+                url=self._way.url,
+                spool_dir=self._way.spool_dir,
+                exit_timeout=self._way.exit_timeout_s,
+            )
+            self._outbox.put_event(self._first_event["kind"], time.time_ns(), None, self._first_event["data"])
+        return self._outbox
+
+    def _pace(self, sender: Sender, width: int) -> None:
+        """Waits while too much is on its way: a file is read faster than a server commits."""
+        limit = max(512, IN_FLIGHT_BYTES // (8 * (width + 2)))
+        if self._put % 256 or self._put - 1 - sender.stats.acked_seq < limit:
+            return
+        acked, since = sender.stats.acked_seq, time.monotonic()
+        while self._put - 1 - (newest := sender.stats.acked_seq) >= limit:
+            if newest != acked:
+                acked, since = newest, time.monotonic()
+            elif time.monotonic() - since > self._way.patience_s:
+                raise NotDeliveredError(sender.stats.last_error or "the server does not answer")
+            time.sleep(WAIT_S)

@@ -1,0 +1,181 @@
+"""``tocsin tail FILE``: follows a growing log and reports it as a run, without a change to the training."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from ..core.handshake import Facts
+from ..core.identity import identify, named_host
+from ..importers import Format, Head, Item, LogRecord, Stream, UnreadableLogError, detect
+from .log_run import LogRun, Way
+
+CHUNK = 1 << 20
+PAUSE_S = 0.5
+ROWS = 3
+"""``key=value`` lines are believed to be the format after so many, so that a page of settings is not."""
+HEAD_LIMIT = 8 << 20
+"""So much of a file that no format recognises is waited with; then its beginning is let go."""
+
+
+class Follower:
+    """Reads what a file grows by. A file that was replaced or truncated is read from its beginning."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._inode: tuple[int, int] | None = None
+
+    def read(self) -> tuple[bytes, bool]:
+        """New bytes, empty where there are none, and whether they begin a new file."""
+        if self._file is None:
+            return self._open(), False
+        data = self._file.read(CHUNK)
+        if data:
+            return data, False
+        return self._look()
+
+    def close(self) -> None:
+        """Lets the file go."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _look(self) -> tuple[bytes, bool]:
+        """At the end: whether there is another file by now, or less of this one."""
+        assert self._file is not None
+        try:
+            now = self._path.stat()
+        except OSError:
+            return b"", False  # between the two halves of a rotation
+        if (now.st_dev, now.st_ino) != self._inode:
+            rest = self._file.read(CHUNK)  # written after our last read, before the rotation
+            if rest:
+                return rest, False
+            self.close()
+            return self._open(), True
+        if now.st_size < self._file.tell():
+            self._file.seek(0)
+            return self._file.read(CHUNK), True
+        return b"", False
+
+    def _open(self) -> bytes:
+        try:
+            self._file = self._path.open("rb", buffering=0)
+        except OSError:
+            return b""
+        found = os.fstat(self._file.fileno())
+        self._inode = (found.st_dev, found.st_ino)
+        return self._file.read(CHUNK)
+
+
+class Growing:
+    """The records of a growing file: finds its format out, counts a file that begins anew as a new run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format: Format | None = None
+        self._head = b""
+        self._stream: Stream | None = None
+        self._first_attempt = self._attempt = 0
+        self._any = False
+
+    def feed(self, data: bytes, anew: bool) -> list[Item]:
+        """The items that are complete now. Raises UnreadableLogError for a file that is written anew."""
+        items = self.end() if anew else []
+        if anew:
+            self._stream, self._head = None, b""
+            self._first_attempt = self._attempt + int(self._any)
+        if self._stream is None:
+            data = self._recognise(data)
+        if self._stream is not None:
+            items += [self._placed(item) for item in self._stream.feed(data)]
+        return items
+
+    def end(self) -> list[Item]:
+        """What the last line says, though it has no end yet."""
+        if self._stream is None:
+            return []
+        return [self._placed(item) for item in self._stream.end()]
+
+    def _recognise(self, data: bytes) -> bytes:
+        """Waits with the beginning until a format knows it; then gives all of it."""
+        self._head += data
+        found = detect(Head(self._head, self.path.name)) if data else None
+        if found is None or (found.order >= 90 and found.sniff(Head(self._head)) < ROWS):
+            self._head = self._head[-HEAD_LIMIT:]
+            return b""
+        if not found.grows:
+            raise UnreadableLogError(
+                f"{self.path}: expected a log that grows at its end, got {found.name}, which is written anew "
+                "each time; use `tocsin import`"
+            )
+        self.format, self._stream = found, Stream(found)
+        head, self._head = self._head, b""
+        return head
+
+    def _placed(self, item: Item) -> Item:
+        if not isinstance(item, LogRecord):
+            return item
+        self._any = True
+        self._attempt = self._first_attempt + item.attempt
+        return replace(item, attempt=self._attempt)
+
+
+def follow(
+    path: Path,
+    run: LogRun,
+    *,
+    stop: Callable[[int], bool],
+    pause: Callable[[], object] = lambda: time.sleep(PAUSE_S),
+    say: Callable[[str], None] = lambda text: None,
+) -> int:
+    """Reports ``path`` until ``stop(looks)``, then its end; how many records there were.
+
+    ``looks`` is how often in a row nothing new was found; ``pause`` waits between two such looks.
+    Raises UnreadableLogError where the file cannot be followed.
+    """
+    follower, growing = Follower(path), Growing(path)
+    known, looks = None, 0
+    try:
+        while True:
+            data, anew = follower.read()
+            run.take(growing.feed(data, anew), time.time_ns)
+            if growing.format is not known:
+                known = growing.format
+                say(f"{path}: {known.name if known else ''}")
+            looks = 0 if data else looks + 1
+            if looks:
+                if stop(looks):
+                    break
+                pause()
+    finally:
+        follower.close()
+    run.take(growing.end(), time.time_ns)
+    return run.records
+
+
+def run_of(path: Path, project: str, name: str, way: Way, resume: str | None = None) -> LogRun:
+    """The run that a followed file is reported as; ``resume`` continues an earlier one as a new attempt."""
+    launch = uuid.uuid4().hex
+
+    def facts(attempt: int) -> Facts:
+        identity = named_host(identify(project, name, 0, resume=resume, launch=launch), None)
+        writer = identity.writer
+        key = writer.attempt if attempt == 0 else f"{writer.attempt}:{attempt}"
+        own = type(writer)(key, writer.rank, writer.boot, writer.pid, writer.started_ns)
+        return Facts(
+            project=project,
+            name=name,
+            identity=replace(identity, writer=own),
+            token=way.token,
+            config={"log": str(path)},
+            tags=["tail"],
+        )
+
+    return LogRun(facts, way, {"kind": "attached", "data": {"signals": {}, "log": str(path)}}, wait=False)

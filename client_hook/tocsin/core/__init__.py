@@ -1,0 +1,1 @@
+"""Values, names and identities that every other package uses. Imports no torch and opens no connection."""

@@ -1,0 +1,14 @@
+"""What all packages share in one process: its active runs, and whether tocsin is disabled."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+active_runs: list[Any] = []
+"""Runs that have not ended, oldest first. This keeps them alive even if the script keeps no reference."""
+
+
+def is_disabled() -> bool:
+    """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
+    return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")

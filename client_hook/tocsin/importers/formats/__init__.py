@@ -1,0 +1,1 @@
+"""One module for each log format. Each defines ``FORMAT``."""

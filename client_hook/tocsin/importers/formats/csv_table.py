@@ -1,0 +1,147 @@
+"""Tables with a header: CSV, TSV and the like, with usual column names."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+
+from ..assembly import HEADER
+from ..fields import Fields, role_of
+from ..format import Format, Head, TextReader
+from ..items import Fact, Parsed, Restart, Row, Unread
+from ..names import alias
+from ..values import text_number
+
+EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
+"""Columns of what `tocsin-server export` writes: its other names are ours already."""
+DELIMITERS = (",", "\t", ";", "|")
+_NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
+_TOLD = re.compile(r"(?<!top)\s[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
+"""A number behind a word: ``step 0`` is a line of a script, not a name."""
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+_RULED = re.compile(r"[|:\-+=\s]+$")
+"""The line below the header of a table in Markdown."""
+_OF_RUN = re.compile(r"(.+?) - (\S.*)$")
+"""``run-1 - train/loss``: a column of a chart that W&B exported."""
+_BOUNDS = ("__MIN", "__MAX")
+
+
+class CsvParser:
+    """The first line is the header; a header that comes again begins a new run (append, restart)."""
+
+    left: frozenset[str] = frozenset()
+    """Columns that are about the log, not the training."""
+
+    def __init__(self) -> None:
+        self._delimiter = ""
+        self._header: list[str] = []
+        self._ours = False
+        self._fields = Fields()
+
+    def parse(self, line: str, number: int) -> Iterator[Parsed]:
+        """What ``line`` says."""
+        if not line.strip():
+            return
+        if not self._header:
+            self._delimiter = delimiter_of(line)
+            self._header = _without_run(_cells(line, self._delimiter))
+            self._ours = EXPORTED.issubset(self._header)
+            yield Fact(number, HEADER, {"names": self._header})
+            return
+        cells = _cells(line, self._delimiter)
+        if self._delimiter == "|" and _RULED.match(line):
+            return
+        if is_header(cells):
+            self._header = _without_run(cells)
+            yield Restart(number)
+            yield Fact(number, HEADER, {"names": self._header})
+        elif len(cells) != len(self._header):
+            yield Unread(number, f"{len(self._header)} cells were expected, got {len(cells)}")
+        else:
+            yield self._row(cells, number)
+
+    def _row(self, cells: list[str], number: int) -> Row:
+        named = zip(self._header, cells, strict=True)
+        kept = {name: cell for name, cell in named if name and cell and name not in self.left}
+        if self._delimiter == ";":
+            kept = {name: _with_point(cell) for name, cell in kept.items()}
+        row = self._fields.row(kept, number)
+        row.ours = self._ours
+        return row
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    line = line.lstrip("# ") if line.startswith("#") else line
+    if delimiter == "|" and line.lstrip().startswith("|"):
+        line = line.strip().strip("|")
+    if delimiter == " ":
+        return re.split(r"\s{2,}", line.strip()) if "  " in line.strip() else line.split()
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a cell beyond the limit of the csv module
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter that cuts ``line`` into most cells; a space where there is no other."""
+    found = max(DELIMITERS, key=line.count)
+    return found if found in line else " "
+
+
+def _without_run(header: list[str]) -> list[str]:
+    """The header without the name of the run, where W&B put the same one in front of every column.
+
+    The lower and upper bounds that it adds to each column are no series of their own.
+    """
+    header = ["" if name.endswith(_BOUNDS) else name for name in header]
+    found = [_OF_RUN.match(name) for name in header]
+    if len({match[1] for match in found if match}) != 1:
+        return header
+    return [match[2] if match else name for match, name in zip(found, header, strict=True)]
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as others write it."""
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
+
+
+def is_header(cells: list[str]) -> bool:
+    """Whether these are names: none is a number, and one of them is of ours or a step."""
+    named = [cell for cell in cells if cell]
+    if len(named) < 2 or any(map(_is_no_name, named)):
+        return False
+    return any(alias(cell) is not None or role_of(cell) in ("step", "epoch") for cell in named)
+
+
+def _is_no_name(cell: str) -> bool:
+    return text_number(cell) is not None or not _NAME.match(cell) or _TOLD.search(cell) is not None
+
+
+def header_of(head: Head) -> list[str]:
+    """The header, where ``head`` is the beginning of a table; else nothing."""
+    lines = [line for line in head.lines[:8] if line.strip() and not _RULED.match(line)]
+    if not head.first or len(lines) < 2:
+        return []
+    cells = _without_run(_cells(lines[0], delimiter_of(lines[0])))
+    if not is_header(cells) or all(alias(cell) is None for cell in cells):
+        return []
+    second = _cells(lines[1], delimiter_of(lines[0]))
+    filled = len(second) == len(cells) and any(text_number(cell) is not None for cell in second)
+    return cells if filled or is_header(second) else []
+
+
+def table_format(
+    name: str, order: int, marks: tuple[str, ...] = (), parser: type[CsvParser] = CsvParser
+) -> Format:
+    """A table that is known by some of its column names."""
+
+    def sniff(head: Head) -> int:
+        header = header_of(head)
+        return len(header) if header and all(mark in header for mark in marks) else 0
+
+    return Format(name, order, sniff, lambda: TextReader(parser(), phrases=False))
+
+
+FORMAT = table_format("CSV", 55)

@@ -1,0 +1,69 @@
+"""JSON lines: one object a line, with usual names; also what ``tocsin-server export`` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..fields import Fields, flat
+from ..format import Format, Head, TextReader
+from ..items import Parsed, Row, Unread
+from ..values import number as as_number
+
+
+def objects(head: Head) -> list[dict[str, Any]]:
+    """The lines of ``head`` that are objects; empty where many of them are something else."""
+    lines = [line for line in head.lines if line.strip()]
+    found = [value for line in lines if (value := loaded(line)) is not None]
+    return found if len(found) * 2 >= len(lines) else []
+
+
+def loaded(line: str) -> dict[str, Any] | None:
+    """The object that ``line`` is, if it is one."""
+    text = line.strip().rstrip(",")
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class JsonLinesParser:
+    """Any object with a number in it is a row; lines that are no objects are unread."""
+
+    def __init__(self) -> None:
+        self._fields = Fields()
+
+    def parse(self, line: str, number: int) -> Iterator[Parsed]:
+        """What ``line`` says."""
+        if not line.strip():
+            return
+        value = loaded(line)
+        if value is None:
+            yield Unread(number, "a JSON object was expected")
+            return
+        row = self.row(value, number)
+        if row is not None:
+            yield row
+
+    def row(self, value: dict[str, Any], number: int) -> Row | None:
+        """The row of one object; None where it holds no value."""
+        ours = isinstance(value.get("values"), Mapping) and "seq" in value
+        if ours:  # a record of `tocsin-server export`
+            values = {name: as_number(item) for name, item in value.pop("values").items()}
+            row = self._fields.row(value, number)
+            row.values = {name: known for name, known in values.items() if known is not None}
+            row.ours = True
+        else:
+            row = self._fields.row(flat(value), number)
+        return row if row.values or row.null else None
+
+
+def _sniff(head: Head) -> int:
+    return len(objects(head))
+
+
+FORMAT = Format("JSON lines", 50, _sniff, lambda: TextReader(JsonLinesParser(), phrases=False))

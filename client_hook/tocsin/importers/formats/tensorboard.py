@@ -1,0 +1,218 @@
+"""TensorBoard event files: TFRecords of ``Event`` messages, read without TensorBoard.
+
+Only scalars are read: ``simple_value`` of TensorFlow 1 and PyTorch, and scalar tensors of TensorFlow 2.
+The masked CRC-32C of lengths is checked always, that of contents up to ``CHECKED`` bytes; what is
+longer holds images or graphs and is passed over. Field numbers: tensorflow/core/util/event.proto,
+tensorflow/core/framework/summary.proto and tensor.proto.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from ..format import Format, Head
+from ..items import Parsed, Row, Unread
+from ..values import nanoseconds
+
+CHECKED = 64 << 10
+"""Scalars are far below it; images, histograms and graphs may be above."""
+TAG_LIMIT = 256
+_MASK = 0xA282EAD8
+
+
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+_TABLE = _crc_table()
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC-32C (Castagnoli) of ``data``, rotated and offset as TFRecord wants it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
+
+
+class EventReader:
+    """One row a step: tags that were written one after another for the same step belong together."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._skip = 0
+        self._number = 0
+        self._row: Row | None = None
+        self._broken = False
+
+    def feed(self, chunk: bytes) -> Iterator[Parsed]:
+        """The rows that are complete now. ``line`` counts the records of the file."""
+        passed = min(self._skip, len(chunk))
+        self._skip -= passed
+        self._data += chunk[passed:]
+        while self._is_ready():
+            yield from self._record()
+
+    def end(self) -> Iterator[Parsed]:
+        """The last row, and a record that was cut off."""
+        if self._row is not None:
+            yield self._row
+            self._row = None
+        if (self._data or self._skip) and not self._broken:
+            yield Unread(self._number + 1, "the file ends within a record")
+
+    def _is_ready(self) -> bool:
+        """Whether the next record is here: all of it, or of a long one its length."""
+        if self._broken or self._skip or len(self._data) < 12:
+            return False
+        (length,) = struct.unpack_from("<Q", self._data)
+        return bool(length > CHECKED or len(self._data) >= length + 16)
+
+    def _record(self) -> Iterator[Parsed]:
+        length, check = struct.unpack_from("<QI", self._data)
+        if masked_crc(bytes(self._data[:8])) != check:
+            self._broken = True
+            self._data.clear()
+            yield Unread(self._number + 1, "its length has a wrong checksum: nothing after it can be read")
+            return
+        if length > CHECKED:
+            self._number += 1
+            self._pass(length + 16)
+            return
+        body = bytes(self._data[12 : 12 + length])
+        (check,) = struct.unpack_from("<I", self._data, 12 + length)
+        del self._data[: length + 16]
+        self._number += 1
+        if masked_crc(body) != check:
+            yield Unread(self._number, "its checksum is wrong")
+        else:
+            yield from self._event(body)
+
+    def _pass(self, count: int) -> None:
+        have = min(count, len(self._data))
+        del self._data[:have]
+        self._skip = count - have
+
+    def _event(self, body: bytes) -> Iterator[Parsed]:
+        try:
+            wall, step, values = event_of(body)
+        except (IndexError, struct.error, ValueError):
+            yield Unread(self._number, "no Event message")
+            return
+        if not values:
+            return
+        row = self._row
+        if row is not None and (row.step != step or row.values.keys() & values.keys()):
+            yield row
+            row = None
+        if row is None:
+            row = self._row = Row(self._number, {}, step=step, time_ns=nanoseconds(wall))
+        row.values.update(values)
+
+
+def event_of(body: bytes) -> tuple[float, float, dict[str, float]]:
+    """Wall time (s), step and scalars by tag of one ``Event``."""
+    wall, step, values = 0.0, 0, {}
+    for field, value in fields(body):
+        if field == 1 and isinstance(value, bytes):
+            (wall,) = struct.unpack("<d", value)
+        elif field == 2 and isinstance(value, int):
+            step = value - (1 << 64) if value >> 63 else value
+        elif field == 5 and isinstance(value, bytes):
+            values.update(_scalars(value))
+    return wall, float(step), values
+
+
+def _scalars(summary: bytes) -> dict[str, float]:
+    found = {}
+    for field, value in fields(summary):
+        if field == 1 and isinstance(value, bytes):
+            tag, number = _scalar(value)
+            if number is not None:
+                found[tag] = number
+    return found
+
+
+def _scalar(message: bytes) -> tuple[str, float | None]:
+    tag, number = "", None
+    for field, value in fields(message):
+        if field == 1 and isinstance(value, bytes):
+            tag = value.decode("utf-8", "replace")[:TAG_LIMIT]
+        elif field == 2 and isinstance(value, bytes) and len(value) == 4:
+            (number,) = struct.unpack("<f", value)
+        elif field == 8 and isinstance(value, bytes):
+            number = _tensor(value)
+    return tag, number
+
+
+_CONTENT = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}
+_PACKED = {5: "<f", 6: "<d"}
+
+
+def _tensor(message: bytes) -> float | None:
+    """The number of a tensor that holds exactly one; None of any other."""
+    kind, number = 0, None
+    for field, value in fields(message):
+        if field == 1 and isinstance(value, int):
+            kind = value
+        elif field == 4 and isinstance(value, bytes) and kind in _CONTENT:
+            number = _only(_CONTENT[kind], value)
+        elif field in _PACKED and isinstance(value, bytes):
+            number = _only(_PACKED[field], value)
+    return number
+
+
+def _only(form: str, data: bytes) -> float | None:
+    return float(struct.unpack(form, data)[0]) if len(data) == struct.calcsize(form) else None
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Field numbers and values of a protobuf message; fixed-size values come as their bytes."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, at = _varint(message, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"protobuf wire type: expected 0, 1, 2 or 5, got {kind}")
+        if at + size > len(message):
+            raise ValueError(f"protobuf field: expected {size} bytes, got {len(message) - at}")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("protobuf varint: expected at most 10 bytes")
+
+
+def _sniff(head: Head) -> int:
+    if not head.first or len(head.data) < 12:
+        return 0
+    length, check = struct.unpack_from("<QI", head.data)
+    return int(length < (1 << 40) and masked_crc(head.data[:8]) == check)
+
+
+FORMAT = Format("TensorBoard events", 0, _sniff, EventReader)

@@ -1,0 +1,1 @@
+"""Optional third-party software: FSDP, psutil, NVML."""

@@ -1,0 +1,1 @@
+"""Process events: exit, uncaught exceptions, SIGTERM, fork, child processes, late imports."""

@@ -1,0 +1,178 @@
+"""How runs end by themselves: at exit, by an uncaught exception, and not at all in a fork."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+from ..core.process_state import active_runs as live
+from ..core.redaction import Redactor
+from ..core.values import text
+from . import sigterm
+
+LINES = 40
+TEXT = 4_000
+"""Of an uncaught exception so many last lines and characters are kept."""
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_previous: Any = None
+_before: Any = None
+"""The newest uncaught exception from before our hook."""
+_worker = 0
+"""The process of multiprocessing whose end is seen to."""
+
+
+def begin(run: Any) -> None:
+    """From now on the process's end is the run's end."""
+    live.append(run)
+    _chain()
+    _watch_worker()
+
+
+def end(run: Any) -> None:
+    """It has ended; with the last one the excepthook is as it was."""
+    if run in live:
+        live.remove(run)
+    if not live:
+        _unchain()
+        sigterm.end()
+
+
+def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
+    """``type``, ``message`` and the last ``lines`` of the traceback; of what is no exception its text."""
+    if isinstance(error, sigterm.Terminated):
+        return {**error.facts, "lines": redact.lines(error.facts["lines"])}
+    try:
+        message = text(error)[:TEXT]
+    except Exception:
+        message = "<no message>"
+    if not isinstance(error, BaseException):
+        return {"type": "", "message": redact.text(message), "lines": []}
+    strip(error)
+    lines = "".join(traceback.format_exception(type(error), error, error.__traceback__)).splitlines()
+    return {
+        "type": type(error).__name__,
+        "message": redact.text(message),
+        "lines": redact.lines([text(line[:400]) for line in lines[-LINES:]]),
+    }
+
+
+def strip(error: BaseException | None) -> None:
+    """Take this package's frames out of a traceback, and out of those of what led to the error.
+
+    An error of its own, whose innermost frame is ours, keeps them.
+    """
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        with contextlib.suppress(Exception):
+            one.__traceback__ = _without_ours(one.__traceback__)
+        waiting += [one.__cause__, one.__context__]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    if not frames or _is_ours(frames[-1]):
+        return frames[0] if frames else None
+    kept: TracebackType | None = None
+    for one in reversed(frames):
+        if not _is_ours(one):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return kept
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    _end_all(error)
+    strip(error)
+    (_previous or sys.__excepthook__)(kind, error, error.__traceback__ or trace)
+    if issubclass(kind, KeyboardInterrupt) and not hasattr(sys, "ps1"):
+        _note_interrupt()
+
+
+def _note_interrupt() -> None:
+    """CPython ends by SIGINT (status 130) where it noted a KeyboardInterrupt that nobody caught; whatever is
+    run from text meanwhile, such as a module that is imported late, takes that note back: it is made anew."""
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")  # noqa: S102 - our own text
+
+
+def _chain() -> None:
+    global _previous, _before
+    if sys.excepthook is not _uncaught and _previous is None:
+        _previous, sys.excepthook = sys.excepthook, _uncaught
+        _before = getattr(sys, "last_value", None)
+
+
+def _unheard() -> BaseException | None:
+    """The uncaught exception that a hook put in the place of ours told nobody of.
+
+    Not in a session at a prompt, which goes on after each.
+    """
+    newest: BaseException | None = getattr(sys, "last_value", None)
+    replaced = sys.excepthook is not _uncaught and not hasattr(sys, "ps1")
+    return newest if replaced and newest is not _before else None
+
+
+def _watch_worker() -> None:
+    """A process of multiprocessing catches what is uncaught itself, and a forked one ends by ``os._exit``."""
+    global _worker
+    process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
+    if process is None or util is None or process.parent_process() is None or _worker == os.getpid():
+        return
+    _worker = os.getpid()
+    util.Finalize(None, _worker_ends, exitpriority=0)
+
+
+def _worker_ends() -> None:
+    """Called while what ends the worker passes by; of an exit within an ``except`` what led there is told."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        error = None if error.code in (None, 0) else error.__context__ or error
+    _end_all(error or sigterm.was_noted())
+
+
+def _end_all(error: BaseException | None) -> None:
+    for run in tuple(live):
+        run.finish(error=error)
+
+
+def _unchain() -> None:
+    """Only if nobody chained after us: else ours stays in the chain and passes on."""
+    global _previous
+    if sys.excepthook is _uncaught:
+        sys.excepthook, _previous = _previous or sys.__excepthook__, None
+
+
+@atexit.register
+def _at_exit() -> None:
+    _end_all(sigterm.was_noted() or _unheard())
+
+
+def _forget() -> None:
+    for run in tuple(live):
+        run.forget()
+    live.clear()
+    sigterm.forget()
+    sigterm.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=sigterm.before_fork, after_in_parent=sigterm.after_fork, after_in_child=_forget
+    )

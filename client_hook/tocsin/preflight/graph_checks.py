@@ -1,0 +1,83 @@
+"""What the operations of the loss's graph say: masked NaN, clamps, float16 where it overflows. Pure."""
+
+from __future__ import annotations
+
+from .autograd_graph import Census
+from .findings import Report, some
+
+CHECKS = ("masked-values", "clamped-values", "fp16-unsafe")
+HALF = ("float16", "complex32")
+FFT = ("FftR2C", "FftC2R", "FftC2C")
+UNSAFE = (
+    "Cdist", "Cosh", "Cumprod", "Cumsum", "Exp", "LinalgVectorNorm", "LogSumExp", "Logsumexp", "Norm", "Pow",
+    "Prod", "Reciprocal", "Rsqrt", "Sinh", "Std", "Sum", "Tan", "Var",
+)  # fmt: skip
+"""Operations that torch's CUDA autocast computes in float32 because float16 (65504 at most) overflows."""
+_HARMLESS = ("Expand", "Tanh")
+_WHY = {
+    "CompiledFunction": "a compiled model shows one node for all of it",
+    "CheckpointFunction": "a reentrant checkpoint hides its operations; use_reentrant=False shows them",
+}
+
+
+def check_graph(census: Census | None, report: Report) -> None:
+    """Adds what the census shows, and what it could not see."""
+    if census is None:
+        report.unseen("loss graph: no backward was seen before the first step")
+        return
+    _say_unseen(census, report)
+    if census.nodes == 0:
+        return
+    report.checks += CHECKS
+    if count := census.count("NanToNum"):
+        report.add(
+            "masked-values", "warning", "torch.nan_to_num in the loss's graph",
+            expected="non-finite values come to light", got=f"{count} times",
+        )  # fmt: skip
+    if count := census.count("Clamp"):
+        report.add(
+            "clamped-values", "info", "torch.clamp in the loss's graph",
+            expected="gradient everywhere", got=f"{count} times",
+        )  # fmt: skip
+    _check_half(census, report)
+
+
+def _check_half(census: Census, report: Report) -> None:
+    if census.has("float16"):
+        report.unseen(
+            "an eps within float16 operations: a graph does not tell the numbers that a script adds"
+        )
+    unsafe = {
+        f"{name.removesuffix('0').removesuffix('1').removesuffix('Backward')} x {count} ({dtype})"
+        for (name, dtype), count in census.operations.items()
+        if dtype in HALF and _is_unsafe(name)
+    }
+    if unsafe:
+        report.add(
+            "fp16-unsafe", "warning", some(sorted(unsafe)),
+            expected="float32: their results exceed 65504 soon", got="computed in float16",
+        )  # fmt: skip
+    calm = sum(
+        n for (name, dtype), n in census.operations.items() if name.startswith(FFT) and dtype not in HALF
+    )
+    if calm and census.has("float16"):
+        report.add(
+            "fp16-unsafe", "info", f"FFT x {calm} in float32 beside float16 operations",
+            expected="a result that stays in float32", got="sums over all samples: they overflow in float16",
+        )  # fmt: skip
+
+
+def _is_unsafe(name: str) -> bool:
+    return name.startswith(FFT) or (name.startswith(UNSAFE) and not name.startswith(_HARMLESS))
+
+
+def _say_unseen(census: Census, report: Report) -> None:
+    for name, count in census.opaque.items():
+        why = next((text for start, text in _WHY.items() if name.startswith(start)), "a function of its own")
+        report.unseen(f"loss graph behind {name} x {count}: {why}")
+    if census.cut:
+        report.unseen(f"loss graph: {census.cut} were looked at")
+    if not census.dtypes_known:
+        report.unseen("dtypes in the loss's graph: this torch does not tell them")
+    if census.nodes == 0:
+        report.unseen("loss graph: the loss has none")

@@ -1,0 +1,263 @@
+"""When the audit looks: at the first backward, the first step, the tenth, and after fifty clips.
+
+Runs on the training thread. It reads names, flags, settings and metadata, never a tensor's value;
+a check that fails is said to be not auditable, and nothing reaches the script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from ..lifecycle.child_processes import has_children
+from . import graph_checks, optimizers, parameters, scalers
+from .autograd_graph import Census, take_census
+from .clipping import ClipWatch, NormWatch
+from .findings import Report
+
+RECHECK = 10
+LOSSES = 4
+"""Different losses whose graphs are looked at: a GAN has two, and their backwards lie around a step."""
+AFTER = "after clipping"
+"""As ``capture.stepper`` calls it; this package does not import torch."""
+BLIND = "gradient rules: the norm is constant because it is measured after clipping, so they cannot fire"
+
+
+class Preflight:
+    """The audit of one run."""
+
+    def __init__(self, watch: Any, ledger: Any, model: Any = None) -> None:
+        self._watch = watch
+        self._ledger = ledger
+        self._model = model
+        self._census: Census | None = None
+        self._later: Census | None = None
+        """Of losses that were first seen after the first step."""
+        self._graphs: list[Counter[tuple[str, str]]] = []
+        self._done = False
+        self._scaled = False
+        self._took = 0.0
+        self._seen = 0
+        self._clip: ClipWatch | None = None
+        self._norms: NormWatch | None = None
+        self._idle: set[int] = set()
+        ledger.inspected_by(self.see_backward)
+        ledger.hushed = self.hushed
+        ledger.unstepped = self.no_steps
+        ledger.finished = self.finished
+        ledger.appointments.make(1, self.first_step)
+
+    def see_backward(self, tensors: Any, scaled: bool) -> None:
+        """The losses of the first backwards, whose graphs are still there; each graph once."""
+        began = perf_counter()
+        losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
+        self._scaled = self._scaled or scaled
+        self._add(take_census([getattr(loss, "grad_fn", None) for loss in losses]))
+        self._took += perf_counter() - began
+
+    def _add(self, census: Census) -> None:
+        """A micro-step has the same operations as the one before: it is no other loss."""
+        self._seen += 1
+        if census.operations not in self._graphs:
+            self._graphs.append(census.operations.copy())
+            if self._done:
+                self._later = census if self._later is None else self._later.joined(census)
+            self._census = census if self._census is None else self._census.joined(census)
+        if len(self._graphs) >= LOSSES or self._seen >= 4 * LOSSES:
+            self._look_away()
+
+    def _look_away(self) -> None:
+        """Stop looking at losses."""
+        self._ledger.uninspected(self.see_backward)
+
+    def hushed(self) -> None:
+        """The script reports its steps itself: what can be said without its steps is said now."""
+        if not self._done:
+            self._ledger.alive = None  # of the watch: models may have been made since
+            self.first_step()
+
+    def no_steps(self, backwards: int) -> None:
+        """Report backward passes without a step at once; the run would otherwise end without a record."""
+        report = Report("no-steps", checks=["no-steps"])
+        got = f"{backwards} backward passes and no optimizer step"
+        report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
+        self._tell(report, 0.0)
+        self._watch.say(f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step.")
+        self._watch.start()
+
+    def finished(self) -> None:
+        """Report a run that ends without any record: functional training calls neither backward nor step."""
+        ledger = self._ledger
+        if self._done or ledger.quiet or self._watch.has_started or has_children():
+            return
+        self.no_steps(ledger.backwards)
+
+    def first_step(self) -> None:
+        """Everything that can be said at once."""
+        if self._done:
+            return
+        began, self._done = perf_counter(), True
+        if len(self._ledger.steppers) < 2:
+            self._look_away()
+        report, named = Report("first-step"), self._optimizers()
+        found = _Found(self._ledger, self._model, named, self._scaled)
+        names = parameters.named_parameters(found.models)
+        known = {key: name for key, (name, _) in names.items()}  # names only: nothing is kept alive
+        if self._ledger.layers is not None:
+            self._ledger.layers.named(known)
+        half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
+        stepped = self._stepped()
+        idle = parameters.without_gradient(stepped, self._census)
+        trained = parameters.trained_by(stepped)
+        self._idle = {id(param) for param in idle}
+        _try(report, "loss graph", lambda: graph_checks.check_graph(self._census, report))
+        _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
+        _try(report, "need of a scaler", lambda: scalers.check_need(self._census, self._scaled, half, report))
+        current = self._current(named)
+        _try(report, "learning rates", lambda: optimizers.check_rates(current, report))
+        _try(report, "eps", lambda: optimizers.check_eps(current, report))
+        _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._census, report))
+        _try(
+            report, "parameters", lambda: parameters.check_trained(found.models, named, self._census, report)
+        )
+        _try(
+            report,
+            "shared weights",
+            lambda: parameters.check_shared(found.models, self._each_once(named), report),
+        )
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, known, report))
+        self._model = None
+        self._tell(report, self._took + perf_counter() - began)
+        self._ledger.appointments.make(2, self._other_losses)
+        self._ledger.appointments.make(RECHECK, lambda: self._recheck(known))
+        self._watch_clip()
+
+    def _other_losses(self) -> None:
+        """Second step: the graphs of losses that came after the first one, as the generator's in a GAN."""
+        began = perf_counter()
+        self._look_away()
+        later, self._later = self._later, None
+        if later is not None:
+            report = Report("other-losses")
+            _try(report, "loss graph", lambda: graph_checks.check_graph(later, report))
+            self._tell(report, perf_counter() - began)
+
+    def _recheck(self, names: dict[int, str]) -> None:
+        """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet."""
+        began = perf_counter()
+        report = Report(f"step-{RECHECK}")
+        stepped = self._stepped()
+        trained = parameters.trained_by(stepped)
+        idle = [
+            param for param in parameters.without_gradient(stepped, self._census) if id(param) in self._idle
+        ]
+        self._census = None
+        training = {
+            name: one for name, one in self._optimizers().items() if any(one is each for each in stepped)
+        }
+        _try(report, "learning rates", lambda: optimizers.check_rates_still(training, report))
+        _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, names, report))
+        self._tell(report, perf_counter() - began)
+
+    def _watch_clip(self) -> None:
+        primary = self._ledger.primary
+        if primary is not None and not primary.user_clips:
+            self._norms = NormWatch(lambda: not primary.user_clips, self._norms_done)
+            self._watch.look_at(self._norms)
+        if primary is None or not primary.user_clips:
+            return
+
+        def threshold() -> float | None:
+            told = primary.told
+            return told[-1] if told is not None and told[0] == "clip" else None
+
+        self._clip = ClipWatch(threshold, self._clip_done)
+        self._watch.look_at(self._clip)
+
+    def _norms_done(self, report: Report | None) -> None:
+        if report is not None:
+            self._say_blind(report)
+            self._tell(report, 0.0)
+        self._watch.look_away(self._norms)
+
+    def _say_blind(self, report: Report) -> None:
+        """Rules on gradients see only the threshold: say so here and where the norm comes from."""
+        report.unseen(BLIND)
+        primary = self._ledger.primary
+        if primary is not None:
+            primary.taken = AFTER
+
+    def _clip_done(self, report: Report) -> None:
+        if any(one.check == "constant-norm" for one in report.findings):
+            self._say_blind(report)
+        self._tell(report, 0.0)
+        self._watch.look_away(self._clip)
+
+    def _tell(self, report: Report, took_s: float) -> None:
+        self._watch.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
+
+    def _optimizers(self) -> dict[str, Any]:
+        """All that are alive, by their names; one that has not stepped yet by its class."""
+        pairs = [(one.name, one.ref()) for one in self._ledger.steppers.values()]
+        living = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
+        return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
+
+    def _current(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Without those that only an earlier training of this process used and that are still in memory."""
+        stepped = {id(one) for one in self._stepped()}
+        return {name: one for name, one in named.items() if id(one) in stepped or not one.state}
+
+    def _each_once(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Return those that are not the wrapper or the inner part of another one that has stepped."""
+        inside = {
+            id(peer.ref())
+            for one in self._ledger.steppers.values()
+            if one.number
+            for peer in self._ledger.peers_of(one)
+            if not peer.number
+        }
+        return {name: one for name, one in named.items() if id(one) not in inside}
+
+    def _stepped(self) -> list[Any]:
+        steppers = self._ledger.steppers.values()
+        return [one.ref() for one in steppers if one.number and one.ref() is not None]
+
+
+class _Found:
+    """Models and enabled scalers of the process: the given model, else those that own what is trained."""
+
+    def __init__(self, ledger: Any, model: Any, named: dict[str, Any], scaled: bool) -> None:
+        import torch
+
+        from ..capture.live_objects import living
+        from ..capture.scaler import scaler_class
+
+        kinds: tuple[type, ...] = (scaler_class(),)
+        if ledger.alive is None:
+            found = living(kinds if model is not None else (*kinds, torch.nn.Module))
+        else:
+            found = [one for ref in ledger.alive if (one := ref()) is not None]
+            ledger.alive = None
+        enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
+        named_scalers = {ledger.scaler_name(one): one for one in enabled}
+        self.scalers = _of_this_run(named_scalers, ledger, scaled)
+        modules = [one for one in found if isinstance(one, torch.nn.Module)]
+        self.models = [model] if model is not None else parameters.models_of(modules, named.values())
+
+
+def _of_this_run(scalers: dict[str, Any], ledger: Any, scaled: bool) -> dict[str, Any]:
+    """Without scalers of earlier trainings of this process: no step of this run used their scale."""
+    used = {stepper.scaler for stepper in ledger.steppers.values()} - {None}
+    if scaled and not used:
+        return scalers  # losses are scaled, but no step went through a scaler: it may be any of them
+    return {k: one for k, one in scalers.items() if k in used or getattr(one, "_scale", None) is None}
+
+
+def _try(report: Report, what: str, check: Callable[[], None]) -> None:
+    """A check that fails is a gap in the audit, said as such."""
+    try:
+        check()
+    except Exception as error:
+        report.unseen(f"{what}: {type(error).__name__}: {error}"[:300])

@@ -1,0 +1,1 @@
+"""Delivery to the server: queue, sender thread, connection, acknowledgements, resending."""

@@ -1,0 +1,244 @@
+"""The trainer's side of the protocol as a state machine. Pure: no socket, no thread, no clock.
+
+The caller says what happened (``opened``, ``received``, ``lost``) and when, and asks what
+to do: ``should_dial``, ``due`` (messages to send now) and ``wake_at``. Times are seconds of
+any monotonic clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable
+
+from .. import protocol
+from .backlog import Backlog
+
+WINDOW = 64
+"""``records`` messages that may be under way unacknowledged."""
+ALIVE_S = 5.0
+SILENCE_S = 20.0
+"""A peer that answers no ping for so long is gone."""
+WELCOME_S = 10.0
+BACKOFF_FIRST_S = 0.25
+BACKOFF_CAP_S = 30.0
+CLOSING_CAP_S = 0.5
+FLUSH_MS = (20, 5000)
+"""Bounds of the flush interval a server may ask for."""
+STEADY_S = 5.0
+"""A connection that held so long starts the back-off anew."""
+FINAL_CODES = {4400, 4401, 4403}
+"""Close codes of a server that will not take this hello, today or tomorrow."""
+POISON_CODES = {1002, 1003, 1007, 1009, 4400}
+"""Close codes that blame what was sent."""
+POISON_ROUNDS = 5
+"""A frame in front of which the connection broke so often is set aside."""
+
+Told = protocol.Alert | protocol.Request
+
+
+class Phase(enum.Enum):
+    """Where the connection stands."""
+
+    WAITING = "waiting"
+    DIALLING = "dialling"
+    GREETING = "greeting"
+    STREAMING = "streaming"
+    STOPPED = "stopped"
+
+
+class Session:
+    """One writer's conversation with the server, over as many connections as it takes."""
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        hello: Callable[[], protocol.Hello],
+        *,
+        random: Callable[[], float],
+    ) -> None:
+        self._backlog = backlog
+        self._hello = hello
+        self._random = random
+        self._failures = 0
+        self._retry_at = float("-inf")
+        self._deadline = float("inf")
+        self._heard_at = self._alive_at = 0.0
+        self._steady_at = float("inf")
+        self._closing = False
+        self._poison = (-2, -2, 0)
+        self.phase = Phase.WAITING
+        self.flush_s = 0.2
+        self.last_error: str | None = None
+        """Why there is no connection, or None."""
+        self.refusal: str | None = None
+        """Why the server last turned this connection away, as a sentence; None once it is welcome."""
+        self.said: dict[str, str] = {}
+        """The newest sentence of each code of refusal or notice."""
+        self.refused: Counter[str] = Counter()
+        """How often the server refused something, by code."""
+        self.set_aside = 0
+        """Records that broke the connection again and again and were left out."""
+        self.run = ""
+
+    @property
+    def stopped(self) -> bool:
+        """The server will not take this writer; nothing more is sent."""
+        return self.phase is Phase.STOPPED
+
+    def should_dial(self, now: float) -> bool:
+        """Time for a (new) connection."""
+        return self.phase is Phase.WAITING and now >= self._retry_at
+
+    def dialled(self, now: float) -> None:
+        """A connection is being made."""
+        self.phase = Phase.DIALLING
+        self._deadline = float("inf")
+
+    def opened(self, now: float) -> bytes:
+        """The websocket is open; returns the hello to send."""
+        self.phase = Phase.GREETING
+        self._heard_at = now
+        self._deadline = now + WELCOME_S
+        return protocol.encode(self._hello())
+
+    def hurry(self, now: float) -> None:
+        """The run is ending: no long waits between attempts any more."""
+        self._closing = True
+        self._retry_at = min(self._retry_at, now)
+
+    def heard(self, now: float) -> None:
+        """Bytes came in, whatever they were."""
+        self._heard_at = now
+
+    def received(self, frame: bytes, now: float) -> Told | None:
+        """One message of the server; returns what is for the training script.
+
+        A frame that is none (of a newer server) is counted and left out.
+        """
+        try:
+            message = protocol.decode_server(frame)
+        except protocol.ProtocolError as error:
+            self.refused["malformed-from-server"] += 1
+            self.said["malformed-from-server"] = f"message of the server: {error}"
+            return None
+        if isinstance(message, protocol.Ack):
+            self._acked(message)
+        elif isinstance(message, protocol.Welcome):
+            self._welcomed(message, now)
+        elif isinstance(message, protocol.Refused):
+            self._refused(message)
+        else:
+            return message
+        return None
+
+    def due(self, now: float, pulse: protocol.Alive | None) -> list[bytes]:
+        """Messages to send now: what the window has room for, and ``pulse`` every 5 s."""
+        if self.phase is not Phase.STREAMING:
+            return []
+        messages = []
+        room = WINDOW - self._backlog.in_flight
+        while room > 0 and (frame := self._backlog.next()) is not None:
+            messages.append(frame.body)
+            room -= 1
+        if pulse is not None and now >= self._alive_at:
+            self._alive_at = now + ALIVE_S
+            messages.append(protocol.encode(pulse))
+        return messages
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection is to be given up, or None."""
+        if self.phase is Phase.GREETING and now >= self._deadline:
+            return f"the server sent no welcome within {WELCOME_S:g} s"
+        if self.phase is Phase.STREAMING and now - self._heard_at >= SILENCE_S:
+            return f"the server sent nothing for {SILENCE_S:g} s"
+        return None
+
+    def lost(self, now: float, reason: str, code: int | None = None) -> None:
+        """The connection is gone (``code``: of the websocket's close); the next attempt is scheduled."""
+        if self.phase is Phase.STOPPED:
+            return
+        self.last_error = reason
+        if self.phase is Phase.GREETING and code in FINAL_CODES:
+            self.phase = Phase.STOPPED
+            return
+        if self.phase is Phase.STREAMING and code in POISON_CODES:
+            self._count_poison()
+        if self.phase is Phase.STREAMING and now >= self._steady_at:
+            self._failures = 0
+        self.phase = Phase.WAITING
+        self._retry_at = now + self._backoff()
+        self._failures += 1
+
+    def wake_at(self, now: float) -> float:
+        """When this session wants to be asked again, at the latest."""
+        if self.phase is Phase.WAITING:
+            return self._retry_at
+        if self.phase is Phase.GREETING:
+            return self._deadline
+        if self.phase is Phase.STREAMING:
+            return min(self._alive_at, self._heard_at + SILENCE_S)
+        return float("inf")
+
+    def _backoff(self) -> float:
+        """Doubles from 0.25 s to 30 s; half of it is jitter, so that a restarted server is not stormed."""
+        cap = CLOSING_CAP_S if self._closing else BACKOFF_CAP_S
+        return min(cap, BACKOFF_FIRST_S * 2.0 ** min(self._failures, 10)) * (0.5 + 0.5 * self._random())
+
+    def _welcomed(self, message: protocol.Welcome, now: float) -> None:
+        if self.phase is not Phase.GREETING:
+            return
+        self.phase = Phase.STREAMING
+        self._steady_at = now + STEADY_S
+        self._alive_at = now
+        self.last_error = self.refusal = None
+        self.run = message.run
+        self._flush(message.flush_ms)
+        self._backlog.resume(message.seq, message.events)
+        if self._poison[2] >= POISON_ROUNDS:
+            self.set_aside += self._backlog.set_aside()
+            self._poison = (-2, -2, 0)
+
+    def _acked(self, message: protocol.Ack) -> None:
+        if self.phase is Phase.STREAMING:
+            self._failures = 0
+            self._backlog.acknowledge(message.seq, message.events)
+            self._flush(message.flush_ms)
+
+    def _flush(self, flush_ms: int) -> None:
+        low, high = FLUSH_MS
+        self.flush_s = min(max(flush_ms, low), high) / 1000
+
+    def _refused(self, message: protocol.Refused) -> None:
+        self.refused[message.code] += 1
+        self.said[message.code] = sentence_of(message)
+        if message.scope == "connection":
+            self.refusal = self.said[message.code]
+        if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:
+            self.phase = Phase.STOPPED
+
+    def _count_poison(self) -> None:
+        """Counts connections that broke without getting past the same frame."""
+        seq, events, rounds = self._poison
+        here = (self._backlog.seq, self._backlog.events)
+        self._poison = (*here, rounds + 1 if here == (seq, events) else 1)
+
+
+REJECTED = {"connection": "the connection", "series": "a series", "event": "an event"}
+"""What was rejected, by the scope of the message."""
+
+
+def sentence_of(message: protocol.Refused) -> str:
+    """Return what the terminal shows for a rejection or a notice."""
+    if message.code == "event-rate":
+        return (
+            f"the server rejects some events of this run because there are too many (it accepts "
+            f"{message.expected}). Records are not affected. Call run.event() less often."
+        )
+    reason = f"({message.code}): expected {message.expected}, got {message.got}"
+    if message.code in ("bad-token", "token-scope"):
+        advice = "Set TOCSIN_TOKEN; `tocsin-server token create` creates a token."
+        return f"the server rejected the token {reason}. {advice}"
+    if message.scope == "notice":
+        return f"notice from the server {reason}"
+    return f"the server rejected {REJECTED.get(message.scope, message.scope)} {reason}"

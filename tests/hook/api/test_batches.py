@@ -1,0 +1,47 @@
+"""Which batch it was, where a step went wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tocsin.api.batches import BURST, LEARNT, Batches
+
+
+def _calm(batches: Batches, steps: int = 2 * LEARNT) -> None:
+    for step in range(steps):
+        batches.named = step
+        assert batches.judge((step, 0, ("loss", "grad_norm"), 1.0 + 0.01 * (step % 5), 2.0)) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"loss": math.nan},
+        {"grad_norm": math.inf},
+        {"skipped": 1.0, "stepped": 0.0},
+        {"stepped": 0.0},
+        {"nonfinite/batch": 1.0},
+        {"loss": 5.0},
+        {"loss": 1.0, "grad_norm": 40.0},
+    ],
+)
+def test_the_batch_of_a_bad_step_is_told_once(values: dict[str, float]) -> None:
+    """Not finite, skipped, abandoned, bad inputs, or far above what the run is used to."""
+    batches = Batches()
+    _calm(batches)
+    batches.named = "shard 7"
+    item: tuple[Any, ...] = (50, 0, tuple(values), *values.values())
+    assert [batches.judge(item), batches.judge(item)] == ["shard 7", None]
+
+
+def test_a_run_that_is_lost_tells_a_bounded_number() -> None:
+    """A burst, then one in twenty steps."""
+    batches = Batches()
+    told = 0
+    for step in range(1000):
+        batches.named = step
+        told += batches.judge((step, 0, ("loss",), math.nan)) is not None
+    assert told == BURST + (1000 - BURST) // 20

@@ -1,0 +1,186 @@
+"""What the server asks for is done at most so often, where it may be done, and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.hook.captured import KeptOutbox, watched
+from tocsin.api.server_requests import MOST
+from tocsin.protocol import Alert, Request
+
+
+def _ask(action: str = "checkpoint", alert: str = "a1", **more: Any) -> Request:
+    return Request("q1", action, "nonfinite-loss", alert, **more)
+
+
+def _outcomes(outbox: KeptOutbox) -> list[tuple[str, str]]:
+    return [(one["action"], one["outcome"]) for one in outbox.events("action")]
+
+
+class Loop:
+    """A real training of one weight, a step at a time."""
+
+    def __init__(self) -> None:
+        self.weight = torch.nn.Parameter(torch.ones(1))
+        self.optimizer = torch.optim.SGD([self.weight], lr=0.1)
+
+    def steps(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.weight.grad = None
+            self.weight.pow(2).sum().backward()
+            self.optimizer.step()
+
+
+@pytest.fixture
+def ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is rank 0 of two."""
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "job"}.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_one_process_acts_at_its_next_step() -> None:
+    """On the training thread, with what is asked; ``run.requested`` says so until the next step."""
+    loop, heard, said = Loop(), list[str](), list[str]()
+    with watched(actions="checkpoint") as (run, outbox):
+        run.on_request("checkpoint")(lambda request: heard.append(f"{request.reason} {run.current_step}"))
+        loop.steps(3)
+        run._watch.tell(_ask())
+        assert heard == []
+        for _ in range(2):
+            loop.steps()
+            said.append(run.requested)
+    assert (heard, said) == (["nonfinite-loss 3"], ["checkpoint", ""])
+    assert _outcomes(outbox) == [("checkpoint", "done")]
+
+
+def test_nothing_is_done_that_nobody_opted_in_to() -> None:
+    """The default: no action, and it says so."""
+    loop, heard = Loop(), list[Request]()
+    with watched() as (run, outbox):
+        run.on_request("stop")(heard.append)
+        assert run._facts.wants == []
+        loop.steps()
+        run._watch.tell(_ask("stop"))
+        loop.steps()
+        assert run.requested == ""
+    assert (heard, _outcomes(outbox)) == ([], [("stop", "dropped")])
+
+
+def test_once_an_episode_and_so_often_a_run() -> None:
+    """The same alert asks once; of many alerts only the first ones are heard."""
+    loop, heard = Loop(), list[Request]()
+    with watched(actions=["checkpoint"]) as (run, outbox):
+        run.on_request("checkpoint")(heard.append)
+        for alert in ["a", "a", *"bcdef"]:
+            loop.steps()
+            run._watch.tell(_ask(alert=alert))
+        loop.steps()
+    assert [one.alert for one in heard] == ["a", "b", "c"]
+    assert MOST == 3
+    assert [outcome for _, outcome in _outcomes(outbox)] == ["done", "dropped", "done", "done"] + [
+        "dropped"
+    ] * 3
+
+
+def test_a_failure_of_the_script_is_told_and_harmless() -> None:
+    """Training goes on; the reason is in the event."""
+    loop = Loop()
+    with watched(actions={"checkpoint", "stop"}) as (run, outbox):
+        run.on_request("checkpoint")(lambda request: 1 / 0)
+        run._watch.tell(_ask())
+        run._watch.tell(_ask("stop"))
+        loop.steps(2)
+        assert run.requested == "stop"
+    assert _outcomes(outbox) == [("checkpoint", "failed"), ("stop", "requested")]
+    assert "ZeroDivisionError" in outbox.events("action")[0]["reason"]
+    assert len(outbox.series("loss")) == 2
+
+
+@pytest.mark.usefixtures("ranks")
+def test_several_ranks_act_at_the_step_that_was_confirmed() -> None:
+    """They say where they are, then that they heard in time, and act after exactly that step."""
+    loop, heard = Loop(), list[int]()
+    with watched(actions="checkpoint") as (run, outbox):
+        run.on_request("checkpoint")(lambda request: heard.append(run._ledger.step))
+        for ask in (_ask(), _ask(at_step=6), _ask(at_step=6, confirmed=True)):
+            run._watch.tell(ask)
+            loop.steps()
+        assert heard == []
+        loop.steps(10)
+    assert heard == [6]
+    assert _outcomes(outbox) == [("checkpoint", "heard")] * 2 + [("checkpoint", "done")]
+
+
+@pytest.mark.usefixtures("ranks")
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_rank_that_hears_too_late_drops_it(confirmed: bool) -> None:
+    """The step has passed: acting now would be acting alone."""
+    loop, heard = Loop(), list[Request]()
+    with watched(actions="checkpoint") as (run, outbox):
+        run.on_request("checkpoint")(heard.append)
+        loop.steps(5)
+        run._watch.tell(_ask(at_step=4, confirmed=confirmed))
+        loop.steps(5)
+    assert (heard, _outcomes(outbox)) == ([], [("checkpoint", "dropped")])
+
+
+@pytest.mark.usefixtures("ranks")
+def test_a_loop_that_reports_its_steps_acts_at_that_step_too() -> None:
+    """``run.step``: compiled, graphed or other loops."""
+    heard: list[int] = []
+    with watched(actions="stop", patch=False) as (run, _):
+        run.on_request("stop")(lambda request: heard.append(run.current_step))
+        for step in range(8):
+            run.step(loss=1.0)
+            if step == 2:
+                run._watch.tell(_ask("stop", at_step=5, confirmed=True))
+    assert heard == [5]
+
+
+def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
+    """``run.requested`` after the ``run.step`` at which it is due, and no longer."""
+    said: list[str] = []
+    with watched(actions="checkpoint", patch=False) as (run, _):
+        run.step(loss=1.0)
+        run._watch.tell(_ask())
+        run.log(note=1.0)
+        for _ in range(2):
+            run.step(loss=1.0)
+            said.append(run.requested)
+    assert said == ["checkpoint", ""]
+
+
+def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """With a warning, for nothing raises into a training."""
+    with watched(actions="reboot") as (run, _):
+        run.on_request("explode")(print)
+        assert run._actions.wanted == ()
+    assert ["'reboot'" in caplog.text, "'explode'" in caplog.text] == [True, True]
+
+
+def test_alerts_are_chosen_by_rule_and_severity() -> None:
+    """All conditions given must hold; a failing function is told to the server."""
+    heard: list[str] = []
+    with watched(patch=False) as (run, outbox):
+
+        def fail(alert: Any) -> None:
+            raise KeyError("x")
+
+        note = run.on_alert(severity="critical", rules=["loss-spike"])
+        note(lambda alert: heard.append(f"{alert.rule} {alert.severity}"))
+        assert run.on_alert(fail) is fail
+        run.log(a=1.0)
+        for rule, severity in (("loss-spike", "critical"), ("loss-spike", "info"), ("plateau", "critical")):
+            run._watch.tell(_alert(rule, severity))
+        run.log(a=1.0)
+    assert heard == ["loss-spike critical"]
+    assert [(one["handler"], one["error"]) for one in outbox.events("handler-failed")] == [
+        ("fail", "KeyError: 'x'")
+    ] * 3
+
+
+def _alert(rule: str, severity: str) -> Alert:
+    return Alert("a", rule, severity, "firing", "")

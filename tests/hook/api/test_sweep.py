@@ -1,0 +1,96 @@
+"""Several trainings in one process: each run holds its own steps, unless they are meant to be parallel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+import tocsin
+from tests.hook.api.test_startup import process
+from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tests.hook.ingest_server import IngestServer
+from tocsin.capture import patching
+
+TRAIN = """
+import torch
+def train(steps, lr=0.1):
+    weight = torch.nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([weight], lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (weight * 2.0).backward()
+        optimizer.step()
+"""
+
+
+def _steps(optimizer: torch.optim.Optimizer, count: int) -> None:
+    for _ in range(count):
+        optimizer.zero_grad()
+        optimizer.param_groups[0]["params"][0].sum().backward()
+        optimizer.step()
+
+
+def _optimizer() -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.ones(()))], lr=0.1)
+
+
+def test_a_sweep_of_three_trainings_is_three_runs_of_their_own_steps() -> None:
+    """The optimizers of earlier trainings stay alive, as variables of a notebook do."""
+    outboxes, kept = [KeptOutbox() for _ in range(3)], []
+    for outbox in outboxes:
+        run = watch(outbox, parallel=False)
+        kept.append(_optimizer())
+        _steps(kept[-1], 20)
+    run.finish()
+    assert [outbox.series("loss") for outbox in outboxes] == [outboxes[0].series("loss")] * 3
+    assert [len(outbox.items) for outbox in outboxes] == [20, 20, 20]
+
+
+def test_a_watch_finishes_the_run_before_it() -> None:
+    """A notebook cell that is run again ends the run of the time before."""
+    first, second = KeptSender(), KeptSender()
+    watch(KeptOutbox(), first)
+    watch(KeptOutbox(), second, parallel=False)
+    assert first.closed == [("finished", None)]
+    assert second.closed == []
+    assert len(patching.attached) == 1
+
+
+def test_parallel_runs_both_record() -> None:
+    """``parallel=True`` is for runs that are meant to live side by side."""
+    one, two = KeptOutbox(), KeptOutbox()
+    watch(one, parallel=False)
+    watch(two, parallel=True)
+    _steps(_optimizer(), 3)
+    assert [len(one.items), len(two.items)] == [3, 3]
+
+
+def test_an_optimizer_belongs_to_the_run_in_which_it_steps() -> None:
+    """One that steps again under the second run counts there, as its first optimizer to step."""
+    one, two, optimizer = KeptOutbox(), KeptOutbox(), _optimizer()
+    watch(one, parallel=False)
+    _steps(optimizer, 2)
+    watch(two, parallel=False)
+    other = _optimizer()
+    _steps(optimizer, 4)
+    assert [len(one.items), len(two.items)] == [2, 4]
+    assert [step for step, _ in two.series("loss")] == [0, 1, 2, 3]
+    del other
+
+
+def test_a_sweep_reaches_the_server_as_three_finished_runs(server: IngestServer, spool: Path) -> None:
+    """By ``tocsin.watch`` itself, in a script."""
+    body = (
+        TRAIN.replace("\n", "\n        ")
+        + """
+        for k in range(3):
+            tocsin.watch("p", name=f"lr-{k}", quiet=True, **options)
+            train(20)
+        tocsin._live[-1].finish()
+    """
+    )
+    process(body, server.url, spool)
+    assert [len(one.seqs) for one in server.writers.values()] == [20, 20, 20]
+    assert all(one.finish and one.finish.state == "finished" for one in server.writers.values())
+    assert tocsin._live == []

@@ -1,0 +1,113 @@
+"""``tocsin doctor``: a sentence for each thing that is wrong between this machine and the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hook.ingest_server import IngestServer, closed_port
+from tests.hook.trainers import TOKEN, leave_behind
+from tocsin.cli.commands import main
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """What doctor printed, by check."""
+    rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if line[:1] in "oFn"]
+    return {row[1]: f"{row[0]} {row[2]}" for row in rows if len(row) == 3}
+
+
+def test_doctor_finds_nothing_where_all_is_well(
+    strict_server: IngestServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every check is ok, the exit status 0, and the server has no new run."""
+    assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 0
+    said = lines_of(capsys)
+    assert list(said) == [
+        "hook",
+        "address",
+        "name",
+        "connection",
+        "server",
+        "hello",
+        "spool",
+        "torch",
+        "signals",
+    ]
+    assert all(line.startswith("ok") for line in said.values()), said
+    assert strict_server.writers == {}
+
+
+@pytest.mark.usefixtures("strict_server")
+def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address is right, the port is dead."""
+    assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
+    said = lines_of(capsys)
+    assert "cannot connect to 127.0.0.1" in said["connection"]
+    assert "hello" not in said
+    assert said["spool"].startswith("ok")
+
+
+@pytest.mark.parametrize(
+    ("url", "check", "words"),
+    [
+        ("lab", "address", "expected something like http://host:8321, got 'lab'"),
+        ("http://no-such-host.invalid", "name", "the name no-such-host.invalid is not known here"),
+    ],
+)
+def test_doctor_says_what_is_wrong_with_the_address(
+    url: str, check: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from the environment as the hook does."""
+    monkeypatch.setenv("TOCSIN_URL", url)
+    assert main(["doctor"]) == 1
+    assert words in lines_of(capsys)[check]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [([], "Set TOCSIN_TOKEN"), (["--token", "tk_bad"], "bad-token")]
+)
+def test_doctor_tells_a_bad_token_from_none(
+    strict_server: IngestServer, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server's own words, and how to make a token."""
+    assert main(["doctor", "--url", strict_server.url, *arguments]) == 1
+    hello = lines_of(capsys)["hello"]
+    assert words in hello
+    assert "tocsin-server token create" in hello
+
+
+def test_doctor_knows_another_service_on_the_port(
+    strict_server: IngestServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A web server that is not ours."""
+    strict_server.health = "<html>It works!</html>"
+    assert main(["doctor", "--url", strict_server.url]) == 1
+    assert "Is it another service?" in lines_of(capsys)["server"]
+
+
+def test_doctor_says_that_the_hook_is_switched_off(
+    strict_server: IngestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forgotten TOCSIN_DISABLE is the first thing to know."""
+    monkeypatch.setenv("TOCSIN_DISABLE", "1")
+    assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 1
+    assert "TOCSIN_DISABLE is set" in lines_of(capsys)["hook"]
+
+
+def test_doctor_says_that_the_spool_cannot_be_written(
+    strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file is where the directory should be."""
+    spool.write_text("")
+    assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 1
+    assert "in memory only" in lines_of(capsys)["spool"]
+
+
+def test_doctor_mentions_what_was_left_behind(
+    strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a fault, but worth knowing."""
+    leave_behind(spool, strict_server.url, 0)
+    assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 0
+    assert "tocsin sync" in lines_of(capsys)["spool"]

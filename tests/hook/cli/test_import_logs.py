@@ -1,0 +1,92 @@
+"""``tocsin import``: past runs arrive whole, once, marked as imported, over a real websocket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hook.ingest_server import IngestServer, closed_port
+from tocsin.cli.commands import main
+from tocsin.cli.import_logs import import_runs, run_id_of
+from tocsin.cli.log_run import Way
+
+TEXT = "step,loss\n" + "".join(f"{step},{step}.5\n" for step in range(3000)) + "3000,nan\n"
+
+
+@pytest.fixture
+def server() -> Iterator[IngestServer]:
+    """A server on loopback."""
+    server = IngestServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A past run of 3001 records."""
+    path = tmp_path / "train.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_past_run_arrives_whole(server: IngestServer, log: Path) -> None:
+    """Every record in order, NaN included, and the run is finished."""
+    (outcome,) = import_runs(log, Way(server.url, "tk"))
+    assert outcome.delivered, outcome
+    kept = server.only
+    assert kept.steps == list(range(3001))
+    assert math.isnan(kept.columns["loss"][-1])
+    assert kept.finish is not None
+    assert kept.finish.state == "finished"
+
+
+def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
+    """In its hello and as its first event: nobody is to be notified of it."""
+    list(import_runs(log, Way(server.url, "tk"), "old"))
+    hello, event = server.only.hellos[0], server.only.events[0]
+    assert (hello.project, hello.name, hello.run) == ("old", "train", run_id_of(log))
+    assert hello.config["imported"] is True
+    assert (event.kind, event.data["imported"]) == ("imported", True)
+
+
+def test_importing_twice_brings_nothing_twice(server: IngestServer, log: Path) -> None:
+    """The same writer, the same numbers: the server knows them."""
+    for _ in range(2):
+        (outcome,) = import_runs(log, Way(server.url, "tk"))
+        assert outcome.delivered
+    assert server.only.steps == list(range(3001))
+
+
+def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) -> None:
+    """A header that came again: two writers of one run."""
+    path = tmp_path / "train.csv"
+    path.write_text("step,loss\n0,1.0\n1,0.5\nstep,loss\n0,2.0\n")
+    list(import_runs(path, Way(server.url, "tk")))
+    assert [kept.steps for kept in server.writers.values()] == [[0, 1], [0]]
+    assert len({kept.hellos[0].run for kept in server.writers.values()}) == 1
+
+
+def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
+    """Logs are imported under their path; settings and prose are no logs."""
+    for name in ("a/train.jsonl", "b/train.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f'{{"step": 1, "loss": 0.5, "run": "{name}"}}\n')
+    (tmp_path / "settings.yaml").write_text("step: 1 loss: 0.5\n")
+    outcomes = list(import_runs(tmp_path, Way(server.url, "tk")))
+    assert [outcome.delivered for outcome in outcomes] == [True, True]
+    names = {kept.hellos[0].name for kept in server.writers.values()}
+    assert names == {"a/train", "b/train"}
+
+
+def test_a_server_that_is_away_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The import fails with the reason, and a file of no known format too."""
+    way = Way(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
+    (outcome,) = import_runs(log, way)
+    assert outcome.delivered is False
+    assert "train.csv" in outcome.says
+    assert main(["import", str(log.parent / "missing.csv")]) == 2
+    assert "there is no file" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""``tocsin tail``: a log that grows, is rotated, is truncated, arrives as a run without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hook.ingest_server import IngestServer
+from tocsin.cli.commands import main
+from tocsin.cli.log_run import Way
+from tocsin.cli.tail import Follower, Growing, follow, run_of
+from tocsin.importers import LogRecord, UnreadableLogError
+
+
+@pytest.fixture
+def server() -> Iterator[IngestServer]:
+    """A server on loopback."""
+    server = IngestServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+def append(path: Path, text: str) -> None:
+    """The training writes on."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+def acts(*actions: Callable[[], object]) -> tuple[Callable[[int], bool], Callable[[], object]]:
+    """``stop`` and ``pause`` of a follower for which one thing happens at each pause."""
+    waiting = list(actions)
+    return (lambda looks: not waiting), (lambda: waiting.pop(0)())
+
+
+def tail(path: Path, server: IngestServer, *actions: Callable[[], object]) -> int:
+    """Follows ``path`` while the actions happen; how many records were reported."""
+    run = run_of(path, "p", "n", Way(server.url, "tk"))
+    stop, pause = acts(*actions)
+    count = follow(path, run, stop=stop, pause=pause)
+    run.close()
+    return count
+
+
+def test_what_is_there_and_what_comes_is_reported(server: IngestServer, tmp_path: Path) -> None:
+    """From the beginning; a line that is cut waits for its rest."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"step={step} loss=0.5\n" for step in range(5)))
+    more = [lambda: append(path, "step=5 lo"), lambda: append(path, "ss=0.25\nstep=6 loss=nan")]
+    assert tail(path, server, *more) == 7
+    assert server.only.steps == list(range(7))
+    assert server.only.columns["loss"][5] == 0.25
+    assert server.only.finish is not None
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(server: IngestServer, tmp_path: Path) -> None:
+    """The tail may be started before the training."""
+    path = tmp_path / "train.csv"
+    more = [lambda: path.write_text("step,loss\n"), lambda: append(path, "0,1.0\n1,0.5\n")]
+    assert tail(path, server, *more) == 2
+
+
+def test_rotation_and_truncation_begin_a_new_attempt(server: IngestServer, tmp_path: Path) -> None:
+    """What was written before is read to its end."""
+    path = tmp_path / "train.csv"
+    path.write_text("step,loss\n0,1.0\n1,0.5\n2,0.4\n")
+
+    def rotate() -> None:
+        append(path, "3,0.3\n")
+        path.rename(tmp_path / "train.csv.1")
+        path.write_text("step,loss\n0,9.0\n1,8.0\n")
+
+    assert tail(path, server, rotate, lambda: path.write_text("step,loss\n0,7.0\n")) == 7
+    assert [kept.columns["loss"] for kept in server.writers.values()] == [
+        [1.0, 0.5, 0.4, 0.3],
+        [9.0, 8.0],
+        [7.0],
+    ]
+
+
+def test_a_file_between_rotations_is_no_error(tmp_path: Path) -> None:
+    """For a moment there is none."""
+    path = tmp_path / "a.log"
+    path.write_text("x\n")
+    follower = Follower(path)
+    assert follower.read() == (b"x\n", False)
+    path.unlink()
+    assert follower.read() == (b"", False)
+    path.write_text("y\n")
+    assert follower.read() == (b"y\n", True)
+    follower.close()
+
+
+def test_a_page_of_settings_is_not_taken_for_the_log(tmp_path: Path) -> None:
+    """The format is found out when the training speaks."""
+    growing = Growing(tmp_path / "log_rank0.txt")
+    assert growing.feed(b"step 0 loss: 0.5\nCUTMIX: 1.0\n", False) == []
+    line = b"INFO Train: [0/300][0/390]\teta 0:22 lr 0.000100\t loss 2.3 (2.3)\tgrad_norm 5.0 (5.0)\n"
+    (record,) = [item for item in growing.feed(line, False) if isinstance(item, LogRecord)]
+    assert growing.format is not None
+    assert growing.format.name == "Swin-Transformer log"
+    assert record.values["grad_norm"] == 5.0
+
+
+def test_a_file_that_is_written_anew_cannot_be_followed(tmp_path: Path) -> None:
+    """It says what to use instead."""
+    state = b'{"global_step": 1, "log_history": [{"loss": 1.0, "step": 1}]}'
+    with pytest.raises(UnreadableLogError, match="tocsin import"):
+        Growing(tmp_path / "trainer_state.json").feed(state, False)
+
+
+def test_the_command_ends_when_nothing_comes(
+    server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``--idle-exit``; it says what it found."""
+    monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(tmp_path / "spool"))
+    path = tmp_path / "main.log"
+    path.write_text("s:0 trl:10.5 lr:0.001000 norm:15.37\n")
+    assert main(["tail", str(path), "--url", server.url, "--token", "tk", "--idle-exit", "0"]) == 0
+    assert "llm.c main.log" in capsys.readouterr().out
+    assert server.only.columns["grad_norm"] == [15.37]

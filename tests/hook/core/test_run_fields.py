@@ -1,0 +1,98 @@
+"""What a script calls its run fits what the server takes, and a warning says what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin import protocol
+from tocsin.core.run_fields import (
+    NAME_BYTES,
+    NOTES,
+    TAGS,
+    count_of,
+    name_of,
+    notes_of,
+    run_of,
+    seconds_of,
+    tags_of,
+)
+from tocsin.protocol import Hello, WriterId
+from tocsin_server.intake import Limits, read_hello, read_sealed
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=300)
+
+
+@given(name=ANY_TEXT, tag=ANY_TEXT, run=ANY_TEXT, notes=ANY_TEXT, steps=st.one_of(st.integers(), st.floats()))
+def test_no_watch_is_refused_for_what_it_is_called(
+    name: str, tag: str, run: str, notes: str, steps: float
+) -> None:
+    """Whatever a script says: the server takes the hello."""
+    writer = WriterId("a", 0, "b", 1, 1)
+    hello = Hello(
+        *(1, "", "p", name_of(name, "name") or "n", run_of(run) or "r", writer, 1, "h", 0),
+        planned_steps=count_of(steps, "planned_steps"),
+        tags=tags_of([tag] * (TAGS + 3)),
+        notes=notes_of(notes),
+    )
+    _, told = read_hello(read_sealed(protocol.encode(hello)), Limits())
+    assert [refusal for refusal in told if refusal.scope == "connection"] == []
+
+
+def test_what_fits_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Names of any script, without a word about them."""
+    assert name_of("Ünïcode 実験 #3", "name") == "Ünïcode 実験 #3"
+    assert tags_of("fp16") == tags_of(["fp16"]) == ["fp16"]
+    assert run_of("r_1:a.b-c") == "r_1:a.b-c"
+    assert tags_of(None) == []
+    assert notes_of(None) == ""
+    assert count_of(None, "planned_steps") is None
+    assert caplog.text == ""
+
+
+def test_what_does_not_fit_is_made_to_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning each, with what was expected and what came."""
+    assert name_of("ü" * 200, "name") == "ü" * (NAME_BYTES // 2)
+    assert name_of("a\nb\udcff", "name") == "a b?"
+    assert run_of("my run/1") == "my-run-1"
+    assert len(tags_of(range(TAGS + 1))) == TAGS
+    assert len(notes_of("x" * (NOTES + 1))) == NOTES
+    assert [record.getMessage().split(":")[1] for record in caplog.records] == [
+        " name",
+        " name",
+        " run id",
+        " tags",
+    ]
+
+
+@pytest.mark.parametrize("given_", [1000, 1e3, np.int64(1000), torch.tensor(1000), "1000"])
+def test_counts_are_read_from_any_number(given_: Any) -> None:
+    """``len(loader) * epochs / accumulate`` is a float."""
+    assert count_of(given_, "planned_steps") == 1000
+
+
+@pytest.mark.parametrize("given_", [-1, float("nan"), float("inf"), "many", 2**62, object()])
+def test_what_is_no_count_is_left_out(given_: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The run goes on without it."""
+    assert count_of(given_, "planned_steps") is None
+    assert "planned_steps: expected a whole number" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given_", "seconds"),
+    [(None, 3.0), (2, 2.0), ("5", 5.0), (-1, 0.0), (float("inf"), 86_400.0), (float("nan"), 3.0), ([], 3.0)],
+)
+def test_a_time_to_wait_is_one_that_can_be_waited(given_: Any, seconds: float) -> None:
+    """``join`` takes neither None nor infinity."""
+    assert seconds_of(given_, 3.0) == seconds
+
+
+@pytest.mark.parametrize("given", [".", "..", "..."])
+def test_a_run_id_of_dots_alone_is_made_to_fit(given: str) -> None:
+    """Addresses and paths read it as another place, so the server refuses it."""
+    assert run_of(given) == "-" * len(given)

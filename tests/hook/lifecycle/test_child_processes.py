@@ -1,0 +1,31 @@
+"""A parent that watches and trains in child processes: their steps belong to its run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tower, wait_for
+from tests.hook.launched import free_port
+from tests.hook.lifecycle.parent import STEPS
+from tests.hook.test_launchers import ranks_of
+
+SCRIPT = str(Path(__file__).with_name("parent.py"))
+
+
+@pytest.mark.parametrize(
+    ("method", "is_group"), [("spawn", True), ("fork", True), ("fork", False), ("forkserver", False)]
+)
+def test_children_report_to_the_parents_run(shared_tower: Tower, method: str, is_group: bool) -> None:
+    """Two children are two ranks of one attempt, each with all its steps; the parent's end is the run's."""
+    name = f"{method}-{is_group}"
+    runs, ranks = ranks_of(shared_tower, name, SCRIPT, name, method, str(free_port() if is_group else 0))
+    assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])
+    (run,) = runs
+    records = [one for one in shared_tower.records(run) if "loss" in one["values"]]
+    assert sorted((one["rank"], one["step"]) for one in records) == [
+        (rank, step) for rank in range(2) for step in range(STEPS)
+    ]
+    facts = wait_for(lambda: shared_tower.get(f"/runs/{run}"), "the run")
+    assert (facts["state"], facts["config"]) == ("finished", {"depth": 3})

@@ -1,0 +1,66 @@
+"""The walk through the loss graph: what it reaches, and what it says it cannot see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from tests.hook.preflight.audited import audited, found, net, unseen
+from tocsin.preflight.autograd_graph import LOOK_AT_CLOCK, take_census
+from tocsin.preflight.findings import Report
+from tocsin.preflight.graph_checks import check_graph
+
+
+def test_a_compiled_model_is_not_auditable() -> None:
+    """One CompiledFunctionBackward hides everything: that is said, and nothing is called clean."""
+    model = net()
+    compiled = torch.compile(model, backend="aot_eager")
+    outbox = audited(model, lambda: torch.nan_to_num(compiled(torch.ones(4, 6))).mean())
+    assert "CompiledFunctionBackward x 1: a compiled model" in unseen(outbox)
+    assert len(found(outbox, "masked-values")) == 1
+
+
+def test_checkpoints() -> None:
+    """A reentrant one hides its operations, the other one does not."""
+    model = net()
+    x = torch.ones(4, 6, requires_grad=True)
+
+    def forward(reentrant: bool) -> Tensor:
+        out = checkpoint(lambda x: torch.nan_to_num(model(x)), x, use_reentrant=reentrant)
+        assert isinstance(out, Tensor)
+        return out.mean()
+
+    hidden, seen = audited(model, lambda: forward(True)), audited(model, lambda: forward(False))
+    assert "CheckpointFunctionBackward x 1: a reentrant checkpoint" in unseen(hidden)
+    assert (found(hidden, "masked-values"), unseen(seen)) == ([], "")
+    assert len(found(seen, "masked-values")) == 1
+
+
+def _chain(length: int) -> Any:
+    out = torch.ones(1, requires_grad=True)
+    for _ in range(length):
+        out = out * 2
+    return out.grad_fn
+
+
+def test_a_huge_graph_is_walked_in_part_and_that_is_said() -> None:
+    """By nodes and by the clock; what was not reached is not called clean."""
+    by_nodes = take_census([_chain(50)], nodes=20)
+    ticks = iter(range(10_000))
+    by_clock = take_census([_chain(3 * LOOK_AT_CLOCK)], limit_s=0.5, clock=lambda: float(next(ticks)))
+    assert (by_nodes.nodes, by_clock.nodes) == (20, LOOK_AT_CLOCK)
+    for census in (by_nodes, by_clock):
+        report = Report("first-step")
+        check_graph(census, report)
+        assert report.not_auditable == [f"loss graph: {census.cut} were looked at"]
+        assert not census.whole
+
+
+def test_shared_parts_of_a_graph_are_counted_once() -> None:
+    """Two losses over one trunk: its clamp is one."""
+    trunk = torch.ones(3, requires_grad=True).clamp(0, 1)
+    census = take_census([(trunk * 2).sum().grad_fn, (trunk * 3).sum().grad_fn])
+    assert (census.count("Clamp"), census.count("Mul"), len(census.reached)) == (1, 2, 1)

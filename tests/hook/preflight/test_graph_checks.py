@@ -1,0 +1,78 @@
+"""What is read out of the loss graph: masked values, clamps, operations that float16 cannot bear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.hook.preflight.audited import audited, found, net, unseen
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_nan_to_num_is_counted_exactly(count: int) -> None:
+    """Each call is one node of the graph."""
+    model = net()
+
+    def forward() -> Tensor:
+        out: Tensor = model(torch.ones(4, 6))
+        for _ in range(count):
+            out = torch.nan_to_num(out)
+        return out.mean()
+
+    (finding,) = found(audited(model, forward, steps=2), "masked-values")
+    assert (finding["severity"], finding["got"]) == ("warning", f"{count} times")
+
+
+def test_clamps_are_counted() -> None:
+    """clamp, clamp_min and clamp_max, with numbers and with tensors."""
+    model = net()
+
+    def forward() -> Tensor:
+        out = model(torch.ones(4, 6)).clamp(-1, 1).clamp_min(-2).clamp_max(2)
+        clamped: Tensor = out.clamp(torch.tensor(-3.0), torch.tensor(3.0))
+        return clamped.mean()
+
+    (finding,) = found(audited(model, forward), "clamped-values")
+    assert (finding["severity"], finding["got"]) == ("info", "4 times")
+
+
+def test_an_fft_beside_float16_is_told() -> None:
+    """A functional one, that no list of modules shows; in float32 alone it is fine."""
+    model = net()
+
+    def forward(half: bool = True) -> Any:
+        with torch.autocast("cpu", torch.float16, enabled=half):
+            out = model(torch.ones(4, 6))
+        return torch.fft.irfft2(torch.fft.rfft2(out.float()), s=(4, 2)).mean()
+
+    (finding,) = found(audited(model, forward), "fp16-unsafe")
+    assert finding["subject"] == "FFT x 2 in float32 beside float16 operations"
+    assert found(audited(model, lambda: forward(False)), "fp16-unsafe") == []
+
+
+def test_powers_in_float16_are_told() -> None:
+    """By the dtype that a node computed, whatever autocast says by now."""
+    model = net().half()
+    x = torch.ones(4, 6, dtype=torch.float16)
+    outbox = audited(model, lambda: model(x).pow(2).mean())
+    (finding,) = found(outbox, "fp16-unsafe")
+    assert finding["subject"] == "Pow x 1 (float16)"
+    assert "an eps within float16 operations" in unseen(outbox)
+
+
+def test_float16_without_a_scaler_is_told() -> None:
+    """With one it is not, and one without float16 is needless."""
+    model = net()
+    scaler = torch.amp.GradScaler("cpu")
+
+    def half() -> Any:
+        with torch.autocast("cpu", torch.float16):
+            return model(torch.ones(4, 6)).float().mean()
+
+    assert len(found(audited(model, half), "scaler-missing")) == 1
+    assert found(audited(model, lambda: scaler.scale(half())), "scaler-missing") == []
+    outbox = audited(model, lambda: scaler.scale(model(torch.ones(4, 6)).mean()))
+    assert len(found(outbox, "scaler-needless")) == 1

@@ -1,0 +1,166 @@
+"""The audit as a whole: when it is made, and that it harms nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.hook.capture.test_staging import NoSync
+from tests.hook.captured import watched
+from tests.hook.preflight.audited import audited, found, mean_of, net, train, unseen
+from tocsin.preflight import CHECKS
+
+
+def test_a_sound_training_has_no_finding() -> None:
+    """One event at the first step, one at the tenth; nothing to say and everything seen."""
+    outbox = audited(net(), steps=12)
+    events = outbox.events("audit")
+    assert [(event["stage"], event["step"]) for event in events] == [("first-step", 0), ("step-10", 9)]
+    assert [(event["findings"], event["not_auditable"]) for event in events] == [([], [])] * 2
+    assert set(events[0]["checks"]) <= set(CHECKS)
+
+
+def test_a_failing_check_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on."""
+    monkeypatch.setattr("tocsin.preflight.optimizers.check_rates", lambda *given: 1 / 0)
+    outbox = audited(net(), lambda: torch.ones(1, requires_grad=True).nan_to_num().sum())
+    assert "learning rates: ZeroDivisionError" in unseen(outbox)
+    assert len(found(outbox, "masked-values")) == 1
+
+
+def test_weights_are_bit_identical_and_nothing_is_kept() -> None:
+    """With and without the audit; and neither model nor graph lives on because of it."""
+
+    def trained(inside: bool) -> list[Tensor]:
+        torch.manual_seed(3)
+        model = net()
+        if inside:
+            audited(model, steps=12)
+        else:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+            train(model, lambda: model(torch.ones(4, 6)).mean(), optimizer, 12)
+        return [param.detach().clone() for param in model.parameters()]
+
+    assert all(torch.equal(one, two) for one, two in zip(trained(True), trained(False), strict=True))
+    model = net()
+    ref, grad_fns = weakref.ref(model), []
+    with watched():
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = model(torch.ones(4, 6)).mean()
+        grad_fns.append(weakref.ref(loss))
+        loss.backward()
+        optimizer.step()
+        del model, optimizer, loss
+        gc.collect()
+        assert (ref(), grad_fns[0]()) == (None, None)
+
+
+def test_a_compiled_step_has_no_more_graph_breaks() -> None:
+    """Counted by dynamo, of a model compiled with and without a watch."""
+    counts = []
+    for watching in (False, True):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        model = net()
+        compiled = torch.compile(model, backend="aot_eager")
+        if watching:
+            audited(model, mean_of(compiled), steps=3)
+        else:
+            train(model, mean_of(compiled), torch.optim.AdamW(model.parameters()), 3)
+        counts.append(sum(torch._dynamo.utils.counters["graph_break"].values()))
+    assert counts[0] == counts[1]
+
+
+def test_the_audit_waits_for_no_device() -> None:
+    """Graph, parameters, optimizer and scaler on a device that has no values: nothing asks for one."""
+    with FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
+        model = nn.Linear(
+            6, 1, dtype=torch.float16
+        )  # fake, but not on CUDA: a build without it makes no graph there
+        params = [nn.Parameter(torch.empty(3, device="cuda"), requires_grad=False) for _ in range(2)]
+        optimizer = torch.optim.Adam([*model.parameters(), *params], lr=1e-3)
+        optimizer.param_groups[0]["lr"] = torch.empty((), device="cuda")
+        with watched(model=model) as (run, outbox):
+            loss = torch.nan_to_num(model(torch.empty(4, 6, dtype=torch.float16))).pow(2).sum()
+            ledger = run._ledger
+            ledger.primary = ledger.stepper(optimizer)
+            ledger.name_of(ledger.primary)
+            ledger.inspectors[0](loss, False)
+            for number in (1, 10):
+                for call in ledger.appointments.keep(number):
+                    call()
+    assert [one["subject"] for one in found(outbox, "fp16-unsafe")] == [
+        "Pow x 1 (float16), Sum x 1 (float16)"
+    ]
+    assert "learning rate of opt1 (Adam): it is a tensor" in unseen(outbox)
+    assert [event["stage"] for event in outbox.events("audit")] == ["first-step", "step-10"]
+
+
+def test_the_second_loss_of_a_gan_is_seen() -> None:
+    """Its generator's backward comes after the first step: its graph is told of at the second."""
+    nets = [net(), net()]
+    pair = [torch.optim.AdamW(one.parameters(), lr=1e-3) for one in nets]
+    with watched() as (_, outbox):
+        for _ in range(3):
+            for k, (model, optimizer) in enumerate(zip(nets, pair, strict=True)):
+                optimizer.zero_grad()
+                out = model(torch.ones(4, 6))
+                (torch.nan_to_num(out) if k else out.clamp(-1, 1)).mean().backward()
+                optimizer.step()
+    assert found(outbox, "masked-values") == []
+    assert len(found(outbox, "clamped-values")) == 1
+    (finding,) = found(outbox, "masked-values", "other-losses")
+    assert finding["got"] == "1 times"
+
+
+def test_micro_steps_are_one_loss() -> None:
+    """An accumulation's graphs are alike: each operation is counted once."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with watched(model=model) as (_, outbox):
+        for _ in range(3):
+            model(torch.ones(4, 6)).clamp(-1, 1).mean().backward()
+        optimizer.step()
+    (finding,) = found(outbox, "clamped-values")
+    assert finding["got"] == "1 times"
+
+
+def test_a_loop_that_reports_its_steps_is_audited_as_far_as_it_goes() -> None:
+    """Its optimizer is looked at; its graph is said to be unseen, never clean."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    with watched(model=model) as (run, outbox):
+        run.step(loss=1.0)
+        run.step(loss=1.0)
+    assert optimizer.param_groups
+    assert len(found(outbox, "lr-zero")) == 1
+    assert "loss graph: no backward was seen" in unseen(outbox)
+
+
+def test_without_capture_nothing_is_auditable() -> None:
+    """It says so, once."""
+    with watched(patch=False) as (run, outbox):
+        run.step(loss=1.0)
+        run.step(loss=1.0)
+    (event,) = outbox.events("audit")
+    assert (event["findings"], event["checks"], event["step"]) == ([], [], 0)
+    assert event["not_auditable"][0].startswith("everything")
+
+
+def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
+    """Its rate has reached 0 and its scaler hunts; the optimizer and the scaler of this run are fine."""
+    earlier = torch.optim.AdamW(net().parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=1)
+    for group in earlier.param_groups:
+        for param in group["params"]:
+            param.grad = torch.zeros_like(param)
+    scaler.scale(torch.ones(1))
+    earlier.step()
+    earlier.param_groups[0].update(lr=0.0, initial_lr=1e-3)
+    outbox = audited(net(), steps=12)
+    assert [event["findings"] for event in outbox.events("audit")] == [[], []]

@@ -1,0 +1,310 @@
+"""No harm: whatever fails inside the hook, training goes on to the same bits; nothing grows."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import logging
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tocsin
+import tocsin.api.no_run
+from tests.hook.callbacks import broken, callbacks
+from tests.hook.captured import KeptOutbox, watch, watched
+from tests.hook.ingest_server import IngestServer, wait_until
+from tests.hook.isolation_cases import LOOPS, train
+from tests.hook.truth import batches, model
+from tocsin.api.reporter import ERROR_LIMIT
+from tocsin.api.run import Run
+from tocsin.capture import patching
+from tocsin.capture.ledger import Ledger
+
+CALLBACKS = callbacks()
+
+ELSEWHERE = {
+    "needs a device: test_staging.py, test_cuda.py": (
+        *("staging.Staging.*", "staging._Here.*", "staging._copied", "staging._read_tensor"),
+        *("staging._asked", "staging._hollow", "staging._raw_stream"),
+        *("staging.current_stream", "staging.on_stream", "reporter.Watch.last_scale"),
+        *(
+            "staging._say_unread",
+            "staging._without",
+            "staging.new_*",
+            "staging.on_device",
+            "ledger._on_device",
+        ),
+        *(
+            "layer_norms.Layers._await",
+            "layer_norms.Layers._poll",
+            "layer_norms.Layers._slot",
+            "layer_norms.Layers._stage",
+        ),
+        *("layer_norms.Layers.arrived", "layer_norms.Layers.drain"),
+        *("reporter.Watch._arrived", "reporter.Watch._begin_staging", "reporter.Watch._compare_scale"),
+        *("fsdp.is_whole", "manual_updates._read_later"),
+    ),
+    "while a module is imported, or in a forked child": (
+        *(
+            "compiler.Traced.__init__",
+            "compiler._*",
+            "backward_steps._Depth.__init__",
+            "overhead._forget",
+            "patching._silence_in_child",
+        ),
+        "scalars._learn_torch",
+    ),
+    "reached by one optimizer alone: the test below": ("ledger.Ledger.after_one",),
+    "under torch before 2.2: test_step_hooks.py": (
+        *("step_hooks._hooked", "step_hooks._watch_patch", "step_hooks.put_back"),
+    ),
+    "under torch before 2.6": ("gradients._watch_public_clip", "gradients.install_public"),
+    "the same: test_patching.py": ("patching._relay", "patching._replace_code", "patching.replace_within"),
+    "on the sender's thread": ("encoding._known", "encoding.packed", "encoding.sendable"),
+    "beyond 4096 micro-steps, or a compiled clip": (
+        "optimizer_tracker.fold",
+        "ledger.Ledger._clip_is_compiled",
+    ),
+    "many parameters, nested values, a slow backoff, a slow norm": (
+        *(
+            "layer_names._placed",
+            "values.within",
+            "scalers.steps_down",
+            "overhead.rarer",
+            "autograd_graph.Census.whole",
+        ),
+        *("server_requests.Actions._arm", "discovery._scheduler"),
+    ),
+    "torch is imported after the watch: test_startup.py": ("reporter.Watch.has_started",),
+    "an optimizer of several models: test_optimizer_names.py": ("optimizer_names._common",),
+    "a primary that is no optimizer: test_optimizer_names.py": ("ledger.Ledger._look_for_wished",),
+    "with DeepSpeed: test_gradients.py": (
+        *("gradients._watch_deepspeed_clip", "gradients._outer_of", "gradients.vars_of"),
+    ),
+    "written where a sender runs: test_console.py": ("run.Run._write_end", "reporter.Watch.steps"),
+    "with a process group: test_child_processes.py": ("process_group._has_gloo",),
+    "where the hook is off": ("reporter._nothing", "reporter.Watch.switch_off"),
+}
+"""Why the loops of ``isolation_cases.py`` do not get there."""
+NOT_HERE = [pattern for patterns in ELSEWHERE.values() for pattern in patterns]
+HERE = [name for name in CALLBACKS if not any(fnmatch(name, f"*{pattern}") for pattern in NOT_HERE)]
+
+
+def _begun() -> Any:
+    gc.collect()
+    return watch(grad_norm=2, actions={"checkpoint", "wrong"})
+
+
+@functools.cache
+def _unwatched(loop: str) -> list[Tensor]:
+    """Weights of the same training without a run."""
+    return train(loop, tocsin.api.no_run.NoRun())
+
+
+def _called(work: Callable[[], Any]) -> set[str]:
+    """Which of CALLBACKS run during ``work``."""
+    codes = {function.__code__: name for name, function in CALLBACKS.items()}
+    seen: set[str] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in codes:
+            seen.add(codes[frame.f_code])
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@functools.cache
+def _reaching() -> dict[str, str]:
+    """The first loop that reaches each callback, or ``begin`` where only a watch does."""
+    found: dict[str, str] = {}
+    for loop in LOOPS:
+        run = _begun()
+        for name in _called(functools.partial(_trained, loop, run)):
+            found.setdefault(name, loop)
+    for name in _called(lambda: _begun().finish()):
+        found.setdefault(name, "begin")
+    return found
+
+
+@pytest.fixture
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """What the hook warns of here is meant."""
+    caplog.set_level(logging.CRITICAL, logger="tocsin")
+
+
+@pytest.fixture
+def _left() -> Iterator[None]:
+    """Leaving itself may be what was broken."""
+    yield
+    for ledger in patching.attached:
+        patching.detach(ledger)
+
+
+@pytest.fixture(scope="module")
+def _only_ours() -> None:
+    """Optimizers of other tests that still live are not found: what is reached does not depend on them."""
+    gc.collect()
+    gc.freeze()  # for good: what is thawed is searched again by every later watch of this process
+
+
+def _trained(loop: str, run: Any) -> list[Tensor]:
+    seen = train(loop, run)
+    run.finish()
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore:tocsin", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("_quiet", "_left", "_only_ours")
+@pytest.mark.parametrize("name", HERE)
+def test_an_error_in_any_callback_never_reaches_training(name: str) -> None:
+    """Each function found in the code is reached by a training, raises there, and no bit changes."""
+    loop = _reaching().get(name)
+    assert loop, f"no loop reaches {name}: add one to isolation_cases.py, or say in ELSEWHERE why not"
+    with ExitStack() as stack:
+        if loop == "begin":
+            calls, run = stack.enter_context(broken(CALLBACKS[name])), _begin()
+        else:
+            run, calls = _begun(), stack.enter_context(broken(CALLBACKS[name]))
+        loop = "plain" if loop == "begin" else loop
+        seen = _trained(loop, run)
+    assert calls
+    assert all(torch.equal(one, other) for one, other in zip(_unwatched(loop), seen, strict=True))
+
+
+@pytest.mark.usefixtures("_quiet", "_left", "_only_ours")
+def test_an_error_behind_the_only_optimizers_backward_stays_inside() -> None:
+    """The common case has a callback of its own, taken where no other optimizer lives."""
+    run = _begun()
+    with broken(CALLBACKS["capture.ledger.Ledger.after_one"]) as calls:
+        seen = _trained("long", run)
+    assert calls
+    assert all(torch.equal(one, other) for one, other in zip(_unwatched("long"), seen, strict=True))
+
+
+def _begin() -> Any:
+    """A run, or what stands for it where it cannot begin."""
+    try:
+        return _begun()
+    except AssertionError:
+        return tocsin.api.no_run.NoRun()
+
+
+def test_nothing_is_said_to_be_elsewhere_that_is_not_there() -> None:
+    """Every reason of ELSEWHERE is of a function that there is, and the search finds what is known."""
+    for pattern in NOT_HERE:
+        assert any(fnmatch(name, f"*{pattern}") for name in CALLBACKS), pattern
+    assert {"capture.ledger.Ledger.record", "capture.optimizer._enter", "run.Run._handle"} <= set(HERE)
+
+
+def test_after_twenty_errors_the_server_knows_that_the_hook_is_off(
+    server: IngestServer, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook says why it went silent, and training goes on."""
+    run = tocsin.watch("p", url=server.url, token="tk", spool_dir=spool)
+    monkeypatch.setattr(Ledger, "record", _raise)
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(ERROR_LIMIT + 5):
+        net(batch).pow(2).mean().backward()
+        optimizer.step()
+    run.finish()
+    wait_until(lambda: server.writers and server.only.events)
+    (event,) = [one for one in server.only.events if one.kind == "hook-disabled"]
+    assert event.data["errors"] == ERROR_LIMIT
+    assert "injected" in event.data["reason"]
+
+
+def _raise(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("injected")
+
+
+class Forgetting(KeptOutbox):
+    """Keeps nothing: what grows is the hook's."""
+
+    def put(self, item: tuple[Any, ...], patient: bool = False) -> None:
+        pass
+
+    def put_event(self, *args: Any) -> None:
+        pass
+
+
+def _steps(run: Run, optimizer: Any, loss: Tensor, count: int) -> None:
+    for k in range(count):
+        torch.autograd.backward(loss, retain_graph=True)
+        optimizer.step()
+        run.log(extra=float(k))
+        optimizer.zero_grad(set_to_none=False)
+
+
+def test_memory_does_not_grow_with_steps() -> None:
+    """Thousands of steps and logged values later the hook holds no more than after the first ones.
+
+    What a step keeps would be 100 bytes at least; the allowance is a twentieth of that a step.
+    """
+    weight = nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    loss = weight * 2.0
+    run = watch(Forgetting())
+    _steps(run, optimizer, loss, 500)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        _steps(run, optimizer, loss, 500)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        _steps(run, optimizer, loss, 10_000)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+        run.finish()
+    assert grown < 50_000
+
+
+def test_memory_does_not_grow_where_the_script_reports_its_steps() -> None:
+    """A hundred thousand ``run.step`` leave nothing behind, a live tensor's graph neither."""
+    weight = nn.Parameter(torch.ones(()))
+    run = watch(Forgetting(), patch=False)
+    _reports(run, weight, 2_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        _reports(run, weight, 2_000)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        _reports(run, weight, 100_000)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+        run.finish()
+    assert grown < 10_000
+
+
+def _reports(run: Run, weight: Tensor, count: int) -> None:
+    for k in range(count):
+        run.step(loss=float(k) if k % 100 else weight * 2.0, host=1.0)
+
+
+def test_an_event_of_a_failed_import_of_torch_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture that cannot attach leaves a run that can still log."""
+    monkeypatch.setattr("tocsin.capture.attach", _raise)
+    net = model()
+    with watched(patch=False) as (run, outbox):
+        run.log(loss=1.0)
+        net(next(batches(1))).sum().backward()
+    assert outbox.series("loss") == [(0, 1.0)]

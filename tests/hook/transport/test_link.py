@@ -1,0 +1,103 @@
+"""Waiting on several connections at once, and a session that loses its connection and finds another."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hook.ingest_server import IngestServer, closed_port, wait_until
+from tocsin import protocol
+from tocsin.core.frames import frame_of
+from tocsin.spool.segments import Spool
+from tocsin.transport.backlog import Backlog
+from tocsin.transport.connection import Address, LostError, resolve
+from tocsin.transport.link import Link, wait
+from tocsin.transport.outbox import Outbox
+from tocsin.transport.server_url import Target, parse_target
+from tocsin.transport.session import Session
+
+WRITER = protocol.WriterId("launch", 0, "boot", 1, 1)
+
+
+def _hello() -> protocol.Hello:
+    return protocol.Hello(1, "tk", "p", "n", "r_1", WRITER, 1, "host", time.time_ns())
+
+
+def _backlog(records: int) -> Backlog:
+    outbox, backlog = Outbox(), Backlog(Spool(None, lambda: None))  # type: ignore[arg-type,return-value]
+    for step in range(records):
+        outbox.put((step, step, ("loss",), float(step)))
+    message = outbox.drain()
+    assert message is not None
+    backlog.add(frame_of(message))
+    return backlog
+
+
+@pytest.fixture
+def link(server: IngestServer) -> Iterator[Link]:
+    """Three hundred records on their way to the server."""
+    session = Session(_backlog(300), _hello, random=lambda: 0.0)
+    link = Link(session, parse_target(server.url), resolve=resolve)
+    yield link
+    link.close()
+
+
+def _until(link: Link, arrived: object) -> None:
+    def stepped() -> object:
+        link.step(time.monotonic())
+        wait([link.connection], 0.01)
+        return arrived() if callable(arrived) else arrived
+
+    wait_until(stepped)
+
+
+def test_what_waits_arrives_and_is_acknowledged(server: IngestServer, link: Link) -> None:
+    """Dial, hello, records, ack: by ``step`` alone, which never blocks."""
+    _until(link, lambda: link.session._backlog.empty)
+    assert server.only.steps == list(range(300))
+
+
+def test_a_cut_connection_is_dialled_again(server: IngestServer, link: Link) -> None:
+    """A network that fails before any ack: the next connection says hello anew, and nothing comes twice."""
+    server.withhold_acks = True
+    _until(link, lambda: server.writers and server.only.seq >= 0)
+    server.drop_connections()
+    _until(link, lambda: link.connection is None)
+    server.withhold_acks = False
+    _until(link, lambda: link.session._backlog.empty)
+    assert server.only.seqs == list(range(300))
+    assert len(server.only.hellos) == 2
+
+
+def test_where_nobody_answers_the_next_attempt_is_later() -> None:
+    """The reason is kept, and ``wake_at`` says when to come again."""
+    target = parse_target(f"http://127.0.0.1:{closed_port()}")
+    link = Link(Session(_backlog(1), _hello, random=lambda: 0.0), target, resolve=resolve)
+    _until(link, lambda: link.session.last_error)
+    assert link.connection is None
+    assert link.wake_at(time.monotonic()) > time.monotonic() - 1
+
+
+def test_a_name_that_is_not_known_is_a_lost_connection_too() -> None:
+    """``resolve`` may raise: the session waits and says why."""
+
+    def unknown(target: Target) -> list[Address]:
+        raise LostError("the name x is not known here")
+
+    session = Session(_backlog(1), _hello, random=lambda: 0.0)
+    link = Link(session, parse_target("http://x:1"), resolve=unknown)
+    link.step(time.monotonic())
+    assert session.last_error == "the name x is not known here"
+
+
+def test_waiting_ends_at_the_bell() -> None:
+    """A byte on the bell is handed back at once; without connection or bell the time is waited out."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(b"\x0f")
+        assert wait([None], 60.0, ours) == b"\x0f"
+        assert wait([None], 0.0, ours) == b""
+    assert wait([], 0.001) == b""

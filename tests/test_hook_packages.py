@@ -1,0 +1,81 @@
+"""The packages of the hook import in one direction, and bring little into the training process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+
+from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of, upward
+
+HOOK = ROOT / "client_hook" / "tocsin"
+ORDER = (
+    *("protocol", "core", "spool", "lifecycle", "transport", "integrations", "capture", "preflight", "api"),
+    *("tocsin", "importers", "cli"),
+)
+"""A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
+ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
+OPTIONAL = {"torch", "numpy", "psutil", "pynvml"}
+"""What may be installed in the training environment: imported late or guarded."""
+
+
+def tops(names: Iterable[str]) -> set[str]:
+    """Return the top-level packages of dotted names."""
+    return {name.partition(".")[0] for name in names}
+
+
+def test_every_package_has_a_place() -> None:
+    """A new package is put into the order."""
+    assert {package_of(name) for name in modules(HOOK)} == set(ORDER)
+
+
+def test_a_package_imports_only_packages_before_it() -> None:
+    """Late imports count too."""
+    assert upward(graph(HOOK), ORDER) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not even late, or for types only."""
+    assert cycle(graph(HOOK)) == []
+
+
+def test_the_hook_imports_only_what_it_declares() -> None:
+    """The standard library, websockets and msgspec; only ``capture`` imports torch immediately."""
+    for name, path in modules(HOOK).items():
+        found = list(imports(name, path))
+        immediate = tops(one.name for one in found if not one.late)
+        assert immediate <= ALLOWED | ({"torch"} if package_of(name) == "capture" else set()), name
+        assert tops(one.name for one in found) <= ALLOWED | OPTIONAL, name
+
+
+def test_only_capture_imports_capture_immediately() -> None:
+    """Importing it imports torch."""
+    others = {name: path for name, path in modules(HOOK).items() if package_of(name) != "capture"}
+    found = {
+        name: [
+            one.name for one in imports(name, path) if one.name.startswith("tocsin.capture") and not one.late
+        ]
+        for name, path in others.items()
+    }
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_importing_tocsin_imports_neither_torch_nor_a_dependency() -> None:
+    """In a process of its own: a worker of a DataLoader imports it too."""
+    script = (
+        "import sys; before = set(sys.modules); import tocsin; new = set(sys.modules) - before\n"
+        "print(sorted(new & {'torch', 'numpy', 'msgspec', 'websockets', 'asyncio', 'ssl', 'socket'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_cycle_is_found() -> None:
+    """The check itself."""
+    assert cycle({"a": frozenset("b"), "b": frozenset("a")}) in (["a", "b", "a"], ["b", "a", "b"])
+
+
+def test_an_upward_import_is_found() -> None:
+    """The check itself."""
+    found = upward({"t.a": frozenset({"t.b"}), "t.b": frozenset({"t.a"})}, ("a", "b"))
+    assert found == ["t.a -> t.b"]
