@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import tocsin
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import TOKEN, rings_of
+from tocsin.core.process_state import active_runs
 
 
 @pytest.fixture(autouse=True)
 def _no_leftover_runs() -> Iterator[None]:
     yield
-    for run in tuple(tocsin._live):
+    for run in tuple(active_runs):
         run.finish()
 
 

@@ -207,7 +207,7 @@ def test_nothing_is_said_to_be_elsewhere_that_is_not_there() -> None:
     """Every reason of ELSEWHERE is of a function that there is, and the search finds what is known."""
     for pattern in NOT_HERE:
         assert any(fnmatch(name, f"*{pattern}") for name in CALLBACKS), pattern
-    assert {"capture.ledger.Ledger.record", "capture.optimizer._enter", "run.Run._handle"} <= set(HERE)
+    assert {"capture.ledger.Ledger.record", "capture.optimizer._enter", "api.run.Run._handle"} <= set(HERE)
 
 
 def test_after_twenty_errors_the_server_knows_that_the_hook_is_off(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-import tocsin
 from tests.hook.api.test_startup import process
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
 from tocsin.capture import patching
+from tocsin.core.process_state import active_runs
 
 TRAIN = """
 import torch
@@ -93,4 +93,4 @@ def test_a_sweep_reaches_the_server_as_three_finished_runs(server: IngestServer,
     process(body, server.url, spool)
     assert [len(one.seqs) for one in server.writers.values()] == [20, 20, 20]
     assert all(one.finish and one.finish.state == "finished" for one in server.writers.values())
-    assert tocsin._live == []
+    assert active_runs == []
