@@ -28,6 +28,8 @@ export default [
       curly: ["error", "multi-line"],
       eqeqeq: "error",
       "max-len": ["error", { code: 110 }],
+      "no-control-regex": "off", // text from a link or a script may hold control characters
+      "no-unused-vars": ["error", { ignoreRestSiblings: true }],
       "no-var": "error",
       "object-shorthand": "error",
       "one-var": ["error", "never"],

@@ -1,33 +1,23 @@
 /** Starts the page: one API client, one socket, one alert book; then the page that the address names. */
 
-import { AlertBook } from "./lib/alertbook.js";
-import { Api, ApiError } from "./lib/api.js";
-import { tabTitle, lamps } from "./lib/attention.js";
-import { ring, wakeOnGesture } from "./lib/bell.js";
-import { Clock } from "./lib/clock.js";
-import { Desk } from "./lib/desk.js";
-import { Live } from "./lib/live.js";
-import { MarkBook } from "./lib/markbook.js";
+import { AlertBook } from "./data/alertbook.js";
+import { Api, ApiError } from "./data/api.js";
+import { tabTitle, lamps } from "./lib/alerts/attention.js";
+import { ring, wakeOnGesture } from "./browser/sound.js";
+import { Clock } from "./data/clock.js";
+import { Desk } from "./data/desk.js";
+import { Live } from "./data/live.js";
+import { MarkBook } from "./data/markbook.js";
 import { isPage, match } from "./lib/route.js";
 import { inside, outside } from "./lib/root.js";
-import { followSystem } from "./lib/theme.js";
-import { masterBar } from "./parts/master.js";
-import { notify } from "./parts/notify.js";
-import { offlineStrip } from "./parts/offline.js";
-import { storingStrip } from "./parts/storing.js";
-import { toasts } from "./parts/toasts.js";
-import { palette } from "./parts/palette.js";
-import { loginNotice, notice } from "./parts/notice.js";
-
-/**
- * What every page is given.
- *
- * @typedef {{ api: Api, desk: Desk, live: Live, alerts: AlertBook, marks: MarkBook, clock: Clock, session:
- *   Session, title: (text: string) => void }} App
- * @typedef {{ close: () => void, moved?: () => boolean }} Page moved: the address changed; true: it took that
- *   in its stride
- * @typedef {(app: App, main: HTMLElement, id: string) => Page} OpenPage
- */
+import { followSystem } from "./browser/theme.js";
+import { masterBar } from "./components/header/master.js";
+import { notify } from "./components/header/notify.js";
+import { offlineStrip } from "./components/header/offline.js";
+import { storingStrip } from "./components/header/storing.js";
+import { toasts } from "./components/header/toasts.js";
+import { palette } from "./components/header/palette.js";
+import { loginNotice, notice } from "./components/notice.js";
 
 /**
  * Code of a page is asked for when its address is opened.

@@ -3,7 +3,7 @@
   try {
     const kept = new URLSearchParams(location.search).get("theme") || localStorage.getItem("tocsin.theme");
     if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
-  } catch (error) {
+  } catch {
     // Without storage the system's theme holds.
   }
 })();

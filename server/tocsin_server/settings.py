@@ -192,8 +192,9 @@ def _check(name: str, value: Any) -> None:
 _PATH_PART = re.compile(r"(?!\.\.?$)[\w.~-]+", re.ASCII)
 _OWN_PATHS = frozenset(
     {
-        "ack", "alerts", "api", "assets", "channels", "compare", "deliveries", "lib", "login", "logout",
-        "metrics", "pages", "panels", "parts", "routes", "rules", "runs", "settings", "silences",
+        "ack", "alerts", "api", "assets", "browser", "channels", "compare", "components", "data",
+        "deliveries", "lib", "login", "logout", "metrics", "pages", "panels", "routes", "rules", "runs",
+        "settings", "silences", "styles", "types",
     }
 )  # fmt: skip
 """First parts of the paths that this server answers itself: under one of these, the server could not know

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AlertBook } from "../../web/lib/alertbook.js";
+import { AlertBook } from "../../web/data/alertbook.js";
 import { alertOf } from "./layers.js";
 
 function bookOf(...items) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Api, ApiError, query } from "../../web/lib/api.js";
+import { Api, ApiError, query } from "../../web/data/api.js";
 
 const reply = (status, body, type = "application/json") =>
   new Response(typeof body === "string" ? body : JSON.stringify(body), {

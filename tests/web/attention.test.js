@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/attention.js";
+import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/alerts/attention.js";
 import { alertOf } from "./layers.js";
 
 test("lamps count what is open, by severity and by silence", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { auditOf, overheadOf } from "../../web/lib/audit.js";
+import { auditOf, overheadOf } from "../../web/lib/runs/audit.js";
 
 const finding = (change = {}) => ({
   check: "lr-zero",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { linearAxis, log2Axis, logAxis, niceStep, prefersLog, withRail } from "../../web/lib/axis.js";
+import { linearAxis, log2Axis, logAxis, niceStep, prefersLog, withRail } from "../../web/lib/charts/axis.js";
 
 test("ticks are 1, 2, 5 times a power of ten", () => {
   assert.deepEqual([0.7, 1, 1.2, 3, 7, 0.013].map(niceStep), [1, 1, 2, 5, 10, 0.02]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { at, compact, finite, thin } from "../../web/lib/buckets.js";
+import { at, compact, finite, thin } from "../../web/lib/charts/buckets.js";
 import { layerOf } from "./layers.js";
 
 /** A repeatable stream of numbers in [0, 1). */

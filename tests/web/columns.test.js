@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLUMNS, columnsOf, secondsLeft, tracks, USUAL } from "../../web/lib/columns.js";
+import { COLUMNS, columnsOf, secondsLeft, tracks, USUAL } from "../../web/lib/runs/columns.js";
 import { rowOf } from "./layers.js";
 
 test("the run's name cannot be left out, and columns keep the page's order", () => {

@@ -10,8 +10,8 @@ import {
   settings,
   tokenSeries,
   valueAt,
-} from "../../web/lib/compare.js";
-import { STEPS } from "../../web/lib/timeline.js";
+} from "../../web/lib/charts/compare.js";
+import { STEPS } from "../../web/lib/charts/timeline.js";
 import { layerOf } from "./layers.js";
 
 const over = (layers, ink = "--run-1", line = STEPS) => ({ layers, ink, dash: "", line });

@@ -8,7 +8,7 @@ import {
   readCompare,
   withRun,
   writeCompare,
-} from "../../web/lib/compareview.js";
+} from "../../web/lib/views/compareview.js";
 
 test("the address holds runs, colours, baseline and look", () => {
   const view = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { blobOf, fileName } from "../../web/lib/download.js";
+import { blobOf, fileName } from "../../web/browser/download.js";
 
 test("a file's name keeps letters of any script and nothing that a shell or a disk trips over", () => {
   assert.equal(fileName(["../a b/<img>", "loss"], "csv"), "a_b_img-loss.csv");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventText } from "../../web/lib/eventtext.js";
+import { eventText } from "../../web/lib/runs/eventtext.js";
 
 const told = (kind, data) => eventText({ kind, data });
 

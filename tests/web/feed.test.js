@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Feed } from "../../web/lib/feed.js";
+import { Feed } from "../../web/data/feed.js";
 import { answer, wireLayer } from "./layers.js";
 
 /** Answers in the order the test gives them; subscriptions the test can speak to. */

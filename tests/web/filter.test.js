@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asksConfig, runFilter } from "../../web/lib/filter.js";
+import { asksConfig, runFilter } from "../../web/lib/runs/filter.js";
 import { rowOf } from "./layers.js";
 
 const row = rowOf({ id: "r", project: "deblur", name: "my run", tags: ["fp16"], last_step: 1200, alerts: 2 });

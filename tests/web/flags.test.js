@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventText, expectedSpans, flagsOf, placeFlags } from "../../web/lib/flags.js";
+import { eventText, expectedSpans, flagsOf, placeFlags } from "../../web/lib/charts/flags.js";
 import { alertOf } from "./layers.js";
 
 const flag = (step, weight, text = "flag") => ({ step, text, severity: "", weight, key: `${step}` });

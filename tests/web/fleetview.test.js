@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { USUAL } from "../../web/lib/columns.js";
+import { USUAL } from "../../web/lib/runs/columns.js";
 import {
   listing,
   order,
@@ -9,7 +9,7 @@ import {
   shelfOf,
   shelfShown,
   writeFleet,
-} from "../../web/lib/fleetview.js";
+} from "../../web/lib/views/fleetview.js";
 import { rowOf } from "./layers.js";
 
 const PLAIN = readFleet("");

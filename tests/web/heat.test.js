@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellKind, firstFault, shade, unpackMatrix } from "../../web/lib/heat.js";
+import { cellKind, firstFault, shade, unpackMatrix } from "../../web/lib/charts/heat.js";
 
 /** A matrix as the API packs it. */
 const packed = (values, rows, columns) => ({

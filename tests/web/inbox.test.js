@@ -12,7 +12,7 @@ import {
   tally,
   textFilter,
   writeInbox,
-} from "../../web/lib/inbox.js";
+} from "../../web/lib/alerts/inbox.js";
 import { alertOf } from "./layers.js";
 
 const NONE = { ack: null, silenced_by: [], inhibited_by: [] };

@@ -1,6 +1,6 @@
 /** What the tests build: packed arrays, layers, alerts, answers. */
 
-import { emptyLayer, insertRecord } from "../../web/lib/buckets.js";
+import { emptyLayer, insertRecord } from "../../web/lib/charts/buckets.js";
 
 /** Float64 values as the API packs them. */
 export function packed(values) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { backoff, Live, SILENCE_MS } from "../../web/lib/live.js";
+import { backoff, Live, SILENCE_MS } from "../../web/data/live.js";
 
 /** A world with a clock of its own: sockets that the test opens, closes and feeds. */
 class World {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MarkBook } from "../../web/lib/markbook.js";
+import { MarkBook } from "../../web/data/markbook.js";
 
 const ack = (id, by = "x") => ({ id, ack: { by, at_ms: 1, note: "" }, silenced_by: [], inhibited_by: [] });
 

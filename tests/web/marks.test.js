@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { thin } from "../../web/lib/buckets.js";
-import { countMarks, marksOf, mergeMarks, skippedSteps } from "../../web/lib/marks.js";
+import { thin } from "../../web/lib/charts/buckets.js";
+import { countMarks, marksOf, mergeMarks, skippedSteps } from "../../web/lib/charts/marks.js";
 import { layerOf } from "./layers.js";
 
 const RECORDS = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { equals, labelsOf, linesOf, quoted, toggled } from "../../web/lib/matchers.js";
+import { equals, labelsOf, linesOf, quoted, toggled } from "../../web/lib/alerts/matchers.js";
 import { alertOf } from "./layers.js";
 
 test("quotes and backslashes in a value are escaped as the server undoes them", () => {

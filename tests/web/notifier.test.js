@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Notifier } from "../../web/lib/notifier.js";
+import { Notifier } from "../../web/data/notifier.js";
 
 const note = (id) => ({ id, kind: "alerts", title: `title ${id}`, created_ms: 0, reason: "", alerts: [] });
 

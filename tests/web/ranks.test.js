@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { picture } from "../../web/lib/picture.js";
-import { leading, rankRange, ranksOf } from "../../web/lib/ranks.js";
+import { picture } from "../../web/lib/charts/picture.js";
+import { leading, rankRange, ranksOf } from "../../web/lib/charts/ranks.js";
 import { layerOf } from "./layers.js";
 
 const ranks = [0, 1, 2].map((rank) =>

@@ -12,7 +12,7 @@ import {
   reordered,
   routeSentence,
   withOrWithout,
-} from "../../web/lib/routesdoc.js";
+} from "../../web/lib/alerts/routesdoc.js";
 
 const EMPTY = { routes: [], inhibitions: [], mute_times: [] };
 

@@ -12,7 +12,7 @@ import {
   scopeText,
   splitSpan,
   toml,
-} from "../../web/lib/ruledraft.js";
+} from "../../web/lib/rules/ruledraft.js";
 
 const RULE = {
   id: "a",

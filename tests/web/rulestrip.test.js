@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rulestrip.js";
+import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rules/rulestrip.js";
 
 const layer = (values, first = 0) => ({
   x: values.map((_, i) => first + i),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { levelOf, listed, readRules, sourceText, writeRules } from "../../web/lib/ruleview.js";
+import { levelOf, listed, readRules, sourceText, writeRules } from "../../web/lib/views/ruleview.js";
 
 const own = (fields) => ({
   kind: "own",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { moved, nameFilter, PINNED, sections } from "../../web/lib/sections.js";
+import { moved, nameFilter, PINNED, sections } from "../../web/lib/charts/sections.js";
 
 const NONE = { find: "", pins: [], order: [] };
 const NAMES = ["act/a", "act/b", "act/c", "pixel", "sys/gpu", "val/psnr"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { reading, SeriesSet, stretches } from "../../web/lib/series.js";
+import { reading, SeriesSet, stretches } from "../../web/lib/charts/series.js";
 import { answer, layerOf, packed, wireLayer } from "./layers.js";
 
 test("an answer of exact records holds each value, NaN and infinities too", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { smooth } from "../../web/lib/smooth.js";
+import { smooth } from "../../web/lib/charts/smooth.js";
 
 test("the average of a constant is that constant from its first point on", () => {
   for (const value of smooth([3, 3, 3, 3], 0.9)) assert.ok(Math.abs(value - 3) < 1e-12);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { storingText } from "../../web/parts/storing.js";
+import { storingText } from "../../web/components/header/storing.js";
 
 test("the database's own words stand in one sentence, and what becomes of the records in the next", () => {
   const told = storingText("database or disk is full.\n");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { spanTicks, wallTicks } from "../../web/lib/timeticks.js";
+import { spanTicks, wallTicks } from "../../web/lib/charts/timeticks.js";
 
 const MIN = 60_000;
 const H = 60 * MIN;

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { safeAddress } from "../../web/lib/dom.js";
-import { asText, evidenceText } from "../../web/lib/evidence.js";
-import { runFilter } from "../../web/lib/filter.js";
+import { safeAddress } from "../../web/browser/dom.js";
+import { asText, evidenceText } from "../../web/lib/alerts/evidence.js";
+import { runFilter } from "../../web/lib/runs/filter.js";
 import { flatten } from "../../web/lib/flatten.js";
 import { pieces } from "../../web/lib/highlight.js";
-import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/readout.js";
+import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/charts/readout.js";
 import { match, runAddress } from "../../web/lib/route.js";
-import { thin } from "../../web/lib/buckets.js";
+import { thin } from "../../web/lib/charts/buckets.js";
 import { alertOf, layerOf, rowOf } from "./layers.js";
 
 test("addresses that run code are not followed", () => {

@@ -1,7 +1,6 @@
 /** Addresses of the pages, relative to the root path of the server (lib/root.js). */
 
 import { withoutEnd } from "./format.js";
-import { outside } from "./root.js";
 
 /** Pages without an identifier, by their address. */
 const PLAIN = /** @type {const} */ ([
@@ -76,18 +75,4 @@ export function runAddress(id, moment = {}) {
   if (moment.alert) asked.set("alert", moment.alert);
   const text = asked.toString();
   return `/runs/${encodeURIComponent(id)}${text ? `?${text}` : ""}`;
-}
-
-/**
- * Follows a link of this site as a click would.
- *
- * @param {string} address
- */
-export function go(address) {
-  const link = document.createElement("a");
-  link.href = outside(address);
-  link.hidden = true;
-  document.body.append(link);
-  link.click();
-  link.remove();
 }

@@ -3,7 +3,7 @@
  * keyboard. The address holds filter and choice.
  */
 
-import { el, refill, say } from "../lib/dom.js";
+import { el, refill, say } from "../browser/dom.js";
 import { counted, int, ruleTitle } from "../lib/format.js";
 import {
   grouped,
@@ -15,18 +15,19 @@ import {
   successor,
   tally,
   writeInbox,
-} from "../lib/inbox.js";
-import { go, runAddress } from "../lib/route.js";
-import { acknowledge, giveBack } from "../parts/ackform.js";
-import { AlertRow } from "../parts/alertrow.js";
-import { announce, failed, selectInput } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { InboxPane } from "../parts/inboxpane.js";
-import { silenceForm, silenceOf } from "../parts/silenceform.js";
-import { subnav } from "../parts/subnav.js";
-import { told } from "../parts/undo.js";
+} from "../lib/alerts/inbox.js";
+import { go } from "../browser/navigate.js";
+import { runAddress } from "../lib/route.js";
+import { acknowledge, giveBack } from "../components/alerts/ackform.js";
+import { AlertRow } from "../components/alerts/alertrow.js";
+import { announce, failed, selectInput } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { InboxPane } from "../components/alerts/inboxpane.js";
+import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { told } from "../components/undo.js";
 
-/** @typedef {import("../lib/inbox.js").InboxView} InboxView */
+/** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
 
 const TITLES = {
   open: "Open",
@@ -71,7 +72,7 @@ class Inbox {
   #error = null;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -271,7 +272,7 @@ class Inbox {
 
   /**
    * @param {Alert} alert
-   * @returns {import("../parts/alertrow.js").RowFacts}
+   * @returns {import("../components/alerts/alertrow.js").RowFacts}
    */
   #facts(alert) {
     const names = (/** @type {string} */ id) => {
@@ -363,7 +364,7 @@ class Inbox {
   /**
    * Rows are kept and moved, not made anew; while the pointer is on them they stay where they are.
    *
-   * @param {import("../lib/inbox.js").Group[]} groups
+   * @param {import("../lib/alerts/inbox.js").Group[]} groups
    * @param {string[]} ids
    */
   #list(groups, ids) {
@@ -398,7 +399,7 @@ class Inbox {
     this.#empty(ids.length);
   }
 
-  /** @param {import("../lib/inbox.js").Group[]} groups */
+  /** @param {import("../lib/alerts/inbox.js").Group[]} groups */
   #place(groups) {
     const kept = new Set(groups.flatMap((group) => group.items.map((alert) => alert.id)));
     for (const id of [...this.#rows.keys()]) if (!kept.has(id)) this.#rows.delete(id);
@@ -673,7 +674,7 @@ class Inbox {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function alertsPage(app, main) {
   const page = new Inbox(app, main);
   page.open();

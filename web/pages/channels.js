@@ -1,12 +1,12 @@
 /** Channels: where notifications go, how each does, and a button that tries it. */
 
-import { el, focusIn, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../browser/dom.js";
 import { ago, counted, int, moment } from "../lib/format.js";
-import { channelForm } from "../parts/channelform.js";
-import { failed, scopeNote } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { subnav } from "../parts/subnav.js";
-import { told } from "../parts/undo.js";
+import { channelForm } from "../components/alerts/channelform.js";
+import { failed, scopeNote } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { told } from "../components/undo.js";
 
 const AGE_MS = 5_000;
 
@@ -22,7 +22,7 @@ class Channels {
   #loaded = false;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -288,7 +288,7 @@ class Channels {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function channelsPage(app, main) {
   const page = new Channels(app, main);
   page.open();

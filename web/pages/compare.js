@@ -3,27 +3,34 @@
  * differently; what rang.
  */
 
-import { nearest, pathOf } from "../lib/compare.js";
-import { CrossLine } from "../lib/crossline.js";
-import { fitPaper } from "../lib/paper.js";
-import { el, refill, say, svg } from "../lib/dom.js";
-import { inkOf, MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/compareview.js";
+import { nearest, pathOf } from "../lib/charts/compare.js";
+import { CrossLine } from "../panels/crossline.js";
+import { fitPaper } from "../browser/print.js";
+import { el, refill, say, svg } from "../browser/dom.js";
+import {
+  inkOf,
+  MOST_REPORTED,
+  MOST_RUNS,
+  readCompare,
+  withRun,
+  writeCompare,
+} from "../lib/views/compareview.js";
 import { counted } from "../lib/format.js";
-import { loadPlotly, margins, Plots } from "../lib/plot.js";
+import { loadPlotly, margins, Plots } from "../panels/plot.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { STEPS } from "../lib/timeline.js";
-import { Comparison } from "../parts/comparison.js";
-import { RunsTable, settingsTable } from "../parts/comparetables.js";
-import { icon } from "../parts/icons.js";
-import { menu } from "../parts/menu.js";
-import { button, inset } from "../parts/notice.js";
-import { Panel } from "../parts/panel.js";
-import { panelMenu } from "../parts/panelmenu.js";
-import { KINDS } from "../parts/vitals.js";
+import { STEPS } from "../lib/charts/timeline.js";
+import { Comparison } from "../data/comparison.js";
+import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
+import { icon } from "../components/icons.js";
+import { menu } from "../components/menu.js";
+import { button, inset } from "../components/notice.js";
+import { Panel } from "../panels/panel.js";
+import { panelMenu } from "../panels/panelmenu.js";
+import { KINDS } from "../panels/vitals.js";
 import { isOther, other } from "../panels/other.js";
 
-/** @typedef {import("../lib/compareview.js").CompareView} CompareView */
+/** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
 const ALIGN = /** @type {const} */ ([
   ["step", "Step"],
@@ -70,7 +77,7 @@ class ComparePage {
   #tabling;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -373,7 +380,7 @@ class ComparePage {
     }
   }
 
-  /** @returns {import("../parts/panelmenu.js").PanelHost} */
+  /** @returns {import("../panels/panelmenu.js").PanelHost} */
   #host() {
     const without = (/** @type {string} */ name) =>
       Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
@@ -647,7 +654,7 @@ class ComparePage {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function comparePage(app, main) {
   const page = new ComparePage(app, main);
   page.open();

@@ -3,13 +3,13 @@
  * filter.
  */
 
-import { el, focusIn, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../browser/dom.js";
 import { ago, clock as clockTime, counted, moment, span } from "../lib/format.js";
-import { segments } from "../parts/filterbar.js";
-import { failed, selectInput } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { subnav } from "../parts/subnav.js";
-import { told } from "../parts/undo.js";
+import { segments } from "../components/filterbar.js";
+import { failed, selectInput } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { told } from "../components/undo.js";
 
 const STATES = /** @type {const} */ ([
   ["", "All"],
@@ -44,7 +44,7 @@ class Deliveries {
   #loaded = false;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -317,7 +317,7 @@ class Deliveries {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function deliveriesPage(app, main) {
   const page = new Deliveries(app, main);
   page.open();

@@ -3,11 +3,11 @@
  * and picks.
  */
 
-import { el, refill, say } from "../lib/dom.js";
-import { COLUMNS, USUAL } from "../lib/columns.js";
-import { asksConfig, runFilter } from "../lib/filter.js";
+import { el, refill, say } from "../browser/dom.js";
+import { COLUMNS, USUAL } from "../lib/runs/columns.js";
+import { asksConfig, runFilter } from "../lib/runs/filter.js";
 import { flatten } from "../lib/flatten.js";
-import { GRACE_S } from "../lib/edits.js";
+import { GRACE_S } from "../lib/drafts.js";
 import {
   GROUPINGS,
   listing,
@@ -17,22 +17,22 @@ import {
   shelfOf,
   shelfShown,
   writeFleet,
-} from "../lib/fleetview.js";
+} from "../lib/views/fleetview.js";
 import { counted, int, span } from "../lib/format.js";
-import { readPins, writePins } from "../lib/kept.js";
+import { readPins, writePins } from "../data/pins.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { emptyFleet } from "../parts/empty.js";
-import { FleetTable } from "../parts/fleettable.js";
-import { icon } from "../parts/icons.js";
-import { menu } from "../parts/menu.js";
-import { button, notice } from "../parts/notice.js";
-import { told } from "../parts/undo.js";
+import { emptyFleet } from "../components/runs/empty.js";
+import { FleetTable } from "../components/runs/fleettable.js";
+import { icon } from "../components/icons.js";
+import { menu } from "../components/menu.js";
+import { button, notice } from "../components/notice.js";
+import { told } from "../components/undo.js";
 
 /** Rows keep their places for so long while numbers move, and for as long as the pointer is on them. */
 const RESORT_MS = 5_000;
 
-/** @typedef {import("../lib/fleetview.js").FleetView} FleetView */
+/** @typedef {import("../lib/views/fleetview.js").FleetView} FleetView */
 
 class Fleet {
   /** @type {Map<string, RunRow>} */
@@ -45,7 +45,7 @@ class Fleet {
   #shape = "";
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -599,7 +599,7 @@ function dig(config, key) {
     : dig(/** @type {Record<string, unknown>} */ (config)[cut], key.slice(cut.length + 1));
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function fleetPage(app, main) {
   const fleet = new Fleet(app, main);
   fleet.open();

@@ -1,10 +1,10 @@
-import { el } from "../lib/dom.js";
-import { icon } from "../parts/icons.js";
+import { el } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
 
 /**
  * An address that leads nowhere.
  *
- * @type {import("../main.js").OpenPage}
+ * @type {OpenPage}
  */
 export function missingPage(app, main) {
   app.title("Not found");

@@ -3,7 +3,7 @@
  * force as a whole.
  */
 
-import { el, focusIn, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../browser/dom.js";
 import {
   added,
   changed,
@@ -13,16 +13,16 @@ import {
   removed,
   renamedMuteTime,
   reordered,
-} from "../lib/routesdoc.js";
-import { announce, complain, failed, scopeNote } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { inhibitionCard, muteCard, zoneList } from "../parts/mutecard.js";
-import { routeCard } from "../parts/routecard.js";
-import { RouteTest } from "../parts/routetest.js";
-import { subnav } from "../parts/subnav.js";
-import { told } from "../parts/undo.js";
+} from "../lib/alerts/routesdoc.js";
+import { announce, complain, failed, scopeNote } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { inhibitionCard, muteCard, zoneList } from "../components/alerts/mutecard.js";
+import { routeCard } from "../components/alerts/routecard.js";
+import { RouteTest } from "../components/alerts/routetest.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { told } from "../components/undo.js";
 
-/** @typedef {import("../lib/routesdoc.js").Routing} Routing */
+/** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
 
 /**
  * What was edited and not saved outlives a look at another page.
@@ -39,12 +39,12 @@ class Routes {
   /** @type {string[]} names of channels */
   #channels = [];
   #open = new Set([0]);
-  /** @type {import("../parts/form.js").Field[]} */
+  /** @type {import("../components/form.js").Field[]} */
   #fields = [];
   #busy = false;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -248,7 +248,7 @@ class Routes {
   }
 
   /**
-   * @param {import("../lib/routesdoc.js").Part} part
+   * @param {import("../lib/alerts/routesdoc.js").Part} part
    * @param {number} at
    * @param {string} name
    */
@@ -421,7 +421,7 @@ class Routes {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function routesPage(app, main) {
   const page = new Routes(app, main);
   page.open();

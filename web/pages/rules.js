@@ -1,20 +1,20 @@
 /** Rules: the list of built-in ones and one's own, packs, and the editor. The address holds the view. */
 
-import { ApiError } from "../lib/api.js";
-import { el, focusIn, refill, say } from "../lib/dom.js";
+import { ApiError } from "../data/api.js";
+import { el, focusIn, refill, say } from "../browser/dom.js";
 import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
 import { outside } from "../lib/root.js";
-import { go } from "../lib/route.js";
-import { RuleClient } from "../lib/ruleclient.js";
-import { bodyOf, draftOf } from "../lib/ruledraft.js";
-import { levelOf, listed, readRules, writeRules } from "../lib/ruleview.js";
-import { failed } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { RuleEditor } from "../parts/ruleeditor.js";
-import { packRow, ruleRow } from "../parts/rulelist.js";
-import { told } from "../parts/undo.js";
+import { go } from "../browser/navigate.js";
+import { RuleClient } from "../data/ruleclient.js";
+import { bodyOf, draftOf } from "../lib/rules/ruledraft.js";
+import { levelOf, listed, readRules, writeRules } from "../lib/views/ruleview.js";
+import { failed } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { RuleEditor } from "../components/rules/ruleeditor.js";
+import { packRow, ruleRow } from "../components/rules/rulelist.js";
+import { told } from "../components/undo.js";
 
-/** @typedef {import("../lib/ruleview.js").AnyRule} AnyRule */
+/** @typedef {import("../lib/views/ruleview.js").AnyRule} AnyRule */
 
 const EVERY_MS = 15_000;
 const CHANGES = 30;
@@ -35,7 +35,7 @@ class Rules {
   #editor = null;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -100,12 +100,12 @@ class Rules {
     return readRules(location.search);
   }
 
-  /** @param {Partial<import("../lib/ruleview.js").RulesView>} change */
+  /** @param {Partial<import("../lib/views/ruleview.js").RulesView>} change */
   #address(change) {
     return `/rules${writeRules({ ...this.view, ...change })}`;
   }
 
-  /** @param {Partial<import("../lib/ruleview.js").RulesView>} change */
+  /** @param {Partial<import("../lib/views/ruleview.js").RulesView>} change */
   #narrow(change) {
     history.replaceState(null, "", outside(this.#address(change)));
     if ("project" in change) void this.load();
@@ -441,7 +441,7 @@ class Rules {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function rulesPage(app, main) {
   const page = new Rules(app, main);
   page.open();

@@ -1,30 +1,31 @@
 /** One run: vital signs, alerts with their diagnosis, everything else that was logged. */
 
-import { ApiError } from "../lib/api.js";
-import { alertAt } from "../lib/attention.js";
-import { el, refill, say } from "../lib/dom.js";
-import { Feed } from "../lib/feed.js";
+import { ApiError } from "../data/api.js";
+import { alertAt } from "../lib/alerts/attention.js";
+import { el, refill, say } from "../browser/dom.js";
+import { Feed } from "../data/feed.js";
 import { int } from "../lib/format.js";
-import { fitPaper } from "../lib/paper.js";
-import { loadPlotly, Plots } from "../lib/plot.js";
-import { ranksOf } from "../lib/ranks.js";
-import { moments, STEPS, timeline } from "../lib/timeline.js";
-import { followSize, readView, stepRange, writeView } from "../lib/view.js";
+import { fitPaper } from "../browser/print.js";
+import { loadPlotly, Plots } from "../panels/plot.js";
+import { ranksOf } from "../lib/charts/ranks.js";
+import { moments, STEPS, timeline } from "../lib/charts/timeline.js";
+import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
-import { alertActs } from "../parts/alertacts.js";
-import { Aside, severityChips } from "../parts/aside.js";
-import { Controls } from "../parts/controls.js";
-import { Details } from "../parts/details.js";
-import { Gauges } from "../parts/gauges.js";
-import { EndingCard } from "../parts/ending.js";
-import { icon } from "../parts/icons.js";
-import { button, notice } from "../parts/notice.js";
-import { RunHead } from "../parts/runhead.js";
-import { Others } from "../parts/others.js";
-import { panelMenu } from "../parts/panelmenu.js";
-import { Tape } from "../parts/tape.js";
-import { showValues } from "../parts/valuetable.js";
-import { NAMES, Vitals } from "../parts/vitals.js";
+import { alertActs } from "../components/alerts/alertacts.js";
+import { Aside, severityChips } from "../components/alerts/aside.js";
+import { Controls } from "../components/runs/controls.js";
+import { Details } from "../components/runs/details.js";
+import { Gauges } from "../components/runs/gauges.js";
+import { EndingCard } from "../components/runs/ending.js";
+import { icon } from "../components/icons.js";
+import { button, notice } from "../components/notice.js";
+import { RunHead } from "../components/runs/runhead.js";
+import { Others } from "../panels/others.js";
+import { panelMenu } from "../panels/panelmenu.js";
+import { Tape } from "../panels/tape.js";
+import { showValues } from "../components/runs/valuetable.js";
+import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { Vitals } from "../panels/vitals.js";
 
 /** What the socket does not carry (series that are new, writers, facts) is asked for again this often. */
 const REFRESH_MS = 15_000;
@@ -57,12 +58,12 @@ class RunPage {
   /**
    * The x axis as last worked out; null: something changed since.
    *
-   * @type {import("../lib/timeline.js").Timeline | null}
+   * @type {import("../lib/charts/timeline.js").Timeline | null}
    */
   #axis = null;
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    * @param {string} id
    */
@@ -92,7 +93,7 @@ class RunPage {
     });
     this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
-    const menuOf = (/** @type {() => import("../parts/panel.js").Panel} */ panel) =>
+    const menuOf = (/** @type {() => import("../panels/panel.js").Panel} */ panel) =>
       panelMenu(this.#panelHost(), panel);
     this.vitals = new Vitals(
       {
@@ -237,7 +238,7 @@ class RunPage {
     this.vitals.cross.pin(this.view.at);
     this.#lookChanged();
     void this.#plotly();
-    void this.base.load(NAMES, { from: null, to: null, buckets: this.#buckets() });
+    void this.base.load(VITAL_SERIES, { from: null, to: null, buckets: this.#buckets() });
     void this.refresh().then(() => {
       if (!this.closed) this.#look();
     });
@@ -412,7 +413,7 @@ class RunPage {
     return range;
   }
 
-  /** @returns {import("../parts/vitals.js").Scene} */
+  /** @returns {import("../panels/vitals.js").Scene} */
   scene() {
     const fine = this.fine?.ready ? this.fine.set : null;
     const line = this.timeline();
@@ -438,7 +439,7 @@ class RunPage {
     const of = (/** @type {Feed | null} */ feed) =>
       feed?.ready
         ? [
-            NAMES.map((name) => feed.set.get(name)).find((layers) =>
+            VITAL_SERIES.map((name) => feed.set.get(name)).find((layers) =>
               layers.some((layer) => layer.x.length),
             ) ?? [],
           ]
@@ -529,7 +530,7 @@ class RunPage {
   /**
    * Another look at the same steps.
    *
-   * @param {Partial<import("../lib/view.js").View>} change
+   * @param {Partial<import("../lib/views/runview.js").View>} change
    */
   set(change) {
     this.view = { ...this.view, ...change };
@@ -550,7 +551,7 @@ class RunPage {
     this.controls.show(this.run, ranksOf([...this.base.set.layers.values()].flat()));
   }
 
-  /** @returns {import("../parts/panelmenu.js").PanelHost} */
+  /** @returns {import("../panels/panelmenu.js").PanelHost} */
   #panelHost() {
     const without = (/** @type {string} */ name) =>
       Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
@@ -637,7 +638,7 @@ class RunPage {
     this.aside.draw();
   }
 
-  /** @param {import("../lib/flags.js").Flag} flag */
+  /** @param {import("../lib/charts/flags.js").Flag} flag */
   #flag(flag) {
     if (flag.severity) this.view = { ...this.view, alert: flag.key };
     this.go(flag.step);
@@ -708,7 +709,7 @@ class RunPage {
       },
       failed: (error) => this.#failed(error),
     });
-    void this.fine.load(NAMES, { ...window, buckets: this.#buckets() });
+    void this.fine.load(VITAL_SERIES, { ...window, buckets: this.#buckets() });
   }
 
   #buckets() {
@@ -755,7 +756,7 @@ function legend() {
   );
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function runPage(app, main, id) {
   const page = new RunPage(app, main, id);
   page.open();

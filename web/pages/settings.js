@@ -1,16 +1,16 @@
 /** Settings: access tokens, what this browser does, and the facts of this server. */
 
-import { ring, setSound, soundOn } from "../lib/bell.js";
-import { el, refill } from "../lib/dom.js";
+import { ring, setSound, soundOn } from "../browser/sound.js";
+import { el, refill } from "../browser/dom.js";
 import { flatten } from "../lib/flatten.js";
 import { ago, bytes, counted, int, moment } from "../lib/format.js";
-import { chooseTheme, theme } from "../lib/theme.js";
-import { copyButton } from "../parts/code.js";
-import { segments } from "../parts/filterbar.js";
-import { ask, failed, field, formDialog, selectInput, textInput } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { permission, show } from "../parts/notify.js";
-import { told } from "../parts/undo.js";
+import { chooseTheme, theme } from "../browser/theme.js";
+import { copyButton } from "../components/code.js";
+import { segments } from "../components/filterbar.js";
+import { ask, failed, field, formDialog, selectInput, textInput } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { permission, show } from "../components/header/notify.js";
+import { told } from "../components/undo.js";
 
 const EVERY_MS = 10_000;
 /** Acts of people that are listed. */
@@ -34,7 +34,7 @@ class Settings {
   #tokens = [];
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -245,7 +245,7 @@ class Settings {
         ["dark", "Dark"],
       ],
       (key) => {
-        chooseTheme(/** @type {import("../lib/theme.js").Theme} */ (key));
+        chooseTheme(/** @type {import("../browser/theme.js").Theme} */ (key));
         dispatchEvent(new Event("themechosen"));
         this.#showBrowser();
       },
@@ -261,7 +261,7 @@ class Settings {
             "Allow notifications",
           )
         : null;
-    const row = (/** @type {string} */ head, /** @type {import("../lib/dom.js").Kid[]} */ ...kids) =>
+    const row = (/** @type {string} */ head, /** @type {import("../browser/dom.js").Kid[]} */ ...kids) =>
       el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
     refill(
       this.browser,
@@ -541,7 +541,7 @@ function list(host, pairs) {
   );
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function settingsPage(app, main) {
   const page = new Settings(app, main);
   page.open();

@@ -1,13 +1,13 @@
 /** Silences: what is kept quiet, by whom, why and until when. The address holds the filter. */
 
-import { el, focusIn, refill, say } from "../lib/dom.js";
+import { el, focusIn, refill, say } from "../browser/dom.js";
 import { clock as clockTime, counted, int, moment, span } from "../lib/format.js";
-import { segments } from "../parts/filterbar.js";
-import { failed, scopeNote } from "../parts/form.js";
-import { icon } from "../parts/icons.js";
-import { blankSilence, silenceForm } from "../parts/silenceform.js";
-import { subnav } from "../parts/subnav.js";
-import { told } from "../parts/undo.js";
+import { segments } from "../components/filterbar.js";
+import { failed, scopeNote } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { told } from "../components/undo.js";
 
 const STATES = /** @type {const} */ ([
   ["now", "Active and pending"],
@@ -26,7 +26,7 @@ class Silences {
   #key = "";
 
   /**
-   * @param {import("../main.js").App} app
+   * @param {App} app
    * @param {HTMLElement} main
    */
   constructor(app, main) {
@@ -294,7 +294,7 @@ class Silences {
   }
 }
 
-/** @type {import("../main.js").OpenPage} */
+/** @type {OpenPage} */
 export function silencesPage(app, main) {
   const page = new Silences(app, main);
   page.open();

@@ -1,4 +1,4 @@
-import { meanReadout } from "../lib/readout.js";
+import { meanReadout } from "../lib/charts/readout.js";
 
 /** Total norm before clipping, in true units. Zeros stand on the rail: a log axis has no place for them. */
 export const gradNorm = {
@@ -7,7 +7,7 @@ export const gradNorm = {
   height: 166,
   colour: "--run-1",
   skips: false,
-  drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "log" }),
+  drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "log" }),
   read: meanReadout,
   note: () => "log · before clipping, unscaled",
 };

@@ -1,7 +1,7 @@
-import { el, refill, say } from "../lib/dom.js";
+import { el, refill, say } from "../browser/dom.js";
 import { int, num } from "../lib/format.js";
-import { cellKind, firstFault, shade, unpackMatrix } from "../lib/heat.js";
-import { colour } from "../lib/plot.js";
+import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
+import { colour } from "./plot.js";
 
 /** Height of the map in pixels, and of a layer's row at least and at most. */
 const TALL = 420;
@@ -11,7 +11,7 @@ const NAME_PX = 13;
 /** Steps before the onset and after the bell of an alert. */
 const AROUND = { before: 400, after: 200 };
 
-/** @typedef {import("../lib/heat.js").LayersAnswer} LayersAnswer */
+/** @typedef {import("../lib/charts/heat.js").LayersAnswer} LayersAnswer */
 
 /**
  * Gradient norms layer by layer and step by step, around an alert or over the window: where a blow-up began,

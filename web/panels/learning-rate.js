@@ -1,4 +1,4 @@
-import { heldReadout } from "../lib/readout.js";
+import { heldReadout } from "../lib/charts/readout.js";
 
 /** Learning rate of parameter group 0, held from step to step. */
 export const learningRate = {
@@ -7,7 +7,11 @@ export const learningRate = {
   height: 138,
   colour: "--run-1",
   skips: false,
-  drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "linear", steps: true, zero: true }),
+  drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({
+    axis: "linear",
+    steps: true,
+    zero: true,
+  }),
   read: heldReadout,
   note: () => "group 0",
 };

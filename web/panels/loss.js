@@ -1,4 +1,4 @@
-import { meanReadout } from "../lib/readout.js";
+import { meanReadout } from "../lib/charts/readout.js";
 
 /**
  * The objective whose gradient is applied. Its axis turns logarithmic by itself where a linear one would hide
@@ -10,7 +10,7 @@ export const loss = {
   height: 188,
   colour: "--run-1",
   skips: false,
-  drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "auto" }),
+  drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "auto" }),
   read: meanReadout,
   /** @param {{ log: boolean }} plan */
   note: (plan) => (plan.log ? "log · mean over min–max" : "mean over min–max"),

@@ -1,4 +1,4 @@
-import { heldReadout, meanReadout, scaleReadout } from "../lib/readout.js";
+import { heldReadout, meanReadout, scaleReadout } from "../lib/charts/readout.js";
 
 /** Series whose story the vital signs already tell. */
 const BOOKKEEPING = new Set([
@@ -25,7 +25,7 @@ export const isOther = (name) =>
  * rest as it comes.
  *
  * @param {string} name
- * @returns {import("../parts/panel.js").PanelKind}
+ * @returns {import("./panel.js").PanelKind}
  */
 export function other(name) {
   const base = name.split("/")[0];

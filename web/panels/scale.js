@@ -1,4 +1,4 @@
-import { scaleReadout } from "../lib/readout.js";
+import { scaleReadout } from "../lib/charts/readout.js";
 
 /** The loss scale of the GradScaler, in powers of two, over the ticks of the steps that it skipped. */
 export const scale = {
@@ -7,7 +7,7 @@ export const scale = {
   height: 168,
   colour: "--run-1",
   skips: true,
-  drawing: /** @type {import("../lib/picture.js").Drawing} */ ({ axis: "log2", steps: true }),
+  drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "log2", steps: true }),
   read: scaleReadout,
   note: () => "log₂ · ticks below: skipped steps",
 };

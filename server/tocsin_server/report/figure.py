@@ -29,7 +29,7 @@ INKS = {
     "--run-9": "#4f5963", "--run-10": "#1e2175", "--critical": "#b3121f", "--warning": "#855400",
     "--info": "#1d5a9c", "--ink-3": "#5c6963", "--grid": "#e7eae5", "--line-strong": "#848e88",
 }  # fmt: skip
-"""The tokens of the pages (web/tokens.css) in the light theme."""
+"""The tokens of the pages (web/styles/tokens.css) in the light theme."""
 MOST_EDGES = 12
 """Alerts whose onset is drawn as a line, the open and grave ones; more would be a fence."""
 DASHES = ("solid", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px")

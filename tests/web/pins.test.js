@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readPins, writePins } from "../../web/data/pins.js";
+
+/** A browser's storage. */
+const storage = (kept = {}) => ({
+  kept,
+  getItem: (key) => kept[key] ?? null,
+  setItem: (key, value) => {
+    kept[key] = value;
+  },
+});
+
+test("pins come back as they were kept", () => {
+  const place = storage();
+  writePins(place, new Set(["a", "b"]));
+  assert.deepEqual([...readPins(place)], ["a", "b"]);
+});
+
+test("a storage that is spoilt or forbidden is an empty one", () => {
+  for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"]) {
+    assert.equal(readPins(storage({ "tocsin.pins": spoilt })).size, 0, spoilt);
+  }
+  const forbidden = {
+    getItem() {
+      throw new Error("denied");
+    },
+    setItem() {
+      throw new Error("denied");
+    },
+  };
+  assert.equal(readPins(forbidden).size, 0);
+  writePins(forbidden, new Set(["a"]));
+});
+
+test("pins have a bound: the newest stay", () => {
+  const place = storage();
+  writePins(place, new Set(Array.from({ length: 500 }, (_, i) => String(i))));
+  assert.deepEqual([readPins(place).size, readPins(place).has("499")], [200, true]);
+});

@@ -1,0 +1,59 @@
+/** Gives a file to the person: what the page made, or what the server sends. */
+
+import { outside } from "../lib/root.js";
+
+/**
+ * A file's name from a run's and a series' names: letters of any script, nothing a file system trips over.
+ *
+ * @param {string[]} parts
+ * @param {string} kind
+ */
+export function fileName(parts, kind) {
+  const clean = parts
+    .map((part) =>
+      part
+        .replace(/[^\p{L}\p{N}._-]+/gu, "_")
+        .replace(/^[._]+|_+$/g, "")
+        .slice(0, 60),
+    )
+    .filter(Boolean);
+  return `${clean.join("-") || "tocsin"}.${kind}`;
+}
+
+/**
+ * The bytes of a "data:" address; the page's policy lets nobody fetch one.
+ *
+ * @param {string} address
+ * @returns {Blob}
+ */
+export function blobOf(address) {
+  const comma = address.indexOf(",");
+  const head = address.slice(5, comma);
+  const body = address.slice(comma + 1);
+  const kind = head.split(";")[0];
+  if (!head.includes("base64")) return new Blob([decodeURIComponent(body)], { type: kind });
+  return new Blob([Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0))], { type: kind });
+}
+
+/**
+ * @param {string} address
+ * @param {string} [name] without it the server's own
+ */
+export function hand(address, name = "") {
+  const link = document.createElement("a");
+  link.href = outside(address);
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function handBlob(blob, name) {
+  const address = URL.createObjectURL(blob);
+  hand(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

@@ -1,0 +1,156 @@
+/**
+ * One line of the inbox, kept while its alert changes, so that nothing flickers and the pointer keeps what it
+ * points at.
+ */
+
+import { isOpen } from "../../lib/alerts/attention.js";
+import { el, refill, say } from "../../browser/dom.js";
+import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { isQuiet } from "../../lib/alerts/inbox.js";
+import { icon } from "../icons.js";
+
+/**
+ * @typedef {{ marks: AlertMarks, silence: (id: string) => Silence | null, rule: (id: string) => string, now:
+ *   number, picked: boolean }} RowFacts
+ */
+
+/**
+ * Who and when, for chips and the pane.
+ *
+ * @param {AlertMarks} marks
+ * @param {RowFacts} facts
+ * @returns {{ shape: string, text: string, title: string }[]}
+ */
+export function markTexts(marks, facts) {
+  const out = [];
+  if (marks.ack) {
+    out.push({
+      shape: "check",
+      text: `${marks.ack.by} has it`,
+      title: `Acknowledged ${moment(marks.ack.at_ms)}${marks.ack.note ? `: ${marks.ack.note}` : ""}`,
+    });
+  }
+  for (const id of marks.silenced_by) {
+    const silence = facts.silence(id);
+    out.push({
+      shape: "mute",
+      text: silence ? `silenced until ${clockTime(silence.ends_ms).slice(0, 5)}` : "silenced",
+      title: silence ? `By ${silence.author}, until ${moment(silence.ends_ms)}: ${silence.reason}` : id,
+    });
+  }
+  for (const id of marks.inhibited_by) {
+    out.push({
+      shape: "down",
+      text: `muted by ${facts.rule(id)}`,
+      title: "An open alert of the same run explains it: an inhibition of the routes",
+    });
+  }
+  return out;
+}
+
+/**
+ * Age of what is open, clock time of what is past.
+ *
+ * @param {Alert} alert
+ * @param {number} now
+ * @returns {[string, string]}
+ */
+export function standingTexts(alert, now) {
+  if (alert.state === "resolved") {
+    return [
+      clockTime(alert.resolved_ms),
+      now - (alert.resolved_ms ?? 0) > 86_400_000 ? ago(alert.resolved_ms, now) : "resolved",
+    ];
+  }
+  const since = alert.fired_ms ?? alert.onset_ms;
+  return [since ? span(Math.max(0, Math.round((now - since) / 1000))) : "–", alert.state];
+}
+
+export class AlertRow {
+  /**
+   * @param {string} id
+   * @param {{ choose: () => void, pick: () => void }} acts
+   */
+  constructor(id, acts) {
+    this.shape = el("span.shape");
+    this.title = el("span.strong");
+    this.run = el("span.muted.clip");
+    this.chips = el("span.chips");
+    this.text = el("p");
+    this.steps = el("div.nowrap");
+    this.age = el("div.nowrap");
+    this.state = el("div.micro");
+    this.when = el("div.when", {}, this.age, this.state);
+    this.node = el(
+      "div.al",
+      {
+        role: "option",
+        id: `al-${id}`,
+        "data-alert": id,
+        "aria-selected": "false",
+        onclick: (/** @type {MouseEvent} */ event) =>
+          event.ctrlKey || event.metaKey ? acts.pick() : acts.choose(),
+      },
+      el("span.edge"),
+      this.shape,
+      el("div.what", {}, el("div.row", {}, this.title, this.run, this.chips), this.text),
+      el("div.when.fired", {}, this.steps, el("div.micro.nowrap", {}, "onset → rang")),
+      this.when,
+    );
+    this.key = "";
+  }
+
+  /**
+   * @param {Alert} alert
+   * @param {RowFacts} facts
+   * @param {boolean} chosen
+   */
+  show(alert, facts, chosen) {
+    this.node.setAttribute("aria-selected", String(chosen));
+    const [age, state] = standingTexts(alert, facts.now);
+    say(this.age, age);
+    const key = JSON.stringify([
+      alert.state,
+      alert.severity,
+      alert.summary,
+      alert.fired_step,
+      alert.run_name,
+      facts.marks,
+      facts.picked,
+      state,
+      facts.marks.silenced_by.map((id) => facts.silence(id)),
+    ]);
+    if (key === this.key) return;
+    this.key = key;
+    this.#write(alert, facts, state);
+  }
+
+  /**
+   * @param {Alert} alert
+   * @param {RowFacts} facts
+   * @param {string} state
+   */
+  #write(alert, facts, state) {
+    const done = alert.state === "resolved";
+    this.node.classList.toggle("done", done);
+    this.node.classList.toggle("is-quiet", isQuiet(facts.marks));
+    this.node.classList.toggle("is-picked", facts.picked);
+    this.shape.className = `shape${isOpen(alert) ? ` is-${alert.severity}` : ""}`;
+    refill(this.shape, icon(alert.severity, alert.severity));
+    say(this.title, ruleTitle(alert.rule));
+    say(this.run, `${alert.run_name} · ${alert.project}`);
+    this.run.title = `${alert.run_name} · ${alert.project}`;
+    say(this.text, powers(alert.summary));
+    say(this.steps, `${int(alert.onset_step)} → ${int(alert.fired_step)}`);
+    say(this.state, state);
+    this.when.title = moment(alert.fired_ms ?? alert.onset_ms);
+    refill(
+      this.chips,
+      facts.picked ? el("span.chip.picked", {}, icon("check"), "selected") : null,
+      alert.late ? el("span.chip", { title: "From records that came late: nobody was told" }, "late") : null,
+      ...markTexts(facts.marks, facts).map(({ shape, text, title }) =>
+        el("span.chip", { title }, icon(shape), el("span.clip", {}, text)),
+      ),
+    );
+  }
+}

@@ -1,0 +1,127 @@
+/** The column beside the charts: the chosen alert in full, and all alerts of the run. */
+
+import { byGravity, isOpen } from "../../lib/alerts/attention.js";
+import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { counted, powers, ruleTitle } from "../../lib/format.js";
+import { alertList, diagnosisCard, standing } from "./diagnosis.js";
+import { icon } from "../icons.js";
+
+export class Aside {
+  /**
+   * @param {{ alerts: () => Alert[], chosen: () => string | null, gravest: () => string | null, choose:
+   *   (alert: Alert) => void, loaded: () => boolean, acts: (alert: Alert) => import("./diagnosis.js").Acts }
+   *   & import("./diagnosis.js").Mover} source
+   */
+  constructor(source) {
+    this.source = source;
+    this.node = el("aside", { "aria-label": "Alerts of this run" });
+    this.callout = el("a.card.callout", { href: "#verdict", hidden: true });
+    this.key = "";
+  }
+
+  /**
+   * The alert in full: the one a person chose, else the one that the fleet names as the reason, else the
+   * gravest.
+   *
+   * @returns {Alert | null}
+   */
+  current() {
+    const alerts = [...this.source.alerts()].sort(byGravity);
+    const chosen = this.source.chosen();
+    return (
+      alerts.find((alert) => alert.id === chosen) ??
+      alerts.find((alert) => alert.id === this.source.gravest()) ??
+      alerts[0] ??
+      null
+    );
+  }
+
+  /** Writes anew only what changed, so that a reader keeps the place and the selection. */
+  draw() {
+    const alerts = [...this.source.alerts()].sort(byGravity);
+    const current = this.current();
+    const now = this.source.now();
+    const acts = current ? this.source.acts(current) : null;
+    const key = JSON.stringify([alerts, current?.id, this.source.loaded(), acts]);
+    if (key === this.key) return this.#age(current, now);
+    this.key = key;
+    const opened = [...this.node.querySelectorAll("details")].map((each) => each.open);
+    const held = this.node.contains(document.activeElement)
+      ? /** @type {HTMLElement} */ (document.activeElement).dataset.act
+      : undefined;
+    refill(
+      this.node,
+      current ? diagnosisCard(current, this.source, acts) : this.#quiet(),
+      alerts.length > 1 ? alertList(alerts, current?.id ?? null, this.source.choose, now) : null,
+    );
+    [...this.node.querySelectorAll("details")].forEach((each, i) => {
+      each.open = opened[i] ?? false;
+    });
+    if (held) focusIn(this.node, `[data-act="${held}"]`);
+    this.#call(current);
+  }
+
+  /**
+   * @param {Alert | null} current
+   * @param {number} now
+   */
+  #age(current, now) {
+    const age = this.node.querySelector(".diag .standing");
+    if (age && current) say(age, standing(current, now));
+  }
+
+  #quiet() {
+    return el(
+      "section.card.pad.quiet",
+      {},
+      el("h2", {}, icon("check"), " ", this.source.loaded() ? "Nothing rings" : "–"),
+      this.source.loaded()
+        ? el(
+            "p.soft.then",
+            {},
+            "Rules judge every step of this run as it comes. What they find stands here, with its onset, evidence and what to do first.",
+          )
+        : null,
+    );
+  }
+
+  /**
+   * On a phone the diagnosis lies below the charts: a line above them leads there.
+   *
+   * @param {Alert | null} current
+   */
+  #call(current) {
+    const show = current !== null && isOpen(current);
+    this.callout.hidden = !show;
+    if (!show) return;
+    this.callout.className = `card callout ${current.severity}`;
+    refill(
+      this.callout,
+      el("span", { class: `is-${current.severity}` }, icon(current.severity, current.severity)),
+      el(
+        "span.grow",
+        {},
+        el("b", { class: `is-${current.severity}` }, ruleTitle(current.rule)),
+        el("br"),
+        powers(current.summary),
+      ),
+      el("span.link.nowrap", {}, "What to do"),
+    );
+  }
+}
+
+/** @param {Alert[]} alerts chips for the page's head */
+export function severityChips(alerts) {
+  const open = alerts.filter(isOpen);
+  return /** @type {const} */ (["critical", "warning", "info"]).map((severity) => {
+    const n = open.filter((alert) => alert.severity === severity).length;
+    return n
+      ? el(
+          "span.chip",
+          { class: severity },
+          icon(severity),
+          severity === "warning" ? counted(n, "warning") : `${n} ${severity}`,
+        )
+      : null;
+  });
+}

@@ -1,0 +1,121 @@
+/** A channel is made or changed. Secrets come in here and are never shown again. */
+
+import { el, refill } from "../../browser/dom.js";
+import { checkbox, field, formDialog, selectInput, textInput } from "../form.js";
+
+const MASK = "***";
+/** What most people want comes first. */
+const ORDER = ["apprise", "webhook", "browser", "alertmanager"];
+/** @param {ChannelKind} kind */
+const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);
+
+/**
+ * @typedef {{ name: string, input: HTMLInputElement, forget: HTMLInputElement | null, field:
+ *   import("../form.js").Field }} ConfigInput
+ */
+
+/**
+ * @param {App} app
+ * @param {ChannelKind[]} kinds
+ * @param {Channel | null} channel null: a new one
+ * @param {(channel: Channel) => void} done
+ */
+export function channelForm(app, kinds, channel, done) {
+  kinds = [...kinds].sort((a, b) => place(a) - place(b));
+  const name = textInput(channel?.name ?? "", { maxlength: 100 });
+  const limit = textInput(String(channel?.limit_per_hour ?? 60), {
+    type: "number",
+    min: 0,
+    max: 100_000,
+    step: 1,
+  });
+  const kind = selectInput(
+    kinds.map((each) => [each.id, each.title]),
+    channel?.kind ?? kinds[0]?.id ?? "",
+    channel ? { disabled: true } : {},
+  );
+  const on = checkbox("Switched on", channel?.enabled ?? true);
+  const head = [field("name", "Name", name, "Routes call it by this name"), field("kind", "Kind", kind)];
+  const limits = field(
+    "limit_per_hour",
+    "At most an hour",
+    limit,
+    "What is above is told together, at most every ten minutes. 0: no limit",
+  );
+  const config = el("div.formfields");
+  const fields = /** @type {import("../form.js").Field[]} */ ([]);
+  /** @type {ConfigInput[]} */
+  let inputs = [];
+  const fill = () => {
+    inputs = (kinds.find((each) => each.id === kind.value)?.fields ?? []).map((each) =>
+      configInput(each, channel),
+    );
+    fields.splice(0, fields.length, ...head, ...inputs.map((each) => each.field), limits);
+    refill(
+      config,
+      ...inputs.map((each) => each.field.node),
+      inputs.length
+        ? null
+        : el(
+            "p.soft",
+            {},
+            "Nothing to fill in: its notifications are shown by the pages themselves, where the browser is allowed to (Settings).",
+          ),
+    );
+  };
+  kind.addEventListener("change", fill);
+  fill();
+  const run = async () => {
+    const wanted = {
+      name: name.value,
+      enabled: on.input.checked,
+      limit_per_hour: Number(limit.value),
+      config: given(inputs),
+    };
+    done(await app.desk.putChannel(channel ? wanted : { ...wanted, kind: kind.value }, channel?.id ?? null));
+  };
+  return formDialog({
+    title: channel ? `Change ${channel.name}` : "New channel",
+    fields,
+    submit: channel ? "Save" : "Make",
+    run,
+    body: [...head.map((each) => each.node), config, limits.node, on.node],
+    wide: true,
+  });
+}
+
+/**
+ * @param {ChannelKind["fields"][number]} each
+ * @param {Channel | null} channel
+ * @returns {ConfigInput}
+ */
+function configInput(each, channel) {
+  const known = channel !== null && each.name in channel.config;
+  const hidden = known && each.secret;
+  const input = textInput(known && !each.secret ? channel.config[each.name] : "", {
+    placeholder: hidden ? `${MASK}  stays as it is` : each.required ? "" : "may be empty",
+  });
+  const forget = hidden && !each.required ? checkbox("forget it", false) : null;
+  const made = field(
+    `config.${each.name}`,
+    each.name,
+    input,
+    `${each.help}${each.secret ? ". Kept secret: it is never shown again" : ""}`,
+  );
+  if (forget) input.after(forget.node);
+  return { name: each.name, input, forget: forget?.input ?? null, field: made };
+}
+
+/**
+ * What was filled in; a secret that was left empty is left out and stays.
+ *
+ * @param {ConfigInput[]} inputs
+ */
+function given(inputs) {
+  const out = /** @type {Record<string, string>} */ ({});
+  for (const { name, input, forget } of inputs) {
+    if (forget?.checked) out[name] = "";
+    else if (input.value || !input.placeholder.startsWith(MASK)) out[name] = input.value;
+  }
+  return out;
+}

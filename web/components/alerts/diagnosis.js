@@ -1,0 +1,334 @@
+/** One alert in full: verdict, story, evidence, what to do first, what would disprove it. */
+
+import { isOpen } from "../../lib/alerts/attention.js";
+import { el } from "../../browser/dom.js";
+import { asText, evidenceText } from "../../lib/alerts/evidence.js";
+import { clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { codeBlock, copyButton } from "../code.js";
+import { icon } from "../icons.js";
+
+/** @typedef {{ go: (step: number) => void, around: (alert: Alert) => void, now: () => number }} Mover */
+
+/**
+ * What can be done about an alert where its diagnosis stands, and who did.
+ *
+ * @typedef {{ may: boolean, acked: boolean, told: { shape: string, text: string, title: string }[],
+ *   acknowledge: () => void, silence: () => void }} Acts
+ */
+
+/**
+ * Take it on, keep it quiet, and who has done so already.
+ *
+ * @param {Alert} alert
+ * @param {Acts} acts
+ */
+export function actBar(alert, { may, acked, told, acknowledge, silence }) {
+  const over = alert.state === "resolved";
+  const act = (
+    /** @type {string} */ name,
+    /** @type {string} */ text,
+    /** @type {() => void} */ run,
+    primary = false,
+  ) =>
+    el(
+      "button.btn",
+      { type: "button", "data-act": name, class: primary ? "primary" : "", onclick: run },
+      text,
+    );
+  return [
+    over || !may
+      ? null
+      : el(
+          "div.pad.row.paneacts.still",
+          {},
+          act("ack", acked ? "Take it back" : "Acknowledge", acknowledge, !acked),
+          act("silence", "Silence", silence),
+        ),
+    told.length
+      ? el(
+          "ul.pad.marklist",
+          {},
+          ...told.map(({ shape, text, title }) =>
+            el(
+              "li",
+              {},
+              icon(shape),
+              el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title)),
+            ),
+          ),
+        )
+      : null,
+  ];
+}
+
+/**
+ * "firing for 4 min", "resolved 03:12:44".
+ *
+ * @param {Alert} alert
+ * @param {number} now
+ */
+export function standing(alert, now) {
+  if (alert.state === "resolved") return `resolved ${clockTime(alert.resolved_ms)}`;
+  const since = alert.fired_ms ?? alert.onset_ms;
+  return since ? `${alert.state} for ${span(Math.max(0, Math.round((now - since) / 1000)))}` : alert.state;
+}
+
+/**
+ * @param {Alert} alert
+ * @param {Mover} mover
+ * @param {Acts | null} acts null: they stand elsewhere
+ * @returns {HTMLElement}
+ */
+export function diagnosisCard(alert, mover, acts = null) {
+  const why = alert.diagnosis;
+  const { severity } = alert;
+  const verdict = powers(why?.cause || alert.summary);
+  const sum = why?.cause ? powers(alert.summary) : "";
+  return el(
+    "article.card.diag",
+    {
+      class: isOpen(alert) ? severity : `${severity} past`,
+      "aria-labelledby": "verdict",
+      "data-alert": alert.id,
+    },
+    el(
+      "header",
+      {},
+      el(
+        "div.row",
+        {},
+        el("span", { class: `is-${severity}` }, icon(severity, severity)),
+        el("span.strong", { class: `is-${severity}` }, ruleTitle(alert.rule)),
+        el(
+          "span.muted.standing",
+          { title: moment(alert.fired_ms ?? alert.onset_ms) },
+          standing(alert, mover.now()),
+        ),
+        el("span.grow"),
+        alert.subject ? el("code.micro", {}, alert.subject) : null,
+      ),
+      el("p.verdict", { id: "verdict" }, verdict),
+      sum ? el("p.soft", {}, sum) : null,
+      alert.late ? el("p.micro", {}, "From records that came late: nobody was told.") : null,
+    ),
+    ...(acts ? actBar(alert, acts) : []),
+    moments(alert, mover),
+    story(why, mover),
+    evidence(why, mover),
+    remedies(why),
+    disproof(why),
+  );
+}
+
+/**
+ * @param {Alert} alert
+ * @param {Mover} mover
+ */
+function moments(alert, mover) {
+  const { onset_step: onset, fired_step: rang } = alert;
+  return el(
+    "section.moments",
+    {},
+    el(
+      "div.row",
+      {},
+      onset === null
+        ? null
+        : el(
+            "button.btn.primary",
+            { type: "button", onclick: () => mover.around(alert) },
+            `Onset ${int(onset)}`,
+          ),
+      rang === null
+        ? null
+        : el("button.btn", { type: "button", onclick: () => mover.go(rang) }, `Rang ${int(rang)}`),
+      el("span.grow"),
+      flightLink(alert),
+      copyButton("Copy as text", () => asText(alert, location.href)),
+    ),
+    onset !== null && rang !== null
+      ? el(
+          "p.micro.then",
+          {},
+          `${int(rang - onset)} steps from onset to bell${alert.onset_ms && alert.fired_ms ? `, ${span((alert.fired_ms - alert.onset_ms) / 1000)}` : ""}`,
+        )
+      : null,
+  );
+}
+
+/**
+ * Every series at full rate around the onset, as a file that `tocsin-server diagnose` reads.
+ *
+ * @param {Alert} alert
+ */
+const flightLink = (alert) =>
+  alert.fired_ms === null
+    ? null
+    : el(
+        "a.btn",
+        {
+          href: `/api/v1/alerts/${encodeURIComponent(alert.id)}/flight`,
+          download: "",
+          title: "Every series at full rate around the onset; tocsin-server diagnose reads it",
+        },
+        "Flight record",
+      );
+
+/**
+ * @param {Diagnosis | null} why
+ * @param {Mover} mover
+ */
+function story(why, mover) {
+  if (!why?.story?.length) return null;
+  return el(
+    "section",
+    {},
+    el("h3", {}, "What happened, in order"),
+    el(
+      "ol.story",
+      {},
+      ...why.story.map(([step, text, rule]) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            { type: "button", title: `Show step ${int(step)} in the charts`, onclick: () => mover.go(step) },
+            int(step),
+          ),
+          el("span.dot", { "aria-hidden": "true" }),
+          el("span.t", {}, powers(text), rule ? el("span.micro.mono", {}, rule) : null),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * @param {Diagnosis | null} why
+ * @param {Mover} mover
+ */
+function evidence(why, mover) {
+  if (!why?.evidence?.length) return null;
+  return el(
+    "section",
+    {},
+    el("h3", {}, "Evidence"),
+    el(
+      "table.evidence",
+      {},
+      el(
+        "tbody",
+        {},
+        ...why.evidence.map((item) =>
+          el(
+            "tr",
+            {},
+            el("th", { scope: "row" }, powers(item.name)),
+            el("td", {}, evidenceText(item)),
+            el("td", {}, stepLink(item.step, mover)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * @param {number | null | undefined} step
+ * @param {Mover} mover
+ */
+const stepLink = (step, mover) =>
+  step === null || step === undefined
+    ? ""
+    : el(
+        "button.linkish",
+        { type: "button", title: "Show this step in the charts", onclick: () => mover.go(step) },
+        int(step),
+      );
+
+/** @param {Diagnosis | null} why */
+function remedies(why) {
+  if (!why?.remedies?.length) return null;
+  const [first, ...rest] = why.remedies;
+  return el(
+    "section",
+    {},
+    el("h3", {}, "Do this first"),
+    remedy(first, "soft then0"),
+    rest.length
+      ? el(
+          "details",
+          {},
+          el("summary", {}, `Then, if it persists (${rest.length})`),
+          ...rest.map((each) => remedy(each, "soft then")),
+        )
+      : null,
+  );
+}
+
+/**
+ * @param {{ text: string, code: string }} each
+ * @param {string} style
+ */
+const remedy = (each, style) =>
+  el(
+    "div",
+    { class: style },
+    el("p", {}, powers(each.text)),
+    each.code ? el("div.then", {}, codeBlock("paste into the training script", each.code)) : null,
+  );
+
+/** @param {Diagnosis | null} why */
+function disproof(why) {
+  const others = why?.alternatives ?? [];
+  if (!why?.disproof && !others.length) return null;
+  return el(
+    "section",
+    {},
+    why?.disproof ? el("h3", {}, "What would disprove this") : null,
+    why?.disproof ? el("p.soft", {}, powers(why.disproof)) : null,
+    others.length ? el("p.soft.then", {}, "Also possible, less likely:") : null,
+    others.length ? el("ul.alts.soft", {}, ...others.map((text) => el("li", {}, powers(text)))) : null,
+  );
+}
+
+/**
+ * @param {Alert[]} alerts
+ * @param {string | null} chosen
+ * @param {(alert: Alert) => void} choose
+ * @param {number} now
+ */
+export function alertList(alerts, chosen, choose, now) {
+  return el(
+    "section.card.others",
+    { "aria-label": "Alerts of this run" },
+    el("h2.pad", {}, "Alerts of this run ", el("span.muted", {}, int(alerts.length))),
+    ...alerts.map((alert) =>
+      el(
+        "button.alertline",
+        {
+          type: "button",
+          "aria-pressed": String(alert.id === chosen),
+          class: isOpen(alert) ? "" : "past",
+          onclick: () => choose(alert),
+        },
+        el(
+          "span",
+          { class: isOpen(alert) ? `is-${alert.severity}` : "muted" },
+          icon(alert.severity, alert.severity),
+        ),
+        el(
+          "span",
+          {},
+          ruleTitle(alert.rule),
+          " ",
+          el("span.micro", {}, alert.subject),
+          el("br"),
+          el("span.micro", {}, `${int(alert.onset_step)} · ${powers(alert.summary)}`),
+        ),
+        el("span.micro", { title: standing(alert, now) }, alert.state),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,225 @@
+/** Beside the inbox: the chosen alert in full, who has it, what became of it, and what to do with it. */
+
+import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
+import { isQuiet } from "../../lib/alerts/inbox.js";
+import { go } from "../../browser/navigate.js";
+import { runAddress } from "../../lib/route.js";
+import { markTexts } from "./alertrow.js";
+import { diagnosisCard, standing } from "./diagnosis.js";
+import { icon } from "../icons.js";
+
+/**
+ * What a line of an alert's life is called.
+ *
+ * @type {Record<string, string>}
+ */
+const KINDS = {
+  transition: "",
+  ack: "acknowledged",
+  unack: "acknowledgement taken back",
+  notification: "told",
+};
+
+/** @typedef {{ acknowledge: () => void, silence: () => void, back: () => void }} PaneActs */
+
+export class InboxPane {
+  #asked = "";
+  #turn = 0;
+  #shown = "";
+  #card = "";
+
+  /**
+   * @param {App} app
+   * @param {PaneActs} acts
+   */
+  constructor(app, acts) {
+    this.app = app;
+    this.acts = acts;
+    this.actions = el("div.pad.row.paneacts");
+    this.marks = el("ul.pad.marklist", { hidden: true });
+    this.card = el("div");
+    this.life = el("ol.life");
+    this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life);
+    this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen alert" });
+  }
+
+  /**
+   * @param {Alert | null} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
+  show(alert, facts) {
+    if (!alert) {
+      this.#shown = this.#card = this.#asked = "";
+      refill(this.node, el("p.pad.muted", {}, "Choose an alert: its diagnosis stands here."));
+      return;
+    }
+    if (this.#shown !== alert.id) {
+      this.#shown = alert.id;
+      this.#asked = "";
+      refill(this.life);
+      this.node.scrollTop = 0;
+      refill(this.node, el("h2.vh", {}, "Chosen alert"), this.actions, this.marks, this.card, this.history);
+    }
+    this.#draw(alert, facts);
+    void this.#ask(alert, facts);
+  }
+
+  /**
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
+  #draw(alert, facts) {
+    const { now } = facts;
+    const key = JSON.stringify([alert, facts.marks.ack]);
+    this.#marks(facts);
+    if (key !== this.#card) {
+      this.#card = key;
+      this.#actions(alert, facts);
+      const opened = [...this.card.querySelectorAll("details")].map((each) => each.open);
+      const moment = (/** @type {number} */ step) =>
+        go(runAddress(alert.run_id, { at: step, alert: alert.id }));
+      const card = diagnosisCard(alert, {
+        go: moment,
+        around: () => moment(Number(alert.onset_step)),
+        now: () => this.app.clock.now(),
+      });
+      card.classList.remove("card");
+      refill(
+        this.card,
+        el(
+          "p.pad.paneof",
+          {},
+          el("a.link", { href: runAddress(alert.run_id) }, alert.run_name),
+          el("span.muted", {}, ` · ${alert.project}`),
+        ),
+        card,
+      );
+      [...this.card.querySelectorAll("details")].forEach((each, i) => {
+        each.open = opened[i] ?? false;
+      });
+    }
+    const age = this.card.querySelector(".standing");
+    if (age) say(age, standing(alert, now));
+  }
+
+  /**
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
+  #actions(alert, facts) {
+    const { ack } = facts.marks;
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act;
+    const over = alert.state === "resolved";
+    refill(
+      this.actions,
+      el("button.btn.narrow", { type: "button", onclick: this.acts.back }, "Back to the list"),
+      over
+        ? null
+        : el(
+            "button.btn",
+            {
+              type: "button",
+              "data-act": "ack",
+              class: ack ? "" : "primary",
+              onclick: this.acts.acknowledge,
+            },
+            ack ? "Take it back " : "Acknowledge ",
+            el("kbd.desk", {}, "A"),
+          ),
+      over
+        ? null
+        : el(
+            "button.btn",
+            { type: "button", "data-act": "silence", onclick: this.acts.silence },
+            "Silence ",
+            el("kbd.desk", {}, "S"),
+          ),
+      el(
+        "a.btn",
+        {
+          "data-act": "open",
+          title: "At the moment, on the charts of its run",
+          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+        },
+        "Open ",
+        el("kbd.desk", {}, "O"),
+      ),
+    );
+    if (focused) focusIn(this.actions, `[data-act="${focused}"]`);
+  }
+
+  /** @param {import("./alertrow.js").RowFacts} facts */
+  #marks(facts) {
+    const told = markTexts(facts.marks, facts);
+    this.marks.hidden = !told.length;
+    const key = JSON.stringify(told);
+    if (this.marks.dataset.key === key) return;
+    this.marks.dataset.key = key;
+    refill(
+      this.marks,
+      ...told.map(({ shape, text, title }) =>
+        el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title))),
+      ),
+      isQuiet(facts.marks) ? el("li.micro", {}, "While that holds nobody is told of it.") : null,
+    );
+  }
+
+  /**
+   * Its life is asked for when the alert or its marks changed.
+   *
+   * @param {Alert} alert
+   * @param {import("./alertrow.js").RowFacts} facts
+   */
+  async #ask(alert, facts) {
+    const key = JSON.stringify([alert.id, alert.state, alert.severity, facts.marks]);
+    if (key === this.#asked) return;
+    this.#asked = key;
+    const mine = ++this.#turn;
+    try {
+      const { items } = await this.app.desk.history(alert.id);
+      if (mine === this.#turn) refill(this.life, ...items.map((line) => this.#line(line)));
+    } catch (error) {
+      if (mine !== this.#turn) return;
+      this.#asked = "";
+      if (!this.life.children.length) {
+        refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
+      }
+    }
+  }
+
+  /** @param {LifeLine} line */
+  #line({ kind, at_ms, text, state, by }) {
+    const head = KINDS[kind] ?? kind;
+    const shape =
+      kind === "transition"
+        ? state === "resolved"
+          ? "check"
+          : "bell"
+        : kind === "notification"
+          ? "mail"
+          : "check";
+    const failed = kind === "notification" && state === "failed";
+    return el(
+      "li",
+      {},
+      el(
+        "span.muted.nowrap",
+        { title: `${moment(at_ms)}, ${ago(at_ms, this.app.clock.now())}` },
+        clockTime(at_ms),
+      ),
+      icon(failed ? "warning" : shape),
+      el(
+        "span",
+        {},
+        el(
+          "b",
+          {},
+          kind === "transition" ? state : kind === "notification" && state !== "sent" ? state : head,
+        ),
+        by ? ` by ${by}` : "",
+        text ? el("span.soft", {}, ` ${powers(text)}`) : null,
+      ),
+    );
+  }
+}

@@ -1,0 +1,243 @@
+/** One route of the document, with a field for everything it says. */
+
+import { el, focusIn, refill } from "../../browser/dom.js";
+import { durationText, secondsOf } from "../../lib/duration.js";
+import { linesOf } from "../../lib/alerts/matchers.js";
+import { EVERY, routeSentence, withOrWithout } from "../../lib/alerts/routesdoc.js";
+import { checkbox, field, textArea, textInput } from "../form.js";
+
+/** @typedef {import("../../lib/alerts/routesdoc.js").Route} Route */
+/**
+ * @typedef {{ at: number, last: number, open: boolean, channels: string[], muteTimes: string[], change:
+ *   (change: Partial<Route>) => void, move: (by: number) => void, remove: () => void, toggle: (open: boolean)
+ *   => void }} RouteActs
+ */
+
+/**
+ * A length of time in a field: what cannot be read goes to the server as it is, and comes back as an error at
+ * the field.
+ *
+ * @param {number | null} s
+ * @param {(s: number | null) => void} change
+ * @param {string} empty
+ */
+export function durationInput(s, change, empty) {
+  const input = textInput(s === null ? "" : durationText(s), { placeholder: empty });
+  input.addEventListener("input", () => {
+    const text = input.value.trim();
+    const read = text === "" ? null : secondsOf(text);
+    change(text !== "" && read === null ? /** @type {any} */ (text) : read);
+  });
+  return input;
+}
+
+/**
+ * Choices by boxes: names, one of which may be every one.
+ *
+ * @param {string[]} names
+ * @param {string[]} chosen
+ * @param {(chosen: string[]) => void} change
+ * @param {string | null} every text of the box for all
+ */
+export function boxes(names, chosen, change, every) {
+  const known = [...new Set([...names, ...chosen.filter((name) => name !== EVERY)])];
+  const host = el("div.row.boxes");
+  let now = chosen;
+  const draw = () => {
+    const all = every !== null && now.includes(EVERY);
+    refill(
+      host,
+      every === null
+        ? null
+        : checkbox(every, all, {
+            "data-box": EVERY,
+            onchange: (/** @type {Event} */ event) =>
+              take(/** @type {HTMLInputElement} */ (event.target).checked ? [EVERY] : known.slice(0, 1)),
+          }).node,
+      ...known.map(
+        (name) =>
+          checkbox(names.includes(name) ? name : `${name} (gone)`, all || now.includes(name), {
+            disabled: all,
+            "data-box": name,
+            onchange: (/** @type {Event} */ event) =>
+              take(withOrWithout(now, name, /** @type {HTMLInputElement} */ (event.target).checked)),
+          }).node,
+      ),
+      known.length || every !== null ? null : el("span.muted", {}, "none yet"),
+    );
+  };
+  const take = (/** @type {string[]} */ next) => {
+    now = next;
+    const box = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.box;
+    draw();
+    change(next);
+    if (box) focusIn(host, `[data-box="${CSS.escape(box)}"]`);
+  };
+  draw();
+  return host;
+}
+
+/**
+ * @param {Route} route
+ * @param {RouteActs} acts
+ * @returns {{ node: HTMLElement, fields: import("../form.js").Field[] }}
+ */
+export function routeCard(route, acts) {
+  const { at, last, open } = acts;
+  const where = `routes[${at}]`;
+  const fields = open ? routeFields(route, acts, where) : [];
+  const label = `Route ${at + 1}: ${route.name}`;
+  const summary = el(
+    "button.linkish.routename",
+    {
+      type: "button",
+      "aria-expanded": String(open),
+      "data-focus": `open-${at}`,
+      onclick: () => acts.toggle(!open),
+    },
+    el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
+    ` ${at + 1}. `,
+    el("b", {}, route.name || "without a name"),
+  );
+  const node = el(
+    "article.card.routecard",
+    {
+      "data-route": at,
+      class: route.enabled ? "" : "done",
+      "aria-label": label,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
+        const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : undefined;
+        if (by) {
+          event.preventDefault();
+          acts.move(by);
+        }
+      },
+    },
+    el(
+      "header.row",
+      {},
+      summary,
+      route.enabled ? null : el("span.chip", {}, "off"),
+      el("span.grow"),
+      el(
+        "button.btn.bare",
+        {
+          type: "button",
+          "data-focus": `up-${at}`,
+          "aria-label": `Move ${route.name} up`,
+          title: "Earlier (Alt ↑)",
+          disabled: at === 0,
+          onclick: () => acts.move(-1),
+        },
+        "↑",
+      ),
+      el(
+        "button.btn.bare",
+        {
+          type: "button",
+          "data-focus": `down-${at}`,
+          "aria-label": `Move ${route.name} down`,
+          title: "Later (Alt ↓)",
+          disabled: at === last,
+          onclick: () => acts.move(1),
+        },
+        "↓",
+      ),
+      el(
+        "button.btn.bare",
+        { type: "button", "aria-label": `Remove ${route.name}`, onclick: acts.remove },
+        "Remove",
+      ),
+    ),
+    open
+      ? el("div.routefields", {}, ...fields.map((each) => each.node))
+      : el("p.soft.routesentence", {}, routeSentence(route, durationText)),
+  );
+  return { node, fields };
+}
+
+/**
+ * @param {Route} route
+ * @param {RouteActs} acts
+ * @param {string} where
+ */
+function routeFields(route, { change, channels, muteTimes }, where) {
+  const text = (/** @type {string} */ value, /** @type {(text: string) => void} */ take) => {
+    const input = textInput(value);
+    input.addEventListener("input", () => take(input.value.trim()));
+    return input;
+  };
+  const matchers = textArea(route.matchers.join("\n"), {
+    rows: Math.max(2, route.matchers.length),
+    class: "mono",
+  });
+  matchers.addEventListener("input", () => change({ matchers: linesOf(matchers.value) }));
+  const flag = (
+    /** @type {"continue" | "enabled" | "send_resolved"} */ name,
+    /** @type {string} */ words,
+  ) => {
+    const box = checkbox(words, route[name]);
+    box.input.addEventListener("change", () => change({ [name]: box.input.checked }));
+    return box.node;
+  };
+  const fields = [
+    field(
+      `${where}.name`,
+      "Name",
+      text(route.name, (name) => change({ name })),
+    ),
+    field(`${where}.matchers`, "Matchers, one a line; all must hold", matchers, "Empty: every alert"),
+    field(
+      `${where}.channels`,
+      "Channels",
+      boxes(channels, route.channels, (chosen) => change({ channels: chosen }), "every channel"),
+    ),
+    field(
+      `${where}.group_by`,
+      "Told together where these labels agree",
+      text(route.group_by.join(", "), (list) =>
+        change({
+          group_by: list
+            .split(",")
+            .map((each) => each.trim())
+            .filter(Boolean),
+        }),
+      ),
+      "rule, severity, project, run, run_id, subject, host, tags; empty: all together",
+    ),
+    field(
+      `${where}.group_wait_s`,
+      "A new group waits",
+      durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "5 s if critical, else 30 s"),
+    ),
+    field(
+      `${where}.group_interval_s`,
+      "Later news waits",
+      durationInput(route.group_interval_s, (s) => change({ group_interval_s: s ?? 60 }), "1 min"),
+    ),
+    field(
+      `${where}.repeat_interval_s`,
+      "What still fires is told again after",
+      durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h"),
+    ),
+    field(
+      `${where}.mute_times`,
+      "Not told in",
+      boxes(muteTimes, route.mute_times, (chosen) => change({ mute_times: chosen }), null),
+      "Mute times are below",
+    ),
+    field(
+      `${where}.continue`,
+      "Also",
+      el(
+        "div.row.boxes",
+        {},
+        flag("continue", "continue to later routes"),
+        flag("send_resolved", "notify when resolved"),
+        flag("enabled", "enabled"),
+      ),
+    ),
+  ];
+  for (const at of [0, 1, 2, 8]) fields[at].node.classList.add("across");
+  return fields;
+}

@@ -1,0 +1,57 @@
+/** Code to paste, with a button that copies it. */
+
+import { el, say } from "../browser/dom.js";
+import { pieces } from "../lib/highlight.js";
+import { icon } from "./icons.js";
+
+/**
+ * A button that copies `text` and says so.
+ *
+ * @param {string} label
+ * @param {() => string | Promise<string>} text
+ */
+export function copyButton(label, text) {
+  const word = el("span", {}, label);
+  const node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
+  async function copy() {
+    say(word, (await toClipboard(await text())) ? "Copied" : "Select and copy by hand");
+    setTimeout(() => say(word, label), 2000);
+  }
+  return node;
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>}
+ */
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {string} caption
+ * @param {string} code
+ * @param {Node} [action] in place of the copy button
+ */
+export function codeBlock(caption, code, action) {
+  return el(
+    "div.code",
+    {},
+    el("div.cap", {}, el("span", {}, caption), action ?? copyButton("Copy", () => code)),
+    el("pre", { tabindex: "0" }, ...python(code)),
+  );
+}
+
+/**
+ * @param {string} code
+ * @returns {Node[]}
+ */
+export const python = (code) =>
+  pieces(code).map(({ kind, text }) =>
+    kind ? el(`span.tok-${kind}`, {}, text) : document.createTextNode(text),
+  );

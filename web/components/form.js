@@ -1,0 +1,264 @@
+/**
+ * Forms: a label, a hint and the place for an error at each field; an error of the API goes to the field it
+ * names.
+ */
+
+import { el, focusIn, refill, say } from "../browser/dom.js";
+import { ApiError } from "../data/api.js";
+import { fieldOf, sentence } from "../lib/fielderror.js";
+import { icon } from "./icons.js";
+
+/** @typedef {{ name: string, node: HTMLElement, input: HTMLElement, fail: (text: string) => void }} Field */
+
+let serial = 0;
+
+/**
+ * @param {string} name as the API calls it
+ * @param {string} label
+ * @param {HTMLElement} input or a group of inputs
+ * @param {string} [hint]
+ * @returns {Field}
+ */
+export function field(name, label, input, hint = "") {
+  const id = `f${serial++}`;
+  const error = el("p.fielderror", { id: `${id}-error`, role: "alert", hidden: true });
+  const group = !/^(INPUT|SELECT|TEXTAREA)$/.test(input.tagName);
+  input.id = id;
+  input.dataset.field = name;
+  input.setAttribute("aria-describedby", `${id}-hint ${id}-error`);
+  if (group) {
+    input.setAttribute("role", "group");
+    input.setAttribute("aria-labelledby", `${id}-label`);
+  }
+  const node = el(
+    "div.formfield",
+    {},
+    group
+      ? el("span.formlabel", { id: `${id}-label` }, label)
+      : el("label.formlabel", { for: id, id: `${id}-label` }, label),
+    input,
+    el("p.micro", { id: `${id}-hint`, hidden: !hint }, hint),
+    error,
+  );
+  return {
+    name,
+    node,
+    input,
+    fail: (text) => {
+      refill(error, ...(text ? [icon("warning"), " ", text] : []));
+      error.hidden = !text;
+      if (text) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    },
+  };
+}
+
+/**
+ * Puts an error to the field it names, else into `rest`; the field gets the focus.
+ *
+ * @param {Field[]} fields
+ * @param {HTMLElement} rest
+ * @param {unknown} error
+ * @returns {Field | null}
+ */
+export function complain(fields, rest, error) {
+  for (const each of fields) each.fail("");
+  rest.hidden = true;
+  if (!error) return null;
+  const told = error instanceof ApiError ? error : null;
+  const name = fieldOf(
+    told?.problem.subject,
+    fields.map((each) => each.name),
+  );
+  const found = fields.find((each) => each.name === name);
+  const text = told ? sentence(told) : /** @type {Error} */ (error).message;
+  if (found) {
+    found.fail(text);
+    (found.input.matches("input, select, textarea")
+      ? found.input
+      : /** @type {HTMLElement | null} */ (found.input.querySelector("input, select, textarea, button"))
+    )?.focus();
+    return found;
+  }
+  refill(rest, icon("warning"), " ", told?.problem.subject ? `${told.problem.subject}: ${text}` : text);
+  rest.hidden = false;
+  return null;
+}
+
+/**
+ * @param {string} text
+ * @returns {HTMLInputElement}
+ */
+export const textInput = (text = "", props = {}) => {
+  const node = /** @type {HTMLInputElement} */ (
+    el("input.plain", { spellcheck: "false", autocomplete: "off", ...props })
+  );
+  node.value = text;
+  return node;
+};
+/**
+ * @param {string} text
+ * @param {Record<string, unknown>} [props]
+ * @returns {HTMLTextAreaElement}
+ */
+export const textArea = (text = "", props = {}) => {
+  const node = /** @type {HTMLTextAreaElement} */ (
+    el("textarea.plain", { spellcheck: "false", rows: "2", ...props })
+  );
+  node.value = text;
+  return node;
+};
+/**
+ * @param {readonly (readonly [string, string])[]} choices value and text
+ * @param {string} chosen
+ * @param {Record<string, unknown>} [props]
+ * @returns {HTMLSelectElement}
+ */
+export const selectInput = (choices, chosen, props = {}) => {
+  const node = /** @type {HTMLSelectElement} */ (
+    el("select", props, ...choices.map(([value, text]) => el("option", { value }, text)))
+  );
+  node.value = chosen;
+  return node;
+};
+/**
+ * @param {string} text
+ * @param {boolean} on
+ * @param {Record<string, unknown>} [props]
+ * @returns {{ node: HTMLElement, input: HTMLInputElement }}
+ */
+export function checkbox(text, on, props = {}) {
+  const input = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", ...props }));
+  input.checked = on;
+  return { node: el("label.check", {}, input, el("span", {}, text)), input };
+}
+
+/**
+ * A dialog with fields; `run` does what it is for, and what it throws is shown in it. Focus returns to where
+ * it was.
+ *
+ * @param {{ title: string, fields: Field[], submit: string, run: () => Promise<void>, body?: Node[], wide?:
+ *   boolean }} o body: in place of the fields one below the other
+ * @returns {HTMLDialogElement}
+ */
+export function formDialog({
+  title,
+  fields,
+  submit,
+  run,
+  body = fields.map((each) => each.node),
+  wide = false,
+}) {
+  const rest = el("p.fielderror", { role: "alert", hidden: true });
+  const word = el("span", {}, submit);
+  const go = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "submit" }, word));
+  const form = el(
+    "form",
+    { novalidate: true },
+    el("h2", {}, title),
+    ...body,
+    rest,
+    el(
+      "div.row.formends",
+      {},
+      go,
+      el("button.btn", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+    ),
+  );
+  const dialog = /** @type {HTMLDialogElement} */ (
+    el("dialog.card.formdialog", { "aria-label": title, class: wide ? "wide" : "" }, form)
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (go.disabled) return;
+    go.disabled = true;
+    try {
+      await run();
+      dialog.close();
+    } catch (error) {
+      complain(fields, rest, error);
+    } finally {
+      go.disabled = false;
+    }
+  });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  focusIn(form, "input, select, textarea");
+  return dialog;
+}
+
+/**
+ * Asks before something that cannot be taken back.
+ *
+ * @param {string} title
+ * @param {string} text
+ * @param {string} submit
+ * @param {() => Promise<void>} run
+ */
+export function ask(title, text, submit, run) {
+  const dialog = formDialog({ title, fields: [], submit, run, body: [el("p.soft", {}, text)] });
+  focusIn(dialog, "button[type=submit]");
+  return dialog;
+}
+
+/**
+ * Words where a list will be, or why it is not there, with the next thing to do.
+ *
+ * @param {HTMLElement} host
+ * @param {unknown} error
+ * @param {() => void} again
+ */
+export function failed(host, error, again) {
+  const { message } = /** @type {Error} */ (error);
+  const denied = error instanceof ApiError && error.status === 403;
+  refill(
+    host,
+    el(
+      "div.pad.notice",
+      { role: "alert" },
+      el("h2", {}, icon("info"), " ", denied ? "Not with this login" : "It could not be read"),
+      el("p.soft", {}, message),
+      el(
+        "p.soft",
+        {},
+        denied
+          ? "Whoever made this login can make one of a wider scope: tocsin-server token create --scope."
+          : "What is known stays. The page tries again when the server is back.",
+      ),
+      el("button.btn", { type: "button", onclick: again }, "Try again"),
+    ),
+  );
+}
+
+/**
+ * That this login may look and not change, where that is so: its buttons would be refused.
+ *
+ * @param {App} app
+ * @param {"write" | "admin"} needed
+ */
+export function scopeNote({ session }, needed) {
+  const may = session.scope === "admin" || session.scope === needed;
+  return may
+    ? null
+    : el(
+        "p.soft.scopenote",
+        {},
+        icon("info"),
+        ` This login (scope ${session.scope}) may look. Changing anything here needs one of scope ${needed}.`,
+      );
+}
+
+/**
+ * Says something short to who cannot see it happen.
+ *
+ * @param {string} text
+ */
+export function announce(text) {
+  let host = document.getElementById("announcer");
+  if (!host) {
+    host = el("div.vh", { id: "announcer", role: "status" });
+    document.getElementById("floats")?.append(host);
+  }
+  say(host, text);
+}

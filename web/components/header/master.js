@@ -1,0 +1,198 @@
+/** The master bar: who you are, where you are, what rings. On every page. */
+
+import { lamps } from "../../lib/alerts/attention.js";
+import { setSound, soundOn } from "../../browser/sound.js";
+import { el, refill, say } from "../../browser/dom.js";
+import { clock as clockTime, counted, moment } from "../../lib/format.js";
+import { inside, outside } from "../../lib/root.js";
+import { nextTheme, theme } from "../../browser/theme.js";
+import { icon, wordmark } from "../icons.js";
+import { troubleLamp } from "./trouble.js";
+
+const PAGES = /** @type {const} */ ([
+  ["/", "Fleet", "fleet"],
+  ["/compare", "Compare", "compare"],
+  ["/alerts", "Alerts", "bell"],
+  ["/rules", "Rules", "rules"],
+  ["/settings", "Settings", "gear"],
+]);
+/** Pages that lie under another one in the header. */
+const UNDER = /** @type {Record<string, string>} */ ({
+  runs: "/",
+  silences: "/alerts",
+  routes: "/alerts",
+  channels: "/alerts",
+  deliveries: "/alerts",
+});
+const LAMPS = /** @type {const} */ ([
+  ["critical", "critical", "critical"],
+  ["warning", "warning", "warning"],
+  ["stalled", "stalled", "plain"],
+  ["lost", "lost", "plain"],
+]);
+const TOLL_MS = 2_800;
+
+/**
+ * @param {HTMLElement} host
+ * @param {HTMLElement} foot
+ * @param {HTMLElement} floats
+ * @param {App} app
+ * @param {{ open: () => void, shortcuts: () => void }} finder
+ */
+export function masterBar(host, foot, floats, app, finder) {
+  const time = el("span.clock.desk");
+  const links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
+  const board = annunciator(app.alerts);
+  troubleLamp(board, floats, app);
+  host.append(
+    el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()),
+    el("nav", { "aria-label": "Pages" }, ...links),
+    board,
+    el(
+      "div.tools",
+      {},
+      time,
+      el(
+        "button.btn.find",
+        {
+          type: "button",
+          "aria-label": "Ctrl K: find a page, a run or a command",
+          title: "Find",
+          onclick: finder.open,
+        },
+        icon("search"),
+        el("kbd.desk", {}, "Ctrl K"),
+      ),
+      soundButton(),
+      themeButton(),
+    ),
+  );
+  const tick = () => {
+    say(time, clockTime(app.clock.now()));
+    time.title = moment(app.clock.now());
+  };
+  tick();
+  setInterval(tick, 1000);
+  addEventListener("pagechange", () => mark(links));
+  mark(links);
+  footer(foot, app, finder.shortcuts);
+}
+
+/** @param {HTMLElement[]} links */
+function mark(links) {
+  for (const link of links) {
+    const place = inside(location.pathname).split("/")[1];
+    const home = UNDER[place] ?? `/${place}`;
+    if (link.getAttribute("href") === outside(home)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** @param {import("../../data/alertbook.js").AlertBook} alerts */
+function annunciator(alerts) {
+  const board = el("div.annunciator", { role: "status", "aria-label": "What needs you, over all projects" });
+  const lit = LAMPS.map(([key, text, style]) => {
+    const number = el("b", {}, "0");
+    const lamp = el(
+      "a.lamp.calm",
+      { href: "/alerts", "aria-label": `0 ${text}` },
+      icon(key),
+      number,
+      " ",
+      el("span.txt", {}, text),
+    );
+    board.append(lamp);
+    return { key, text, style, number, lamp };
+  });
+  alerts.onChange((rang) => {
+    const counts = lamps(alerts.all());
+    for (const { key, text, style, number, lamp } of lit) {
+      say(number, String(counts[key]));
+      lamp.setAttribute("aria-label", `${counts[key]} ${text}`);
+      lamp.classList.toggle(`lit-${style}`, counts[key] > 0);
+      lamp.classList.toggle("calm", counts[key] === 0);
+    }
+    if (rang) toll(lit[0].lamp);
+  });
+  return board;
+}
+
+/**
+ * Three slow pulses, then it stands still.
+ *
+ * @param {HTMLElement} lamp
+ */
+function toll(lamp) {
+  lamp.classList.remove("new");
+  void lamp.offsetWidth; // restarts the animation
+  lamp.classList.add("new");
+  setTimeout(() => lamp.classList.remove("new"), TOLL_MS);
+}
+
+function themeButton() {
+  const node = el("button.btn.bare", {
+    type: "button",
+    onclick: () => {
+      nextTheme();
+      write();
+    },
+  });
+  const write = () => {
+    refill(node, icon(theme()));
+    node.setAttribute("aria-label", `Theme: ${theme()}. Change it.`);
+    node.title = `Theme: ${theme()}`;
+  };
+  write();
+  addEventListener("themechosen", write);
+  return node;
+}
+
+function soundButton() {
+  const node = el("button.btn.bare", {
+    type: "button",
+    onclick: () => {
+      setSound(!soundOn());
+      write();
+    },
+  });
+  const write = () => {
+    refill(node, icon(soundOn() ? "sound" : "mute"));
+    node.setAttribute("aria-pressed", String(soundOn()));
+    node.setAttribute("aria-label", "Sound for new critical alerts");
+    node.title = soundOn()
+      ? "A new critical alert is heard. Click: silent."
+      : "Silent. Click: a new critical alert is heard.";
+  };
+  write();
+  addEventListener("soundchosen", write);
+  return node;
+}
+
+/**
+ * @param {HTMLElement} foot
+ * @param {App} app
+ * @param {() => void} shortcuts
+ */
+function footer(foot, app, shortcuts) {
+  const state = el("span");
+  foot.append(
+    el("span.grow", {}, `tocsin ${app.session.version} · logged in as ${app.session.name}`),
+    state,
+    el(
+      "button.linkish.desk",
+      { type: "button", onclick: shortcuts },
+      el("kbd", { "aria-hidden": "true" }, "?"),
+      " shortcuts",
+    ),
+  );
+  app.live.onState(({ online, lag_ms }) =>
+    say(
+      state,
+      online ? `live${lag_ms === null ? "" : ` · ${(lag_ms / 1000).toFixed(2)} s behind`}` : "offline",
+    ),
+  );
+  app.alerts.onChange(() => {
+    const { firing } = lamps(app.alerts.all());
+    foot.title = counted(firing, "alert fires", "alerts fire");
+  });
+}

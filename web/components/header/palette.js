@@ -1,0 +1,292 @@
+/** Ctrl K: every page, run and command by a few letters. ?: the keys of all pages. */
+
+import { el, refill } from "../../browser/dom.js";
+import { best } from "../../lib/search.js";
+import { go } from "../../browser/navigate.js";
+import { runAddress } from "../../lib/route.js";
+import { nextTheme, theme } from "../../browser/theme.js";
+import { icon } from "../icons.js";
+
+/** @typedef {import("../../lib/search.js").Command} Command */
+
+const MOST = 12;
+/**
+ * The letter behind G and where it leads.
+ *
+ * @type {Record<string, string>}
+ */
+const PLACES = {
+  f: "/",
+  c: "/compare",
+  a: "/alerts",
+  r: "/rules",
+  s: "/settings",
+  l: "/silences",
+  o: "/routes",
+  h: "/channels",
+  d: "/deliveries",
+};
+/** What each page listens to. */
+export const SHORTCUTS = /** @type {const} */ ([
+  [
+    "Everywhere",
+    [
+      ["Ctrl K", "Find a page, a run, a command"],
+      ["?", "This list"],
+      ["G then F, C, A", "Fleet, Compare, Alerts"],
+      ["G then R, S", "Rules, Settings"],
+      ["G then L, O, H, D", "Silences, Routes, Channels, Deliveries"],
+      ["T", "Theme: system, light, dark"],
+      ["Esc", "Close what is open"],
+    ],
+  ],
+  [
+    "Fleet",
+    [
+      ["/", "Filter"],
+      ["J K", "Next and previous run"],
+      ["Enter", "Open the run"],
+      ["X", "Pick to compare"],
+      ["P", "Pin to the top"],
+      ["E", "Archive, or bring back"],
+      ["Del", "Delete the picked runs, or this one; Undo brings back"],
+      ["W", "Wall: only the runs, larger"],
+    ],
+  ],
+  [
+    "Run",
+    [
+      ["R", "Reset the window"],
+      ["F", "Follow the newest steps"],
+      ["← →", "Move the cross line (charts in focus), with Shift by one step"],
+      ["Double click", "Reset the window"],
+    ],
+  ],
+  [
+    "Alerts",
+    [
+      ["J K, ↓ ↑", "Next and previous alert; its diagnosis follows"],
+      ["Enter", "Into the diagnosis; Esc: back to the list"],
+      ["O", "Open at the moment on the chart"],
+      ["A", "Acknowledge, with a note, or take it back"],
+      ["S", "Silence"],
+      ["X", "Select several, for A and S"],
+      ["H", "History of the alert"],
+      ["/", "Filter"],
+    ],
+  ],
+  [
+    "Routes",
+    [
+      ["Alt ↑ ↓", "Move the route that has the focus"],
+      ["Ctrl S", "Save"],
+    ],
+  ],
+  [
+    "Compare",
+    [
+      ["D", "Difference to the baseline"],
+      ["R", "Reset the window"],
+    ],
+  ],
+]);
+
+/** @param {App} app */
+export function palette(app) {
+  let waiting = -Infinity; // 0 would be the moment the page began: the first letters would lead away
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        void open(app);
+        return;
+      }
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog, [role=menu]")
+      ) {
+        return;
+      }
+      const gone = event.timeStamp - waiting > 1200;
+      const place = PLACES[event.key];
+      if (!gone && place) {
+        waiting = -Infinity;
+        go(place);
+        event.stopImmediatePropagation();
+        event.preventDefault();
+      } else if (event.key === "g") waiting = event.timeStamp;
+      else if (event.key === "t") {
+        nextTheme();
+        dispatchEvent(new Event("themechosen"));
+      } else if (event.key === "?") {
+        event.preventDefault();
+        shortcuts();
+      }
+    },
+    true,
+  );
+  return { open: () => void open(app), shortcuts };
+}
+
+/** @returns {Command[]} */
+function commands() {
+  const page = (/** @type {string} */ text, /** @type {string} */ address, /** @type {string} */ keys) => ({
+    text,
+    note: "page",
+    keys,
+    act: () => go(address),
+  });
+  return [
+    page("Fleet", "/", "G F"),
+    page("Compare", "/compare", "G C"),
+    page("Alerts", "/alerts", "G A"),
+    page("Rules", "/rules", "G R"),
+    page("Silences", "/silences", "G L"),
+    page("Routes", "/routes", "G O"),
+    page("Channels", "/channels", "G H"),
+    page("Deliveries", "/deliveries", "G D"),
+    page("Settings", "/settings", "G S"),
+    { text: "Deliveries that failed", note: "page", act: () => go("/deliveries?state=failed") },
+    { text: "New silence", note: "page", act: () => go("/silences?new=1") },
+    { text: "Fleet: archived runs", note: "page", act: () => go("/?archived=1") },
+    { text: "Fleet: wall", note: "page", act: () => go("/?wall=1") },
+    {
+      text: "Theme: next",
+      note: `now ${theme()}`,
+      keys: "T",
+      act: () => {
+        nextTheme();
+        dispatchEvent(new Event("themechosen"));
+      },
+    },
+    { text: "Keyboard shortcuts", note: "help", keys: "?", act: shortcuts },
+    {
+      text: "Copy the address of this view",
+      note: "share",
+      act: () => void navigator.clipboard?.writeText(location.href),
+    },
+    { text: "Print this page", note: "", act: () => print() },
+  ];
+}
+
+/** @param {App} app */
+async function open(app) {
+  if (document.querySelector("dialog[open]")) return;
+  const input = /** @type {HTMLInputElement} */ (
+    el("input", {
+      role: "combobox",
+      "aria-expanded": "true",
+      "aria-controls": "palette-list",
+      "aria-label": "Find a page, a run or a command",
+      placeholder: "run, page or command",
+      spellcheck: "false",
+      autocomplete: "off",
+    })
+  );
+  const list = el("div", { role: "listbox", id: "palette-list", "aria-label": "Found" });
+  const dialog = /** @type {HTMLDialogElement} */ (
+    el("dialog.card.palette", { "aria-label": "Find" }, el("label.field", {}, icon("search"), input), list)
+  );
+  let all = commands();
+  let shown = /** @type {Command[]} */ ([]);
+  let chosen = 0;
+  const take = (/** @type {number} */ i) => {
+    const command = shown[i];
+    dialog.close();
+    command?.act();
+  };
+  const mark = () => {
+    [...list.children].forEach((node, i) => node.setAttribute("aria-selected", String(i === chosen)));
+    input.setAttribute("aria-activedescendant", `palette-${chosen}`);
+    list.children[chosen]?.scrollIntoView({ block: "nearest" });
+  };
+  const draw = () => {
+    shown = best(input.value, all, MOST);
+    chosen = 0;
+    refill(
+      list,
+      ...shown.map((command, i) =>
+        el(
+          "div.found",
+          { role: "option", id: `palette-${i}`, onclick: () => take(i) },
+          el("span.clip", {}, command.text),
+          el("span.micro.clip.grow", {}, command.note),
+          command.keys ? el("kbd", {}, command.keys) : null,
+        ),
+      ),
+    );
+    if (!shown.length) list.append(el("p.muted.pad", {}, "Nothing by that name."));
+    mark();
+  };
+  input.addEventListener("input", draw);
+  input.addEventListener("keydown", (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by && shown.length) {
+      chosen = (chosen + by + shown.length) % shown.length;
+      mark();
+      event.preventDefault();
+    }
+    if (event.key === "Enter") {
+      event.preventDefault();
+      take(chosen);
+    }
+  });
+  shut(dialog);
+  draw();
+  try {
+    const { items } = await app.api.allRuns();
+    all = [
+      ...all,
+      ...items.map((row) => ({
+        text: row.name,
+        note: `${row.project} · ${row.state}${row.archived ? " · archived" : ""}`,
+        act: () => go(runAddress(row.id)),
+      })),
+    ];
+    if (dialog.open && input.value) draw();
+  } catch {
+    /* pages and commands are there without the server */
+  }
+}
+
+/**
+ * Shows a dialog that is gone once closed; a click beside it closes it.
+ *
+ * @param {HTMLDialogElement} dialog
+ */
+function shut(dialog) {
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function shortcuts() {
+  if (document.querySelector("dialog[open]")) return;
+  const close = el("button.btn", { type: "button", onclick: () => dialog.close() }, "Close");
+  const part = (/** @type {typeof SHORTCUTS[number]} */ [title, keys]) =>
+    el(
+      "section",
+      {},
+      el("h3", {}, title),
+      el(
+        "dl.keylist",
+        {},
+        ...keys.map(([key, text]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, text))),
+      ),
+    );
+  const dialog = /** @type {HTMLDialogElement} */ (
+    el(
+      "dialog.card.shortcuts",
+      { "aria-label": "Keyboard shortcuts" },
+      el("div.bar", {}, el("h2", {}, "Keyboard"), el("span.grow"), close),
+      el("div.keyparts", {}, ...SHORTCUTS.map(part)),
+    )
+  );
+  shut(dialog);
+}

@@ -1,0 +1,64 @@
+/**
+ * A new critical alert says its name once, in a corner, until it is read or the alert has passed. At most
+ * three at a time: the newest.
+ */
+
+import { isOpen } from "../../lib/alerts/attention.js";
+import { el } from "../../browser/dom.js";
+import { powers, ruleTitle } from "../../lib/format.js";
+import { runAddress } from "../../lib/route.js";
+import { icon } from "../icons.js";
+
+const MOST = 3;
+
+/**
+ * @param {HTMLElement} host
+ * @param {import("../../data/alertbook.js").AlertBook} alerts
+ */
+export function toasts(host, alerts) {
+  const list = el("div.toasts", { role: "alert", "aria-label": "New critical alerts" });
+  host.append(list);
+  alerts.onChange((rang) => {
+    const open = new Set(
+      alerts
+        .all()
+        .filter(isOpen)
+        .map((alert) => alert.id),
+    );
+    for (const card of /** @type {HTMLElement[]} */ ([...list.children])) {
+      if (!open.has(String(card.dataset.alert))) card.remove();
+    }
+    if (!rang) return;
+    list.append(toast(rang));
+    while (list.children.length > MOST) list.firstElementChild?.remove();
+  });
+}
+
+/** @param {Alert} alert */
+function toast(alert) {
+  const card = el(
+    "div.toast",
+    { "data-alert": alert.id },
+    el("span.is-critical", {}, icon("critical", "critical")),
+    el(
+      "div.grow",
+      {},
+      el("div", {}, el("b", {}, ruleTitle(alert.rule)), " ", el("span.muted", {}, alert.run_name)),
+      el("p.soft", {}, powers(alert.summary)),
+      el(
+        "a.link",
+        {
+          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+          onclick: () => card.remove(),
+        },
+        "Look",
+      ),
+    ),
+    el(
+      "button.btn.bare",
+      { type: "button", "aria-label": "Dismiss", onclick: () => card.remove() },
+      icon("close"),
+    ),
+  );
+  return card;
+}

@@ -1,0 +1,104 @@
+/**
+ * Deliveries that fail, on every page: a lamp in the header, and once for each new trouble a note with the
+ * reason.
+ */
+
+import { el, refill, say } from "../../browser/dom.js";
+import { withoutEnd } from "../../lib/format.js";
+import { icon } from "../icons.js";
+
+const EVERY_MS = 30_000;
+/** Channels whose trouble this tab's person has read. */
+const READ = "tocsin.trouble";
+
+/**
+ * What the lamp says; empty: all is well.
+ *
+ * @param {DeliveryNews | null} news
+ */
+export const troubleCount = (news) => (news && news.failing.length ? news.failing.length : 0);
+
+/**
+ * @param {HTMLElement} board the lamps of the header
+ * @param {HTMLElement} host of what floats
+ * @param {App} app
+ */
+export function troubleLamp(board, host, app) {
+  const number = el("b", {}, "0");
+  const lamp = el(
+    "a.lamp.lit-warning.undelivered",
+    { href: "/deliveries?state=failed,waiting", hidden: true },
+    icon("undelivered"),
+    number,
+    " ",
+    el("span.txt", {}, "undelivered"),
+  );
+  const text = el("span.grow");
+  const strip = el(
+    "div.troublenote",
+    { role: "alert", hidden: true },
+    icon("warning"),
+    text,
+    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Look"),
+    el(
+      "button.btn.bare",
+      {
+        type: "button",
+        "aria-label": "Dismiss",
+        onclick: () => {
+          strip.hidden = true;
+          keep(known);
+        },
+      },
+      icon("close"),
+    ),
+  );
+  let known = "";
+  board.append(lamp);
+  host.append(strip);
+  const hear = (/** @type {DeliveryNews} */ news) => {
+    const count = troubleCount(news);
+    const words = count
+      ? `${withoutEnd(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`, ". \n")}.`
+      : "";
+    lamp.hidden = !count;
+    say(number, String(count));
+    lamp.setAttribute("aria-label", `${count} undelivered. ${words}`);
+    lamp.title = words;
+    const fresh = news.failing.join("\n");
+    if (!count) strip.hidden = true;
+    else if (fresh !== known) {
+      refill(text, words);
+      strip.hidden = fresh === kept();
+    } else if (!strip.hidden) say(text, words);
+    known = fresh;
+  };
+  app.live.onWord("deliveries", (frame) => hear(frame));
+  const look = () =>
+    void app.desk
+      .health()
+      .then(({ notifications }) => {
+        if (notifications) hear({ ...notifications, trouble: notifications.trouble ?? "" });
+      })
+      .catch(() => {});
+  setInterval(() => {
+    if (!app.live.state.online) look();
+  }, EVERY_MS);
+}
+
+/** @param {string} failing */
+function keep(failing) {
+  try {
+    sessionStorage.setItem(READ, failing);
+  } catch {
+    /* until the next page, then */
+  }
+}
+
+function kept() {
+  try {
+    return sessionStorage.getItem(READ);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * A button with a list of things to do or to choose: arrows move in it, Escape closes it, focus comes back.
+ */
+
+import { el, focusIn, refill } from "../browser/dom.js";
+import { icon } from "./icons.js";
+
+/**
+ * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean } | { head: string }} Item on: a
+ *   choice, taken or not
+ */
+
+/** @type {(() => void) | null} closes the menu that is open: there is one at most */
+let closeOpen = null;
+addEventListener("pointerdown", (event) => {
+  if (closeOpen && !(/** @type {Element} */ (event.target).closest?.(".menu"))) closeOpen();
+});
+addEventListener("pagechange", () => closeOpen?.());
+
+/**
+ * @param {string} label
+ * @param {() => Item[]} items asked each time it opens
+ * @param {{ text?: string, shape?: string }} [o]
+ */
+export function menu(label, items, o = {}) {
+  const list = el("div.menulist", { role: "menu", "aria-label": label, hidden: true });
+  const button = el(
+    "button.btn.bare.menubutton",
+    {
+      type: "button",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      "aria-label": o.text ? null : label,
+      title: label,
+      onclick: () => (list.hidden ? open() : close()),
+    },
+    icon(o.shape ?? "more"),
+    o.text ?? null,
+  );
+  const node = el(
+    "div.menu",
+    { onkeydown: (/** @type {KeyboardEvent} */ event) => key(event) },
+    button,
+    list,
+  );
+
+  function open() {
+    closeOpen?.();
+    refill(
+      list,
+      ...items().map((item) =>
+        "head" in item ? el("div.micro.menuhead", { role: "presentation" }, item.head) : choice(item),
+      ),
+    );
+    list.hidden = false;
+    button.setAttribute("aria-expanded", "true");
+    closeOpen = () => close(false);
+    focusIn(list, "button");
+  }
+
+  /** @param {boolean} [back] */
+  function close(back = true) {
+    list.hidden = true;
+    button.setAttribute("aria-expanded", "false");
+    closeOpen = null;
+    if (back) button.focus();
+  }
+
+  /** @param {Exclude<Item, { head: string }>} item */
+  function choice(item) {
+    const role =
+      item.on === undefined
+        ? { role: "menuitem" }
+        : { role: "menuitemradio", "aria-checked": String(item.on) };
+    return el(
+      "button",
+      {
+        type: "button",
+        tabindex: "-1",
+        ...role,
+        onclick: () => {
+          close();
+          item.act();
+        },
+      },
+      el("span.tick", {}, item.on ? icon("check") : null),
+      el("span.grow", {}, item.text),
+      item.hint ? el("kbd", {}, item.hint) : null,
+    );
+  }
+
+  /** @param {KeyboardEvent} event */
+  function key(event) {
+    if (list.hidden) return;
+    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
+    const now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const next = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (event.key === "Escape") close();
+    else if (event.key === "Tab") return close(false);
+    else if (next !== undefined) all[(next + all.length) % all.length]?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  return node;
+}

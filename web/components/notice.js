@@ -1,0 +1,66 @@
+/** What, why, what to do: the form of every error and empty state. */
+
+import { el } from "../browser/dom.js";
+import { icon } from "./icons.js";
+
+/**
+ * In place of a page.
+ *
+ * @param {string} what
+ * @param {string} why
+ * @param {string | Node} todo
+ * @param {...(Node | null)} buttons
+ */
+export const notice = (what, why, todo, ...buttons) => frame("h1", what, why, todo, buttons);
+
+/**
+ * Within a page that has its own title.
+ *
+ * @param {string} what
+ * @param {string} why
+ * @param {string | Node} todo
+ * @param {...(Node | null)} buttons
+ */
+export const inset = (what, why, todo, ...buttons) => frame("h2", what, why, todo, buttons);
+
+/**
+ * @param {string} head
+ * @param {string} what
+ * @param {string} why
+ * @param {string | Node} todo
+ * @param {(Node | null)[]} buttons
+ */
+function frame(head, what, why, todo, buttons) {
+  return el(
+    "section.card.pad.notice",
+    { role: "alert" },
+    el(head, {}, icon("info"), " ", what),
+    why ? el("p.soft", {}, why) : null,
+    el("p.soft", {}, todo),
+    buttons.length ? el("div.row.then", {}, ...buttons) : null,
+  );
+}
+
+export function loginNotice() {
+  return notice(
+    "This browser is not logged in",
+    "The server shows runs only to browsers that came through its login link.",
+    el(
+      "span",
+      {},
+      "Open the link that ",
+      el("code", {}, "tocsin-server serve"),
+      " printed when it started. For another one: ",
+      el("code", {}, "tocsin-server token create"),
+      ".",
+    ),
+  );
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} act
+ * @param {string} [shape]
+ */
+export const button = (text, act, shape) =>
+  el("button.btn", { type: "button", onclick: act }, shape ? icon(shape) : null, text);

@@ -1,0 +1,402 @@
+/** One rule is open: its form, and below it what it would have said of stored runs. */
+
+import { el, focusIn, refill } from "../../browser/dom.js";
+import { ruleTitle } from "../../lib/format.js";
+import { BLANK, draftOf, numberOf } from "../../lib/rules/ruledraft.js";
+import { sourceText } from "../../lib/views/ruleview.js";
+import { BuiltinForm } from "./builtinform.js";
+import { icon } from "../icons.js";
+import { RuleForm } from "./ruleform.js";
+import { RuleTrial } from "./ruletrial.js";
+
+/** Runs that a draft is tried on: the newest. */
+const RUNS = 8;
+/**
+ * Series of built-in rules whose name says what they look at.
+ *
+ * @type {[RegExp, string][]}
+ */
+const LOOKS_AT = [
+  [/^scale|^scaler/, "scale"],
+  [/grad|norm/, "grad_norm"],
+  [/^lr|lr$/, "lr"],
+  [/throughput|straggler/, "step_time"],
+];
+
+/**
+ * @typedef {{ draft?: import("../../lib/rules/ruledraft.js").Draft, tuning?: import("./builtinform.js").Tuned
+ *   }} Left
+ */
+/**
+ * What was written and neither saved nor discarded when its page was left, by the editor's key; the newest
+ * few.
+ *
+ * @type {Map<string, Left>}
+ */
+const left = new Map();
+const MOST_LEFT = 20;
+const BACK = () =>
+  el(
+    "p.notefile.soft",
+    { role: "status" },
+    icon("info"),
+    " What you wrote here before is back: it is not saved yet.",
+  );
+
+/**
+ * @typedef {{ app: App, client: import("../../data/ruleclient.js").RuleClient, known: { items: BuiltinRule[],
+ *   own: OwnRule[] }, view: import("../../lib/views/ruleview.js").RulesView, key: string, may: boolean, back:
+ *   string, address: (change: Partial<import("../../lib/views/ruleview.js").RulesView>) => string, saved:
+ *   (text: string, id: string) => void, remove: (rule: OwnRule) => void }} Given
+ */
+
+export class RuleEditor {
+  /** @param {Given} given */
+  constructor(given) {
+    this.given = given;
+    this.key = given.key;
+    const { known, view } = given;
+    const own = known.own.find((rule) => rule.id === view.rule);
+    const builtin = known.items.find((rule) => rule.id === view.rule);
+    this.own = view.fresh ? undefined : own;
+    this.builtin = view.fresh ? undefined : builtin;
+    this.missing = !view.fresh && !own && !builtin;
+    this.busy = false;
+    /** Written and not saved: asked about when the tab closes, kept for coming back while it lives. */
+    this.leave = (/** @type {BeforeUnloadEvent} */ event) => {
+      if (this.#dirty()) event.preventDefault();
+    };
+    this.begun = "";
+    /** @type {RuleForm | undefined} */
+    this.form = undefined;
+    /** @type {BuiltinForm | undefined} */
+    this.setting = undefined;
+    this.title = view.fresh
+      ? "New rule"
+      : own
+        ? own.title || own.id
+        : builtin
+          ? ruleTitle(builtin.id)
+          : "No such rule";
+    this.heading = el("h1", {}, this.title);
+    this.save = /** @type {HTMLButtonElement} */ (
+      el(
+        "button.btn.primary",
+        { type: "button", disabled: !given.may, onclick: () => void this.#store() },
+        "Save",
+      )
+    );
+    this.trial = new RuleTrial(given.app, given.client, (error) => this.#hint(error));
+    this.node = el(
+      "div.ruleeditor",
+      {},
+      this.#head(),
+      this.missing ? this.#nothing() : this.builtin ? this.#builtinForm(this.builtin) : this.#ownForm(),
+      this.builtin && this.builtin.clock !== "time" ? this.trial.node : null,
+    );
+  }
+
+  #head() {
+    const { back } = this.given;
+    const own = this.own;
+    return el(
+      "div.pagehead",
+      {},
+      el("nav.muted", { "aria-label": "Where" }, el("a", { href: back }, "Rules"), " /"),
+      this.heading,
+      own?.source ? el("span.chip", {}, sourceText(own.source)) : null,
+      this.builtin ? el("span.chip", {}, "built in") : null,
+      el("span.grow"),
+      el(
+        "div.row",
+        {},
+        own
+          ? el(
+              "a.btn",
+              { href: this.given.address({ fresh: true, copy: own.id, rule: "" }) },
+              icon("copy"),
+              "Copy",
+            )
+          : null,
+        own && this.given.may
+          ? el(
+              "button.btn",
+              { type: "button", onclick: () => this.given.remove(own) },
+              icon("trash"),
+              "Delete",
+            )
+          : null,
+        el(
+          "a.btn.bare",
+          {
+            href: back,
+            onclick: () => {
+              this.begun = this.#written();
+            },
+          },
+          "Discard",
+        ),
+        this.missing ? null : this.save,
+      ),
+    );
+  }
+
+  #nothing() {
+    return el(
+      "section.card.pad.notice",
+      {},
+      el("h2", {}, icon("info"), " There is no such rule"),
+      el("p.soft", {}, "It may have been deleted, or its file no longer holds it."),
+      el("p.then", {}, el("a.btn", { href: this.given.back }, "All rules")),
+    );
+  }
+
+  /** What was left here. */
+  #back() {
+    const found = left.get(this.key);
+    left.delete(this.key);
+    return found;
+  }
+
+  #ownForm() {
+    const { known, view } = this.given;
+    const copied = known.own.find((rule) => rule.id === view.copy);
+    const taken = [...known.own, ...known.items].map((rule) => rule.id);
+    const back = this.#back()?.draft ?? null;
+    const draft =
+      back ??
+      (this.own
+        ? draftOf(this.own)
+        : copied
+          ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false }
+          : BLANK);
+    this.form = new RuleForm(draft, {
+      fresh: !this.own,
+      taken,
+      changed: () => this.#try(),
+      save: () => void this.#store(),
+      below: this.trial.node,
+    });
+    const notice =
+      this.own?.source && !this.own.source.startsWith("pack:")
+        ? el(
+            "p.notefile.soft",
+            {},
+            icon("info"),
+            ` This rule lives in the file ${this.own.source}: the next apply puts back what is changed here.`,
+          )
+        : null;
+    if (back) this.begun = "left";
+    return el(
+      "div",
+      {},
+      notice,
+      back ? BACK() : null,
+      this.form.node,
+      el("datalist", { id: "known-series" }),
+    );
+  }
+
+  /** @param {BuiltinRule} rule */
+  #builtinForm(rule) {
+    const back = this.#back()?.tuning;
+    const chosen = back?.project ?? (this.given.view.project || "*");
+    const host = el("div");
+    const projects = [...new Set(["*", chosen, ...rule.tunings.map((each) => each.project)])];
+    const show = (/** @type {string} */ project) => {
+      this.setting = new BuiltinForm(
+        rule,
+        project,
+        { changed: () => this.#try(), save: () => void this.#store() },
+        project === back?.project ? back : undefined,
+      );
+      refill(host, this.setting.node);
+      if (this.begun) this.begun = this.#written();
+    };
+    const tabs = el(
+      "div.bar",
+      {},
+      el("span.micro", {}, "Settings"),
+      ...projects.map((project) =>
+        el(
+          "button.btn.tinychip",
+          {
+            type: "button",
+            "aria-pressed": String(project === chosen),
+            onclick: (/** @type {Event} */ event) => {
+              for (const each of tabs.querySelectorAll("button")) {
+                each.setAttribute("aria-pressed", String(each === event.currentTarget));
+              }
+              show(project);
+              this.#try();
+            },
+          },
+          project === "*" ? "all projects" : project,
+        ),
+      ),
+      el("span.micro", {}, "for another project, choose it in the list"),
+    );
+    show(chosen);
+    if (back) this.begun = "left";
+    return el(
+      "div",
+      {},
+      back ? BACK() : null,
+      el(
+        "p.soft.ruleabout",
+        {},
+        `${rule.title}. Judged by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`,
+      ),
+      tabs,
+      host,
+    );
+  }
+
+  /**
+   * What is wrong, while one types.
+   *
+   * @param {unknown} error
+   * @returns {boolean}
+   */
+  #hint(error) {
+    if (this.form) return this.form.hint(error);
+    return Boolean(error && this.setting?.complain(error));
+  }
+
+  /** All that is written, as one text. */
+  #written() {
+    return JSON.stringify(this.form ? this.form.body : this.setting ? this.setting.tuning : null);
+  }
+
+  #dirty() {
+    return this.begun !== "" && this.begun !== this.#written();
+  }
+
+  begin() {
+    if (this.missing) return;
+    this.begun ||= this.#written();
+    addEventListener("beforeunload", this.leave);
+    void this.#seriesNames();
+    this.#try();
+    if (!this.given.view.rule) focusIn(this.node, "[data-field=title]", { preventScroll: true });
+  }
+
+  close() {
+    removeEventListener("beforeunload", this.leave);
+    if (this.#dirty()) left.set(this.key, { draft: this.form?.draft, tuning: this.setting?.tuning });
+    for (const key of [...left.keys()].slice(0, Math.max(0, left.size - MOST_LEFT))) left.delete(key);
+    this.trial.stop();
+  }
+
+  /** Names of series of the newest run, for whoever types. */
+  async #seriesNames() {
+    const list = this.node.querySelector("#known-series");
+    if (!list) return;
+    try {
+      const { items } = await this.given.app.api.ask("/runs?limit=1&sparks=false");
+      const run = items.length ? await this.given.app.api.run(items[0].id) : null;
+      refill(
+        list,
+        ...(run?.series ?? [])
+          .slice(0, 200)
+          .map((/** @type {{ name: string }} */ { name }) => el("option", { value: name })),
+      );
+    } catch {
+      /* typing does without */
+    }
+  }
+
+  /** Asks where it would have fired. */
+  #try() {
+    if (this.form) {
+      const { body, draft } = this.form;
+      const limit =
+        draft.reducer === "change" ||
+        draft.reducer === "rate" ||
+        draft.reducer === "nonfinite" ||
+        draft.reducer === "absent"
+          ? null
+          : numberOf(draft.limit);
+      if (draft.reducer !== "absent" && body.limit === null) {
+        this.trial.stop();
+        refill(this.trial.state, "Give a limit, and stored runs show what it would have said.");
+        return;
+      }
+      this.trial.follow({
+        order: { draft: { ...body, id: "draft" }, most: RUNS },
+        limit: typeof limit === "number" ? limit : null,
+        of: (run) => run.series ?? [],
+      });
+    } else if (this.builtin && this.setting && this.builtin.clock !== "time") {
+      void this.#tryBuiltin(this.builtin, this.setting);
+    }
+  }
+
+  /**
+   * @param {BuiltinRule} rule
+   * @param {BuiltinForm} setting
+   */
+  async #tryBuiltin(rule, setting) {
+    const series = LOOKS_AT.find(([pattern]) => pattern.test(rule.id))?.[1] ?? "loss";
+    const project = setting.project === "*" ? null : setting.project;
+    const settings = {
+      ...Object.fromEntries(Object.entries(rule.effective.settings)),
+      ...setting.tuning.settings,
+    };
+    try {
+      const { items } = project
+        ? { items: [] }
+        : await this.given.app.api.ask(`/runs?limit=${RUNS / 2}&sparks=false`);
+      const of = () => [series];
+      const limit = null;
+      const where = project
+        ? { project, most: RUNS / 2 }
+        : { runs: items.map((/** @type {RunRow} */ row) => row.id) };
+      if (!project && !items.length) {
+        refill(this.trial.state, "No run is stored yet.");
+        return;
+      }
+      this.trial.follow({ order: { rule: rule.id, settings, ...where }, limit, of });
+    } catch (error) {
+      refill(this.trial.state, /** @type {Error} */ (error).message);
+    }
+  }
+
+  async #store() {
+    if (this.busy || !this.given.may) return;
+    this.busy = this.save.disabled = true;
+    try {
+      if (this.form) await this.#storeOwn(this.form);
+      else if (this.builtin && this.setting) await this.#storeBuiltin(this.builtin, this.setting);
+    } catch (error) {
+      (this.form ?? this.setting)?.complain(error);
+    } finally {
+      this.busy = this.save.disabled = false;
+    }
+  }
+
+  /** @param {RuleForm} form */
+  async #storeOwn(form) {
+    const { body } = form;
+    const saved = this.own
+      ? await this.given.client.change(this.own.id, body)
+      : await this.given.client.create(body);
+    this.begun = this.#written();
+    this.given.saved(`Saved: ${saved.title || saved.id} is ${saved.enabled ? "on" : "off"}`, saved.id);
+  }
+
+  /**
+   * @param {BuiltinRule} rule
+   * @param {BuiltinForm} setting
+   */
+  async #storeBuiltin(rule, setting) {
+    const set = rule.tunings.some((each) => each.project === setting.project);
+    if (!setting.isEmpty) await this.given.client.tune(rule.id, setting.tuning);
+    else if (set) await this.given.client.untune(rule.id, setting.project);
+    this.begun = this.#written();
+    this.given.saved(
+      `Saved: ${ruleTitle(rule.id)} in ${setting.project === "*" ? "all projects" : setting.project}`,
+      rule.id,
+    );
+  }
+}

@@ -1,0 +1,278 @@
+/** A rule of people's own is written: as a sentence, with every field beside it, and the same as text. */
+
+import { el, refill } from "../../browser/dom.js";
+import {
+  COMPARISONS,
+  REDUCERS,
+  SEVERITIES,
+  UNITS,
+  bodyOf,
+  idFrom,
+  joinSpan,
+  numberOf,
+  splitSpan,
+  toml,
+} from "../../lib/rules/ruledraft.js";
+import { pow2 } from "../../lib/format.js";
+import { copyButton } from "../code.js";
+import { checkbox, complain, field, selectInput, textArea, textInput } from "../form.js";
+
+/** @typedef {import("../../lib/rules/ruledraft.js").Draft} Draft */
+/** @typedef {keyof Draft} Name */
+
+export class RuleForm {
+  /**
+   * @param {Draft} draft
+   * @param {{ fresh: boolean, taken: string[], changed: () => void, save: () => void, below: Node }} o below:
+   *   stands under the condition
+   */
+  constructor(draft, { fresh, taken, changed, save, below }) {
+    this.draft = { ...draft };
+    this.fresh = fresh;
+    this.taken = taken;
+    this.changed = changed;
+    /** An id that nobody typed follows the title. */
+    this.follows = fresh && !draft.id;
+    if (this.follows && draft.title) this.draft.id = idFrom(draft.title, taken);
+    this.rest = el("p.fielderror", { role: "alert", hidden: true });
+    this.text = el("pre", { tabindex: "0" });
+    this.power = el("span.muted");
+    /** @type {import("../form.js").Field[]} */
+    this.fields = [];
+    this.id = textInput();
+    this.node = el(
+      "form.ruleform",
+      {
+        novalidate: true,
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          save();
+        },
+      },
+      el(
+        "div.rulecolumn",
+        {},
+        el(
+          "section.card.pad",
+          { "aria-label": "Condition" },
+          el("h2", {}, "When"),
+          this.#sentence(),
+          this.rest,
+          this.#asText(),
+        ),
+        below,
+      ),
+      el(
+        "section.card.pad",
+        { "aria-label": "Words and scope" },
+        el("h2", {}, "What and where"),
+        ...this.#words(),
+      ),
+      el("button", { type: "submit", hidden: true, tabindex: "-1" }, "Save"),
+    );
+    this.#shape();
+  }
+
+  /**
+   * @param {Name} name
+   * @param {string | boolean} value
+   */
+  #set(name, value) {
+    /** @type {Record<string, unknown>} */ (this.draft)[name] = value;
+    if (name === "title" && this.follows) {
+      this.draft.id = this.draft.title.trim() ? idFrom(this.draft.title, this.taken) : "";
+      this.id.value = this.draft.id;
+    }
+    if (name === "id") this.follows = false;
+    this.#shape();
+    this.changed();
+  }
+
+  /** What the API takes. */
+  get body() {
+    return bodyOf(this.draft);
+  }
+
+  /** What this form cannot have is out of sight; the text follows. */
+  #shape() {
+    const { reducer, comparison } = this.draft;
+    const absent = reducer === "absent";
+    const sided = comparison !== "==" && comparison !== "!=";
+    for (const [names, there] of /** @type {[string[], boolean][]} */ ([
+      [["window"], reducer !== "value"],
+      [["comparison", "limit"], !absent],
+      [["recover"], !absent && sided],
+    ])) {
+      for (const name of names) this.#of(name).node.hidden = !there;
+    }
+    const limit = numberOf(this.draft.limit);
+    const power = typeof limit === "number" ? pow2(limit) : "";
+    refill(
+      this.power,
+      power.startsWith("2") && typeof limit === "number" && limit > 8 && power !== String(limit)
+        ? ` = ${power}`
+        : "",
+    );
+    refill(this.text, toml(this.body));
+  }
+
+  /** @param {string} name */
+  #of(name) {
+    return /** @type {import("../form.js").Field} */ (this.fields.find((each) => each.name === name));
+  }
+
+  /**
+   * @param {Name} name
+   * @param {string} label
+   * @param {HTMLElement} input
+   * @param {string} [hint]
+   */
+  #field(name, label, input, hint = "") {
+    const made = field(name, label, input, hint);
+    this.fields.push(made);
+    return made.node;
+  }
+
+  /**
+   * @param {Name} name
+   * @param {string} label
+   * @param {string} [hint]
+   * @param {Record<string, unknown>} [props]
+   */
+  #textField(name, label, hint = "", props = {}) {
+    const input = textInput(String(this.draft[name]), props);
+    input.addEventListener("input", () => this.#set(name, input.value));
+    if (name === "id") this.id = input;
+    return this.#field(name, label, input, hint);
+  }
+
+  /**
+   * @param {Name} name
+   * @param {string} label
+   * @param {string} [hint]
+   * @param {Record<string, unknown>} [props]
+   */
+  #areaField(name, label, hint = "", props = {}) {
+    const input = textArea(String(this.draft[name]), props);
+    input.addEventListener("input", () => this.#set(name, input.value));
+    return this.#field(name, label, input, hint);
+  }
+
+  /**
+   * @param {Name} name
+   * @param {string} label
+   * @param {readonly (readonly [string, string])[]} choices
+   * @param {string} [hint]
+   */
+  #choice(name, label, choices, hint = "") {
+    const input = selectInput(choices, String(this.draft[name]));
+    input.addEventListener("change", () => this.#set(name, input.value));
+    return this.#field(name, label, input, hint);
+  }
+
+  /**
+   * A number and its unit.
+   *
+   * @param {Name} name
+   * @param {string} label
+   * @param {string} [hint]
+   */
+  #span(name, label, hint = "") {
+    const [number, unit] = splitSpan(String(this.draft[name]));
+    const amount = textInput(number, { inputmode: "decimal", "aria-label": label, class: "amount" });
+    const units = selectInput(UNITS, unit, { "aria-label": `${label}: unit` });
+    const write = () => this.#set(name, joinSpan(amount.value, units.value));
+    amount.addEventListener("input", write);
+    units.addEventListener("change", write);
+    return this.#field(name, label, el("div.spaninput", {}, amount, units), hint);
+  }
+
+  #sentence() {
+    const limit = this.#textField("limit", "Limit", "", {
+      inputmode: "decimal",
+      placeholder: "5, 1e-3 or 2^14",
+    });
+    limit.querySelector(".formlabel")?.append(this.power);
+    return el(
+      "div.rulesentence",
+      {},
+      this.#choice("reducer", "The", REDUCERS),
+      this.#textField("series", "of the series", "a name, or a glob: val/*", { list: "known-series" }),
+      this.#span("window", "over"),
+      this.#choice("comparison", "is", COMPARISONS),
+      limit,
+      this.#span("for", "and stays so for", "until then it is pending"),
+      this.#choice("severity", "ring", SEVERITIES),
+      this.#textField("recover", "until it is back at", "empty: at the limit", { inputmode: "decimal" }),
+      this.#span("keep_firing_for", "for"),
+    );
+  }
+
+  #words() {
+    const on = checkbox("Switched on", this.draft.enabled);
+    on.input.addEventListener("change", () => this.#set("enabled", on.input.checked));
+    return [
+      this.#textField("title", "Title", "", { maxlength: 200 }),
+      this.#textField("id", "Id", this.fresh ? "a-z, 0-9 and -; it stays" : "stays as it is", {
+        readonly: !this.fresh,
+        maxlength: 64,
+      }),
+      this.#textField("projects", "Projects", "globs, parted by commas; empty: all"),
+      this.#textField("runs", "Runs", "names or ids; empty: all"),
+      this.#textField("tags", "Tags", "one of them is enough; empty: all"),
+      this.#areaField("labels", "Labels", "name=value, one a line: for matchers of routes and silences", {
+        rows: 1,
+      }),
+      this.#areaField("description", "Why it matters", "", { maxlength: 2000 }),
+      this.#areaField("remedy", "What to do first", "", { maxlength: 2000 }),
+      on.node,
+    ];
+  }
+
+  #asText() {
+    return el(
+      "div.code.then",
+      {},
+      el(
+        "div.cap",
+        {},
+        el("span", {}, "the same as text, for a file under version control"),
+        copyButton("Copy", () => `${toml(this.body)}\n`),
+      ),
+      this.text,
+    );
+  }
+
+  /**
+   * Puts an error to its field.
+   *
+   * @param {unknown} error
+   * @returns {boolean} whether there is one for it
+   */
+  complain(error) {
+    const focus = /** @type {HTMLElement | null} */ (document.activeElement);
+    const found = complain(this.fields, this.rest, error);
+    return Boolean(found) && focus !== null;
+  }
+
+  /**
+   * The same while one types: nothing takes the focus.
+   *
+   * @param {unknown} error
+   * @returns {boolean}
+   */
+  hint(error) {
+    const focus = /** @type {HTMLElement | null} */ (document.activeElement);
+    const typing = this.node.contains(focus);
+    const at =
+      focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement ? focus.selectionStart : null;
+    const found = this.complain(error);
+    if (typing && focus && focus !== document.activeElement) {
+      focus.focus({ preventScroll: true });
+      if (at !== null && (focus instanceof HTMLInputElement || focus instanceof HTMLTextAreaElement)) {
+        focus.setSelectionRange(at, at);
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,311 @@
+/**
+ * What a rule would have said of stored runs: a strip a run, alarms marked, and how many on healthy steps.
+ */
+
+import { ApiError } from "../../data/api.js";
+import { el, refill, svg } from "../../browser/dom.js";
+import { sentence } from "../../lib/fielderror.js";
+import { counted, int, short } from "../../lib/format.js";
+import { runAddress } from "../../lib/route.js";
+import { H, W, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../lib/rules/rulestrip.js";
+import { SeriesSet } from "../../lib/charts/series.js";
+import { icon } from "../icons.js";
+
+/** After the last letter. */
+const PAUSE_MS = 450;
+/** Another backtest is under way: the server judges one at a time. */
+const AGAIN_MS = 1500;
+const BUCKETS = 240;
+
+/**
+ * @typedef {{ order: Record<string, unknown>, limit: number | null, of: (run: TrialRun) => string[] }} Asked
+ *   of: series to draw of a run
+ */
+
+export class RuleTrial {
+  /**
+   * @param {App} app
+   * @param {import("../../data/ruleclient.js").RuleClient} client
+   * @param {(error: unknown) => boolean} complain true: the error stands at its field already
+   */
+  constructor(app, client, complain) {
+    this.app = app;
+    this.client = client;
+    this.complain = complain;
+    this.state = el("span.micro", { role: "status" });
+    this.numbers = el("div.trialnumbers");
+    this.rows = el("div.trialrows");
+    this.node = el(
+      "section.card.ruletrial",
+      { "aria-label": "What it would have said" },
+      el(
+        "div.trialhead",
+        {},
+        el("div", {}, el("h2", {}, "What it would have said"), this.state),
+        el("span.grow"),
+        this.numbers,
+      ),
+      this.rows,
+    );
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.turn = new AbortController();
+    /** @type {Map<string, Promise<Map<string, Layer[]>>>} */
+    this.drawn = new Map();
+  }
+
+  /**
+   * Asks anew, shortly after the last change.
+   *
+   * @param {Asked} asked
+   */
+  follow(asked) {
+    this.stop();
+    this.timer = setTimeout(() => void this.#ask(asked), PAUSE_MS);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.turn.abort();
+    this.turn = new AbortController();
+  }
+
+  /** @param {Asked} asked */
+  async #ask(asked) {
+    const turn = this.turn;
+    refill(this.state, icon("waiting"), " judging stored runs …");
+    try {
+      const answer = await this.client.trial(asked.order, turn.signal);
+      if (turn.signal.aborted) return;
+      this.complain(null);
+      this.#show(answer, asked);
+    } catch (error) {
+      if (!turn.signal.aborted) this.#fail(error, asked);
+    }
+  }
+
+  /**
+   * @param {unknown} error
+   * @param {Asked} asked
+   */
+  #fail(error, asked) {
+    if (error instanceof ApiError && error.status === 429) {
+      refill(this.state, icon("waiting"), " another backtest is under way; this one follows");
+      this.timer = setTimeout(() => void this.#ask(asked), AGAIN_MS);
+      return;
+    }
+    const refused = error instanceof ApiError && error.status === 422;
+    const at = this.complain(error);
+    refill(
+      this.state,
+      icon("warning"),
+      " ",
+      refused
+        ? at
+          ? "Not judged: see the field that is marked."
+          : sentence(error)
+        : /** @type {Error} */ (error).message,
+    );
+    refill(this.numbers);
+    if (!refused) {
+      refill(
+        this.rows,
+        el(
+          "p.pad",
+          {},
+          el("button.btn", { type: "button", onclick: () => void this.#ask(asked) }, "Try again"),
+        ),
+      );
+    }
+  }
+
+  /**
+   * @param {TrialAnswer} answer
+   * @param {Asked} asked
+   */
+  #show(answer, asked) {
+    const { runs, alarms_per_1000_healthy_steps: rates } = answer;
+    const healthy = runs.flatMap((run) => run.firings).filter((firing) => firing.healthy).length;
+    const cut = runs.filter((run) => run.cut).length;
+    refill(
+      this.state,
+      `${counted(runs.length, "stored run")} · ${counted(answer.steps, "step")}${cut ? ` · ${counted(cut, "run")} not judged to the end` : ""} · follows every edit`,
+    );
+    refill(
+      this.numbers,
+      figure(int(answer.firings), "alarms", ""),
+      figure(int(healthy), "on healthy steps", healthy ? "is-warning" : ""),
+      figure(
+        rates.info === null ? "–" : short(rates.info, 3),
+        "per 1000 healthy steps",
+        healthy ? "is-warning" : "",
+      ),
+    );
+    refill(
+      this.rows,
+      ...(runs.length
+        ? runs.map((run) => this.#row(run, asked))
+        : [
+            el(
+              "p.pad.soft",
+              {},
+              "No stored run is meant. Widen projects, runs or tags, or wait for the first run.",
+            ),
+          ]),
+    );
+  }
+
+  /**
+   * @param {TrialRun} run
+   * @param {Asked} asked
+   */
+  #row(run, asked) {
+    const verdict = verdictOf(run);
+    const strip = el("div.strip", {}, el("span.micro", {}, "–"));
+    const name = run.name || run.run;
+    const first = run.firings[0];
+    const label = el(
+      "div.who",
+      {},
+      el(
+        "a.strong.clip",
+        { href: runAddress(run.run, first ? { at: first.step ?? first.onset_step } : {}), title: name },
+        name,
+      ),
+      el(
+        "span.micro.clip",
+        {},
+        [run.project, counted(run.steps, "step"), counted(run.firings.length, "alarm")]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+    );
+    const told = el(
+      "div.verdict",
+      {},
+      el("span", { class: verdict.shape === "warning" ? "is-warning" : "" }, icon(verdict.shape)),
+      el("div", {}, el("div", {}, verdict.word), el("div.micro", {}, run.cut || verdict.text)),
+    );
+    void this.#draw(strip, run, asked);
+    return el(
+      "article.trialrow",
+      { "aria-label": `${name}: ${verdict.word}`, "data-trial": run.run },
+      label,
+      strip,
+      told,
+    );
+  }
+
+  /**
+   * @param {HTMLElement} host
+   * @param {TrialRun} run
+   * @param {Asked} asked
+   */
+  async #draw(host, run, asked) {
+    const names = asked.of(run).slice(0, 1);
+    try {
+      const layers = (await this.#layers(run.run, names)).get(names[0]) ?? [];
+      const steps = stepsOf(layers) ?? [0, Math.max(1, run.steps - 1)];
+      refill(
+        host,
+        strip(run, layers, steps, asked.limit),
+        el(
+          "div.micro.clip",
+          {},
+          names[0] ?? "no series to draw",
+          run.series && run.series.length > 1 ? ` and ${run.series.length - 1} more` : "",
+        ),
+      );
+    } catch {
+      refill(
+        host,
+        strip(run, [], [0, Math.max(1, run.steps - 1)], null),
+        el("div.micro", {}, "The series could not be read."),
+      );
+    }
+  }
+
+  /**
+   * A run's series once, however often the rule is edited.
+   *
+   * @param {string} run
+   * @param {string[]} names
+   */
+  #layers(run, names) {
+    const key = `${run}\n${names.join("\n")}`;
+    const known = this.drawn.get(key);
+    if (known) return known;
+    const asked = (async () => {
+      const set = new SeriesSet();
+      if (names.length) {
+        set.take(await this.app.api.series(run, names, { from: null, to: null, buckets: BUCKETS }));
+      }
+      return new Map(
+        names.map((name) => [
+          name,
+          (set.layers.get(name) ?? []).filter((layer, _, all) => layer.rank === all[0].rank),
+        ]),
+      );
+    })();
+    asked.catch(() => this.drawn.delete(key));
+    this.drawn.set(key, asked);
+    return asked;
+  }
+}
+
+/**
+ * @param {string} number
+ * @param {string} text
+ * @param {string} mark
+ */
+const figure = (number, text, mark) =>
+  el("div.trialfigure", {}, el("div.big", { class: mark }, number), el("span.micro", {}, text));
+
+/**
+ * @param {TrialRun} run
+ * @param {Layer[]} layers
+ * @param {[number, number]} steps
+ * @param {number | null} limit
+ */
+function strip(run, layers, steps, limit) {
+  const shape = shapeOf(layers, steps, limit);
+  const stretches = stretchesOf(run.firings, steps);
+  const words = stretches.length
+    ? `${counted(stretches.length, "alarm")}: ${stretches
+        .slice(0, 10)
+        .map(
+          ({ firing }) =>
+            `${firing.severity} from step ${int(firing.step)} to ${firing.resolved_step === null ? "the end" : int(firing.resolved_step)}`,
+        )
+        .join("; ")}`
+    : "no alarm";
+  return svg(
+    "svg",
+    {
+      viewBox: `0 0 ${W} ${H}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${shape.bad ? "; not finite in places" : ""}`,
+    },
+    ...stretches.map(({ from, to, firing }) =>
+      svg("rect", {
+        class: `alarm ${firing.severity}${firing.healthy ? " healthy" : ""}`,
+        x: from * W,
+        y: 0,
+        width: Math.max(1.5, (to - from) * W),
+        height: H,
+      }),
+    ),
+    svg("path", { class: "band", d: shape.band }),
+    svg("path", { class: "line", d: shape.line }),
+    svg("path", { class: "bad", d: shape.bad }),
+    shape.limit === null ? null : svg("path", { class: "limit", d: `M0 ${shape.limit}H${W}` }),
+    ...stretches.map(({ from, firing }) =>
+      svg(
+        "path",
+        { class: `mark ${firing.severity}`, d: `M${from * W} 0V${H}` },
+        svg("title", {}, `step ${int(firing.step)}: ${firing.summary}`),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,75 @@
+/** The audit tab: findings by gravity, each with its remedy, and what could not be looked at. */
+
+import { auditOf } from "../../lib/runs/audit.js";
+import { el } from "../../browser/dom.js";
+import { counted, num } from "../../lib/format.js";
+import { icon } from "../icons.js";
+
+/**
+ * @param {RunEvent[]} events
+ * @returns {HTMLElement}
+ */
+export function auditList(events) {
+  const audit = auditOf(events);
+  if (!audit) {
+    return el("p.muted", {}, "No audit: it is made at the first step of a run whose optimizers are watched.");
+  }
+  return el(
+    "div.then",
+    {},
+    el(
+      "p.soft",
+      {},
+      `${counted(audit.findings.length, "finding")} of ${counted(audit.checks, "check")}, in ${num(audit.tookMs, 3)} ms`,
+    ),
+    audit.findings.length ? findingTable(audit.findings) : null,
+    audit.unseen.length
+      ? el(
+          "div",
+          {},
+          el("h3", {}, "Not auditable"),
+          el("ul.soft", {}, ...audit.unseen.map((what) => el("li", {}, what))),
+        )
+      : null,
+  );
+}
+
+/** @param {import("../../lib/runs/audit.js").AuditFinding[]} findings */
+const findingTable = (findings) =>
+  el(
+    "div.scroll",
+    { tabindex: "0" },
+    el(
+      "table.plain-table.audit",
+      {},
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ...["", "Check", "What", "Expected", "Got", "Remedy"].map((head) =>
+            el("th", { scope: "col" }, head),
+          ),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        ...findings.map((one) =>
+          el(
+            "tr",
+            {},
+            el("td", { class: one.severity }, icon(one.severity, one.severity)),
+            el("td", {}, el("code", {}, one.check)),
+            ...[
+              ["What", one.subject],
+              ["Expected", one.expected],
+              ["Got", one.got],
+              ["Remedy", one.remedy],
+            ].map(([head, cell]) => el("td", { "data-head": head }, el("span.prose", {}, cell))),
+          ),
+        ),
+      ),
+    ),
+  );

@@ -1,0 +1,434 @@
+/**
+ * Below and above the charts of a comparison: its runs with colours, values and alerts; the settings in which
+ * they differ.
+ */
+
+import { byGravity, isOpen } from "../../lib/alerts/attention.js";
+import { settings } from "../../lib/charts/compare.js";
+import { dashOf, inkOf } from "../../lib/views/compareview.js";
+import { el, refill, say, svg } from "../../browser/dom.js";
+import { counted, int, powers, ruleTitle } from "../../lib/format.js";
+import { runAddress } from "../../lib/route.js";
+import { icon } from "../icons.js";
+
+/** @typedef {import("../../data/comparison.js").CompareRow} CompareRow */
+/**
+ * @typedef {{ show: (id: string) => void, all: (shown: boolean) => void, point: (id: string | null) => void,
+ *   pin: (id: string) => void, drop: (id: string) => void }} RunActs
+ */
+/** @typedef {{ id: string, slot: number, detail: RunDetail | null }} Described */
+
+/**
+ * Above so many runs each is a line of the settings, not a column: a table twenty screens wide is read by
+ * nobody.
+ */
+const COLUMNS_AT_MOST = 8;
+/** Cells of the settings that a page is filled with; those that differ come first. */
+const MOST_CELLS = 20_000;
+
+/**
+ * The runs of a comparison: a line each, with its colour, values and alerts. Written anew is only the line
+ * that changed, for there may be a thousand and answers come in by the hundred.
+ */
+export class RunsTable {
+  /** @type {Map<string, { key: string, node: HTMLElement, cells: Element[] }>} */
+  #lines = new Map();
+  #titles = "";
+  #lit = "";
+
+  /** @param {RunActs} acts */
+  constructor(acts) {
+    this.acts = acts;
+    this.every = el("button.btn.bare.allbutton", {
+      type: "button",
+      "data-act": "all",
+      onclick: () => acts.all(this.every.textContent === "Show all"),
+    });
+    this.heads = el("tr");
+    this.body = el("tbody");
+    const table = el("table.plain-table.comparetable", {}, el("thead", {}, this.heads), this.body);
+    const point = (/** @type {Event} */ event) =>
+      acts.point(
+        /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("tr[data-run]"))
+          ?.dataset.run ?? null,
+      );
+    for (const kind of ["pointerover", "focusin"]) table.addEventListener(kind, point);
+    for (const kind of ["pointerleave", "focusout"]) table.addEventListener(kind, () => acts.point(null));
+    this.node = el(
+      "section.card",
+      { "aria-label": "Runs" },
+      el(
+        "div.scroll.tall",
+        { tabindex: "0", role: "region", "aria-label": "Runs, their values and alerts" },
+        table,
+      ),
+    );
+  }
+
+  /**
+   * @param {CompareRow[]} rows
+   * @param {string | null} base
+   */
+  show(rows, base) {
+    this.#head(rows);
+    const held = /** @type {HTMLElement | null} */ (document.activeElement);
+    const act = held && this.body.contains(held) ? (held.dataset.act ?? "") : "";
+    const place = act ? [...this.body.children].indexOf(/** @type {Element} */ (held?.closest("tr"))) : -1;
+    const gone = new Set(this.#lines.keys());
+    rows.forEach((row, i) => {
+      gone.delete(row.id);
+      const { node } = this.#line(row, base === row.id);
+      if (this.body.children[i] !== node) this.body.insertBefore(node, this.body.children[i] ?? null);
+    });
+    for (const id of gone) {
+      this.#lines.get(id)?.node.remove();
+      this.#lines.delete(id);
+    }
+    this.values(rows);
+    if (act && held && !this.body.contains(held)) this.#focus(act, place);
+  }
+
+  /**
+   * Only the values moved.
+   *
+   * @param {CompareRow[]} rows
+   */
+  values(rows) {
+    for (const row of rows) {
+      this.#lines.get(row.id)?.cells.forEach((cell, k) => say(cell, row.values[k]?.text ?? "–"));
+    }
+  }
+
+  /**
+   * Marks the run that is pointed at.
+   *
+   * @param {string | null} id
+   */
+  light(id) {
+    this.#lines.get(this.#lit)?.node.classList.remove("is-lit");
+    this.#lit = id ?? "";
+    this.#lines.get(this.#lit)?.node.classList.add("is-lit");
+  }
+
+  /** @param {CompareRow[]} rows */
+  #head(rows) {
+    const titles = ["Run", ...(rows[0]?.values ?? []).map((each) => each.title), "Alerts", ""];
+    const key = titles.join("\n");
+    say(this.every, rows.every((row) => row.hidden) ? "Show all" : "Hide all");
+    this.every.hidden = rows.length < 3;
+    if (key === this.#titles) return;
+    this.#titles = key;
+    this.#lines.clear();
+    refill(this.body);
+    refill(
+      this.heads,
+      ...titles.map((title, i) =>
+        el(
+          "th",
+          { scope: "col", class: i > 0 && i <= titles.length - 3 ? "n" : "" },
+          title || el("span.vh", {}, "Take away"),
+          i ? null : this.every,
+        ),
+      ),
+    );
+  }
+
+  /**
+   * @param {CompareRow} row
+   * @param {boolean} based
+   */
+  #line(row, based) {
+    const { values, alerts, ...rest } = row;
+    const key = JSON.stringify([based, rest, alerts.map((alert) => [alert.id, alert.state])]);
+    const known = this.#lines.get(row.id);
+    if (known?.key === key) return known;
+    const node = line(row, based, this.acts);
+    const made = { key, node, cells: [...node.querySelectorAll(".value")] };
+    node.classList.toggle("is-lit", row.id === this.#lit);
+    known?.node.replaceWith(node);
+    this.#lines.set(row.id, made);
+    return made;
+  }
+
+  /**
+   * The button that had the focus, written anew; where its run is gone, that of the next run.
+   *
+   * @param {string} act
+   * @param {number} place
+   */
+  #focus(act, place) {
+    const rows = [...this.body.children];
+    const of = (/** @type {Element | undefined} */ row, /** @type {(act: string) => boolean} */ fits) =>
+      /** @type {HTMLElement | undefined} */ (
+        [...(row?.querySelectorAll("[data-act]") ?? [])].find((each) =>
+          fits(/** @type {HTMLElement} */ (each).dataset.act ?? ""),
+        )
+      );
+    const same = of(this.body, (each) => each === act);
+    const [kind] = act.split(" ");
+    (same ?? of(rows[Math.min(place, rows.length - 1)], (each) => each.startsWith(`${kind} `)))?.focus();
+  }
+}
+
+/**
+ * How the run's line looks.
+ *
+ * @param {number} slot
+ */
+const stroke = (slot) =>
+  svg(
+    "svg",
+    { viewBox: "0 0 24 6", class: "stroke", "aria-hidden": "true", "--ink": `var(${inkOf(slot)})` },
+    svg("path", { d: "M0 3h24", "stroke-dasharray": dashOf(slot).replaceAll("px", "") || null }),
+  );
+
+/**
+ * @param {CompareRow} row
+ * @param {boolean} based
+ * @param {RunActs} acts
+ */
+function line(row, based, acts) {
+  const swatch = el(
+    "button.swatchbutton",
+    {
+      type: "button",
+      "data-act": `show ${row.id}`,
+      "aria-pressed": String(!row.hidden),
+      "aria-label": `${row.hidden ? "Show" : "Hide"} ${row.name}`,
+      title: row.hidden ? "Show" : "Hide",
+      onclick: () => acts.show(row.id),
+    },
+    stroke(row.slot),
+  );
+  const pin = el(
+    "button.btn.bare.basebutton",
+    {
+      type: "button",
+      "data-act": `base ${row.id}`,
+      "aria-pressed": String(based),
+      title: "Baseline: the others are measured against it",
+      onclick: () => acts.pin(row.id),
+    },
+    icon("pin"),
+    based ? "baseline" : el("span.vh", {}, `Make ${row.name} the baseline`),
+  );
+  return el(
+    "tr",
+    { class: row.hidden ? "is-hidden" : "", "data-run": row.id },
+    el(
+      "th",
+      { scope: "row" },
+      el(
+        "div.row.nowrapped",
+        {},
+        swatch,
+        row.state ? el("span.state", { class: row.state }, icon(row.state, row.state)) : null,
+        el("a.clip.strong", { href: runAddress(row.id), title: row.name }, row.name),
+        el("span.micro.nowrap", {}, row.note || row.project),
+        pin,
+      ),
+    ),
+    ...row.values.map(() => el("td.n.value", {}, "–")),
+    el("td", {}, alertSummary(row.alerts)),
+    el(
+      "td.n",
+      {},
+      el(
+        "button.btn.bare",
+        {
+          type: "button",
+          "data-act": `drop ${row.id}`,
+          "aria-label": `Take ${row.name} away`,
+          onclick: () => acts.drop(row.id),
+        },
+        icon("close"),
+      ),
+    ),
+  );
+}
+
+/**
+ * The gravest alert in words, the others counted.
+ *
+ * @param {Alert[]} alerts
+ */
+function alertSummary(alerts) {
+  const [first] = [...alerts].sort(byGravity);
+  const open = alerts.filter(isOpen).length;
+  if (!first) return el("span.none", {}, "none");
+  return el(
+    "a.alertsum",
+    {
+      href: runAddress(first.run_id, { at: first.onset_step, alert: first.id }),
+      title: powers(first.summary),
+    },
+    el(
+      "span",
+      { class: isOpen(first) ? `is-${first.severity}` : "muted" },
+      icon(first.severity, first.severity),
+    ),
+    ` ${ruleTitle(first.rule)} `,
+    el("span.micro", {}, `at ${int(first.onset_step)} · ${open} open, ${counted(alerts.length, "alert")}`),
+  );
+}
+
+/** @type {WeakMap<RunDetail, string>} */
+const texts = new WeakMap();
+
+/**
+ * Name and config of a run as one text, made once an answer: there may be a thousand.
+ *
+ * @param {RunDetail} detail
+ */
+function textOf(detail) {
+  const known = texts.get(detail) ?? JSON.stringify([detail.name, detail.config]);
+  texts.set(detail, known);
+  return known;
+}
+
+/**
+ * @param {HTMLElement} host
+ * @param {Described[]} runs
+ * @param {boolean} same
+ * @param {() => void} toggle
+ * @param {string | null} base
+ */
+export function settingsTable(host, runs, same, toggle, base) {
+  const known = runs.filter((run) => run.detail);
+  const key = JSON.stringify([
+    known.map(({ id, slot, detail }) => [id, slot, detail && textOf(detail)]),
+    same,
+    base,
+  ]);
+  if (host.dataset.key === key) return;
+  host.dataset.key = key;
+  const rows = settings(known.map(({ detail }) => detail?.config));
+  const differing = rows.filter((row) => row.differs);
+  const wanted = same ? rows : differing;
+  const shown = wanted.slice(0, Math.max(10, Math.floor(MOST_CELLS / Math.max(1, known.length))));
+  const left = wanted.length - shown.length;
+  const head = el(
+    "div.bar",
+    {},
+    el("h2", {}, "Settings"),
+    el(
+      "span.muted",
+      {},
+      `${int(differing.length)} of ${int(rows.length)} differ${left ? `; ${int(left)} are left out` : ""}`,
+    ),
+    el("span.grow"),
+    el(
+      "button.btn",
+      { type: "button", "aria-pressed": String(same), onclick: toggle },
+      "Also those that agree",
+    ),
+  );
+  if (!rows.length) {
+    return refill(
+      host,
+      head,
+      el("p.muted", {}, "None of these runs has a config: tocsin.watch(..., config={...}) records it."),
+    );
+  }
+  if (!shown.length) return refill(host, head, el("p.muted", {}, "Every setting agrees."));
+  const lay = known.length > COLUMNS_AT_MOST ? aLineARun : aColumnARun;
+  refill(
+    host,
+    head,
+    el(
+      "div.scroll.tall",
+      { tabindex: "0", role: "region", "aria-label": "Settings that differ" },
+      lay(
+        known,
+        shown,
+        known.findIndex((run) => run.id === base),
+      ),
+    ),
+  );
+}
+
+/** @typedef {ReturnType<typeof settings>} Setting */
+
+/**
+ * @param {string | undefined} value
+ * @param {string | undefined} based
+ * @param {boolean} measured whether there is a baseline
+ */
+const cell = (value, based, measured) =>
+  el(
+    "td.mono",
+    { class: measured && value !== based ? "differs" : "" },
+    value ?? el("span.none", {}, "not set"),
+  );
+
+/**
+ * @param {Described[]} runs
+ * @param {Setting} rows
+ * @param {number} base
+ */
+const aColumnARun = (runs, rows, base) =>
+  el(
+    "table.plain-table.settingstable",
+    {},
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        el("th", { scope: "col" }, "Setting"),
+        ...runs.map((run) => el("th", { scope: "col" }, ...named(run))),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      ...rows.map((row) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, el("code", {}, row.key)),
+          ...row.values.map((value) => cell(value, row.values[base], base >= 0)),
+        ),
+      ),
+    ),
+  );
+
+/**
+ * @param {Described[]} runs
+ * @param {Setting} rows
+ * @param {number} base
+ */
+const aLineARun = (runs, rows, base) =>
+  el(
+    "table.plain-table.settingstable.turned",
+    {},
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        el("th", { scope: "col" }, "Run"),
+        ...rows.map((row) => el("th", { scope: "col" }, el("code", {}, row.key))),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      ...runs.map((run, i) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, ...named(run)),
+          ...rows.map((row) => cell(row.values[i], row.values[base], base >= 0)),
+        ),
+      ),
+    ),
+  );
+
+/** @param {Described} run */
+const named = ({ slot, detail }) => [
+  stroke(slot),
+  el("span.runname", { title: detail?.name }, String(detail?.name)),
+];

@@ -1,0 +1,162 @@
+/** Above the charts: the x axis, smoothing, attempts and ranks. What is chosen goes into the address. */
+
+import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { int, moment } from "../../lib/format.js";
+import { attemptInk } from "../../lib/charts/picture.js";
+import { SMOOTHEST } from "../../lib/views/runview.js";
+
+const X_KINDS = /** @type {const} */ ([
+  ["step", "Step"],
+  ["relative", "Relative"],
+  ["wall", "Wall"],
+]);
+/** Ranks named one by one; of more, the rest is reached by the band and by "every rank". */
+const MOST_RANKS = 256;
+
+/** @typedef {import("../../lib/views/runview.js").View} View */
+
+export class Controls {
+  /** @param {{ view: () => View, set: (change: Partial<View>) => void }} source */
+  constructor(source) {
+    this.source = source;
+    this.xs = X_KINDS.map(([kind, text]) =>
+      el("button", { type: "button", "data-x": kind, onclick: () => source.set({ x: kind }) }, text),
+    );
+    this.slider = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "range",
+        min: 0,
+        max: 1,
+        step: 0.01,
+        value: 0,
+        "aria-label": "Smoothing",
+        oninput: () => this.#slid(),
+      })
+    );
+    this.weight = el("span.weight");
+    this.ranks = /** @type {HTMLSelectElement} */ (
+      el("select", { "aria-label": "Ranks", onchange: () => source.set({ ranks: this.ranks.value }) })
+    );
+    this.ranksBox = el("label.row.tight", { hidden: true }, el("span.soft", {}, "Ranks"), this.ranks);
+    this.node = el(
+      "div.row.controls",
+      {},
+      el("div.seg", { role: "group", "aria-label": "X axis" }, ...this.xs),
+      el(
+        "label.row.tight",
+        {
+          title:
+            "Exponential moving average over the points as drawn. The range of the raw values stays behind it; marks are never smoothed.",
+        },
+        el("span.soft", {}, "Smoothing"),
+        this.slider,
+        this.weight,
+      ),
+      this.ranksBox,
+    );
+    this.attempts = el("div.row.attempts", { role: "group", "aria-label": "Attempts", hidden: true });
+    this.keys = { ranks: "", attempts: "" };
+  }
+
+  #slid() {
+    this.source.set({ smooth: weightOf(Number(this.slider.value)) });
+  }
+
+  /**
+   * @param {RunDetail | null} run
+   * @param {number[]} ranks
+   */
+  show(run, ranks) {
+    const view = this.source.view();
+    for (const button of this.xs) button.setAttribute("aria-pressed", String(button.dataset.x === view.x));
+    if (Math.abs(weightOf(Number(this.slider.value)) - view.smooth) > 0.001) {
+      this.slider.value = String(slideOf(view.smooth));
+    }
+    say(this.weight, view.smooth ? view.smooth.toFixed(2) : "off");
+    this.slider.setAttribute("aria-valuetext", this.weight.textContent ?? "");
+    this.#ranks(ranks, view.ranks);
+    this.#attempts(run?.attempts_list ?? [], view.older);
+  }
+
+  /**
+   * @param {number[]} ranks
+   * @param {string} chosen
+   */
+  #ranks(ranks, chosen) {
+    this.ranksBox.hidden = ranks.length < 2;
+    const key = ranks.join(" ");
+    if (key !== this.keys.ranks) {
+      this.keys.ranks = key;
+      const choices = [
+        ["band", `range of ${ranks.length}`],
+        ["each", "every rank"],
+        ...ranks.slice(0, MOST_RANKS).map((rank) => [String(rank), `rank ${rank}`]),
+      ];
+      refill(this.ranks, ...choices.map(([value, text]) => el("option", { value }, text)));
+    }
+    if (this.ranks.value !== chosen) this.ranks.value = chosen;
+  }
+
+  /**
+   * The legend of attempts: the newest always, an older one in full and in a colour of its own where it is
+   * asked for.
+   *
+   * @param {RunDetail["attempts_list"]} list
+   * @param {number[]} older
+   */
+  #attempts(list, older) {
+    this.attempts.hidden = list.length < 2;
+    const key = JSON.stringify([list, older]);
+    if (key === this.keys.attempts || list.length < 2) return;
+    this.keys.attempts = key;
+    const focused =
+      document.activeElement instanceof HTMLElement && this.attempts.contains(document.activeElement)
+        ? document.activeElement.dataset.attempt
+        : null;
+    const newest = Math.max(...list.map((each) => each.attempt));
+    refill(
+      this.attempts,
+      el("span.micro", {}, "Attempts"),
+      ...[...list].sort((a, b) => b.attempt - a.attempt).map((each) => this.#attempt(each, newest, older)),
+      el("span.micro.desk", {}, "what a restart replayed stays faint"),
+    );
+    if (focused) focusIn(this.attempts, `[data-attempt="${focused}"]`);
+  }
+
+  /**
+   * @param {RunDetail["attempts_list"][number]} each
+   * @param {number} newest
+   * @param {number[]} older
+   */
+  #attempt({ attempt, first_step, last_step, started_ms }, newest, older) {
+    const on = attempt === newest || older.includes(attempt);
+    const ink = attempt === newest ? "--run-1" : on ? attemptInk(attempt) : "--line-strong";
+    const text = `${attempt}${attempt === newest ? ", newest" : ""}`;
+    const steps = first_step === null ? "no step" : `${int(first_step)} – ${int(last_step)}`;
+    return el(
+      "button.btn.tinychip",
+      {
+        type: "button",
+        "data-attempt": String(attempt),
+        "aria-pressed": String(on),
+        disabled: attempt === newest,
+        title: `Began ${moment(started_ms)}`,
+        onclick: () =>
+          this.source.set({ older: on ? older.filter((n) => n !== attempt) : [...older, attempt] }),
+      },
+      el("i.swatch", { "--ink": `var(${ink})` }),
+      text,
+      el("span.muted", {}, steps),
+    );
+  }
+}
+
+/**
+ * The slider's last tenth is where runs differ: its way is squared towards the end.
+ *
+ * @param {number} slide 0 to 1
+ */
+const weightOf = (slide) =>
+  slide <= 0 ? 0 : Math.round(Math.min(SMOOTHEST, 1 - (1 - slide) ** 2) * 1000) / 1000;
+/** @param {number} weight */
+const slideOf = (weight) => (weight <= 0 ? 0 : Math.round((1 - Math.sqrt(1 - weight)) * 100) / 100);

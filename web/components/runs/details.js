@@ -1,0 +1,191 @@
+/** Tabs below the charts: config, facts, attempts and writers, audit, events, notes. */
+
+import { el, refill } from "../../browser/dom.js";
+import { flatten } from "../../lib/flatten.js";
+import { int, moment, num } from "../../lib/format.js";
+import { number } from "../../lib/exact.js";
+import { auditList } from "./auditlist.js";
+import { EventLog } from "./eventlog.js";
+import { Notes } from "./notes.js";
+
+export class Details {
+  /**
+   * @param {(step: number) => void} go moves the charts to a step
+   * @param {ConstructorParameters<typeof Notes>[0]} writing
+   */
+  constructor(go, writing) {
+    this.log = new EventLog(go);
+    this.notes = new Notes(writing);
+    this.key = "";
+    this.tabs = [
+      tab("Config"),
+      tab("Facts"),
+      tab("Series"),
+      tab("Attempts"),
+      tab("Audit"),
+      tab("Events"),
+      tab("Notes"),
+    ];
+    const list = el(
+      "div",
+      { role: "tablist", "aria-label": "Details" },
+      ...this.tabs.map((each) => each.button),
+    );
+    this.node = el(
+      "section.card.tabs",
+      { "aria-label": "Details" },
+      list,
+      ...this.tabs.map((each) => each.panel),
+    );
+    this.tabs.forEach((each, i) => {
+      each.button.addEventListener("click", () => this.#pick(i));
+      each.button.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event), i));
+    });
+    this.#pick(0);
+  }
+
+  /** @param {number} chosen */
+  #pick(chosen) {
+    this.tabs.forEach(({ button, panel }, i) => {
+      button.setAttribute("aria-selected", String(i === chosen));
+      button.tabIndex = i === chosen ? 0 : -1;
+      panel.hidden = i !== chosen;
+    });
+  }
+
+  /**
+   * @param {KeyboardEvent} event
+   * @param {number} i
+   */
+  #key(event, i) {
+    const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!way) return;
+    const next = (i + way + this.tabs.length) % this.tabs.length;
+    this.#pick(next);
+    this.tabs[next].button.focus();
+  }
+
+  /**
+   * @param {RunDetail} run
+   * @param {RunEvent[]} events
+   */
+  show(run, events) {
+    const [config, facts, series, attempts, audit, told, notes] = this.tabs.map((each) => each.panel);
+    if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
+    this.notes.show(run.notes ?? "");
+    const key = JSON.stringify([
+      run.config,
+      run.facts,
+      run.series,
+      run.attempts_list,
+      run.writers,
+      events.length,
+    ]);
+    if (key === this.key) return;
+    this.key = key;
+    refill(config, pairs(run.config, "No config was given: tocsin.watch(..., config={...}) records it."));
+    refill(facts, pairs(run.facts, "The trainer has not said hello yet."));
+    refill(series, seriesTable(run.series));
+    refill(attempts, attemptTable(run), writerTable(run));
+    refill(audit, auditList(events));
+    if (told.firstChild !== this.log.node) refill(told, this.log.node);
+    this.log.show(events);
+  }
+}
+
+let serial = 0;
+/** @param {string} title */
+function tab(title) {
+  const id = `details-${serial++}`;
+  return {
+    button: el("button", { role: "tab", type: "button", id: `${id}-tab`, "aria-controls": id }, title),
+    panel: el(
+      "div",
+      { role: "tabpanel", id, "aria-labelledby": `${id}-tab`, tabindex: "0" },
+      el("p.muted", {}, "–"),
+    ),
+  };
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} empty
+ */
+function pairs(value, empty) {
+  const flat = flatten(value);
+  return flat.length
+    ? el("dl.kv", {}, ...flat.map(([key, text]) => el("div", {}, el("dt", {}, key), el("dd", {}, text))))
+    : el("p.muted", {}, empty);
+}
+
+/**
+ * @param {string[]} heads
+ * @param {import("../../browser/dom.js").Kid[][]} rows
+ * @param {number[]} right columns of numbers
+ * @param {string} empty
+ */
+function table(heads, rows, right, empty) {
+  if (!rows.length) return el("p.muted", {}, empty);
+  const style = (/** @type {number} */ i) => ({ class: right.includes(i) ? "n" : "" });
+  return el(
+    "div.scroll",
+    { tabindex: "0", role: "region", "aria-label": heads.join(", ") },
+    el(
+      "table.plain-table",
+      {},
+      el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", { scope: "col", ...style(i) }, head)))),
+      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, i) => el("td", style(i), cell))))),
+    ),
+  );
+}
+
+/** @param {SeriesFact[]} series */
+const seriesTable = (series) =>
+  table(
+    ["Series", "Records", "First step", "Last step", "Last value"],
+    series.map((each) => [
+      el("code", {}, each.name),
+      int(each.n),
+      int(each.first_step),
+      int(each.last_step),
+      num(number(each.last)),
+    ]),
+    [1, 2, 3, 4],
+    "Nothing was logged yet.",
+  );
+
+/** @param {RunDetail} run */
+const attemptTable = (run) =>
+  table(
+    ["Attempt", "Began", "First step", "Last step"],
+    run.attempts_list.map((each) => [
+      int(each.attempt),
+      moment(each.started_ms),
+      int(each.first_step),
+      int(each.last_step),
+    ]),
+    [0, 2, 3],
+    "No attempt yet.",
+  );
+
+/** @param {RunDetail} run */
+const writerTable = (run) =>
+  el(
+    "div.then",
+    {},
+    el("h3", {}, "Writers"),
+    table(
+      ["Attempt", "Rank", "Host", "Process", "Records", "Events", "Connected"],
+      run.writers.map((each) => [
+        int(each.attempt),
+        int(each.rank),
+        each.host ?? "–",
+        each.pid === null ? "–" : String(each.pid),
+        int(each.records),
+        int(each.events),
+        each.connected ? "yes" : "no",
+      ]),
+      [0, 1, 4, 5],
+      "No process has written yet.",
+    ),
+  );

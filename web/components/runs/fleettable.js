@@ -1,0 +1,245 @@
+/** The fleet's table: thousands of rows, of which only those in sight exist. */
+
+import { columnsOf, tracks } from "../../lib/runs/columns.js";
+import { el, refill } from "../../browser/dom.js";
+import { int } from "../../lib/format.js";
+import { offsets, sight } from "../../lib/virtual.js";
+import { FleetRow } from "./fleetrow.js";
+import { icon } from "../icons.js";
+
+/**
+ * @typedef {import("../../lib/views/fleetview.js").FleetView} FleetView
+ * @typedef {import("../../lib/views/fleetview.js").Item} Item
+ */
+
+const HEAD_PX = 38;
+/** Rows made beyond the window's edges, so that scrolling shows no gap. */
+const SPARE_PX = 400;
+/** Scrolling rests: nothing has moved for so long. */
+const REST_MS = 120;
+const MOST_ASKED = 120;
+/** @type {Record<string, string>} */
+const SHAPES = { critical: "critical", warning: "warning", pinned: "pin" };
+
+export class FleetTable {
+  /** @type {Item[]} */
+  items = [];
+  /** @type {number[]} */
+  tops = [0];
+  /** @type {Map<string, FleetRow>} */
+  rows = new Map();
+  /** @type {Map<string, { node: HTMLElement, number: HTMLElement }>} */
+  heads = new Map();
+  /**
+   * The newest of each run: the list itself may be older than that.
+   *
+   * @type {ReadonlyMap<string, RunRow>}
+   */
+  runs = new Map();
+  /** Runs of the list, in sight or not. */
+  ids = new Set([""]);
+  #frame = 0;
+  columnKey = "";
+
+  /**
+   * @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id:
+   *   string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void } &
+   *   import("./fleetrow.js").RowActs} source
+   */
+  constructor(source) {
+    this.source = source;
+    this.every = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "checkbox",
+        "aria-label": "Pick all that are listed",
+        title: "Pick all that are listed",
+        onchange: () => source.all(this.every.checked),
+      })
+    );
+    this.header = el("div.fl.head", { role: "row" });
+    this.body = el("div.rows", { role: "rowgroup" });
+    this.node = el(
+      "div.card.fleet",
+      { role: "table", "aria-label": "Runs" },
+      el("div.headgroup", { role: "rowgroup" }, this.header),
+      this.body,
+    );
+    this.onscroll = () => this.#ask();
+    this.observer = new ResizeObserver(() => this.arrange(this.items));
+  }
+
+  open() {
+    addEventListener("scroll", this.onscroll, { passive: true });
+    this.observer.observe(this.node);
+  }
+
+  close() {
+    removeEventListener("scroll", this.onscroll);
+    this.observer.disconnect();
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.resting);
+  }
+
+  /** @param {FleetView} view */
+  look(view) {
+    const columns = columnsOf(view.columns);
+    const key = columns.map((column) => column.id).join();
+    this.node.style.setProperty("--cols", tracks(columns));
+    this.every.checked = view.picked.length > 0;
+    refill(
+      this.header,
+      el("span.c-pick", { role: "columnheader" }, this.every),
+      ...columns.map((column) => {
+        const on = view.sort === column.id;
+        const way = on ? (view.down ? "descending" : "ascending") : null;
+        return el(
+          "span",
+          { role: "columnheader", "aria-sort": way },
+          el(
+            "button",
+            {
+              type: "button",
+              "data-sort": column.id,
+              title: `Sort by ${column.title.toLowerCase()}`,
+              onclick: () => this.source.sort(column.id),
+            },
+            column.title,
+            on ? (view.down ? " ↓" : " ↑") : "",
+          ),
+        );
+      }),
+      el("span", { role: "columnheader" }, el("span.vh", {}, "Pin, archive")),
+    );
+    if (key === this.columnKey) return;
+    this.columnKey = key;
+    this.columns = columns;
+    for (const row of this.rows.values()) row.node.remove();
+    this.rows.clear();
+  }
+
+  /** @param {Item[]} items */
+  arrange(items) {
+    this.items = items;
+    this.ids = new Set(items.map((item) => ("row" in item ? item.row.id : "")));
+    const row = parseFloat(getComputedStyle(this.node).getPropertyValue("--row-h")) || 60;
+    this.tops = offsets(items.map((item) => ("row" in item ? row : HEAD_PX)));
+    this.body.style.setProperty("--all", `${this.tops[this.tops.length - 1]}px`);
+    this.node.setAttribute("aria-rowcount", String(items.length + 1));
+    this.#draw();
+  }
+
+  /**
+   * Shows the newest of each run in sight.
+   *
+   * @param {ReadonlyMap<string, RunRow>} runs
+   */
+  refresh(runs) {
+    this.runs = runs;
+    for (const [id, row] of this.rows) {
+      row.show(runs.get(id) ?? row.row, this.source.now(), this.source.mine(id));
+    }
+  }
+
+  age() {
+    for (const row of this.rows.values()) row.age(this.source.now());
+  }
+
+  #ask() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    const top = this.body.getBoundingClientRect().top;
+    const [first, end] = sight(this.tops, -top - SPARE_PX, innerHeight - top + SPARE_PX);
+    const wanted = new Set(
+      this.items.slice(first, end).map((item) => ("row" in item ? item.row.id : item.head)),
+    );
+    for (const [id, row] of this.rows) if (!wanted.has(id)) this.#leave(id, row);
+    for (const [key, head] of this.heads) {
+      if (!wanted.has(key)) {
+        head.node.remove();
+        this.heads.delete(key);
+      }
+    }
+    for (let i = first, before = /** @type {Element | null} */ (this.body.firstElementChild); i < end; i++) {
+      const node = this.#node(i);
+      if (node === before) before = node.nextElementSibling;
+      else this.body.insertBefore(node, before);
+    }
+    this.#lacking();
+  }
+
+  /** Rows in sight whose sparklines nobody has brought yet are asked for once scrolling rests. */
+  #lacking() {
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      const ids = [...this.rows.values()].filter(({ row }) => !row.sparks).map(({ row }) => row.id);
+      if (ids.length) this.source.lacking(ids.slice(0, MOST_ASKED));
+    }, REST_MS);
+  }
+
+  /**
+   * A row with the focus stays while it is only out of sight; where it left the list the focus goes to its
+   * neighbour.
+   *
+   * @param {string} id
+   * @param {FleetRow} row
+   */
+  #leave(id, row) {
+    const focused = row.node.contains(document.activeElement);
+    if (focused && this.ids.has(id)) return;
+    const near = row.node.nextElementSibling ?? row.node.previousElementSibling;
+    row.node.remove();
+    this.rows.delete(id);
+    if (focused) /** @type {HTMLElement | null | undefined} */ (near?.querySelector(".name a"))?.focus();
+  }
+
+  /**
+   * The node of item `i`, at its place.
+   *
+   * @param {number} i
+   */
+  #node(i) {
+    const item = this.items[i];
+    const node = "row" in item ? this.#row(item.row) : this.#head(item);
+    const y = `${this.tops[i]}px`;
+    if (node.style.getPropertyValue("--y") !== y) node.style.setProperty("--y", y);
+    node.setAttribute("aria-rowindex", String(i + 2));
+    return node;
+  }
+
+  /** @param {RunRow} listed */
+  #row(listed) {
+    const row = this.runs.get(listed.id) ?? listed;
+    const kept = this.rows.get(row.id) ?? new FleetRow(row, this.columns ?? [], this.source);
+    this.rows.set(row.id, kept);
+    kept.show(row, this.source.now(), this.source.mine(row.id));
+    return kept.node;
+  }
+
+  /** @param {Extract<Item, { head: string }>} item */
+  #head({ head, title, note, count }) {
+    const known = this.heads.get(head);
+    if (known) {
+      known.number.textContent = int(count);
+      return known.node;
+    }
+    const number = el("span.muted", {}, int(count));
+    const shape = SHAPES[head];
+    const node = el(
+      "div.grouprow",
+      { role: "row", "data-group": head },
+      el(
+        "div.grouphead",
+        { role: "cell" },
+        shape ? el("span", { class: `is-${head}` }, icon(shape)) : null,
+        el("b", {}, title),
+        number,
+        el("span.micro", {}, note),
+      ),
+    );
+    this.heads.set(head, { node, number });
+    return node;
+  }
+}

@@ -1,0 +1,178 @@
+/** The state of a run in nine readings. */
+
+import { overheadOf } from "../../lib/runs/audit.js";
+import { el, refill, say } from "../../browser/dom.js";
+import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
+import { icon } from "../icons.js";
+
+/** A trainer sends a few times a second: that few records wait says nothing. */
+const FEW_WAITING = 100;
+
+class Gauge {
+  /**
+   * @param {string} label
+   * @param {boolean} [rare]
+   */
+  constructor(label, rare = false) {
+    this.value = el("span", {}, "–");
+    this.small = el("small");
+    this.context = el("span.micro", {}, "\u00a0");
+    this.node = el(
+      "div.gauge",
+      { class: rare ? "rare" : "" },
+      el("span.micro", {}, label),
+      el("div.v", {}, this.value, this.small),
+      this.context,
+    );
+  }
+
+  /**
+   * @param {string} value
+   * @param {string} [small]
+   * @param {string} [context]
+   * @param {string} [title]
+   */
+  set(value, small = "", context = "", title = "") {
+    say(this.value, value);
+    say(this.small, small ? ` ${small}` : "");
+    say(this.context, context || "\u00a0");
+    this.node.title = title;
+  }
+}
+
+export class Gauges {
+  constructor() {
+    this.state = new Gauge("State");
+    this.step = new Gauge("Step");
+    this.rate = new Gauge("Rate");
+    this.eta = new Gauge("ETA");
+    this.skipped = new Gauge("Skipped steps");
+    this.faults = new Gauge("Non-finite values", true);
+    this.attempt = new Gauge("Attempt", true);
+    this.seen = new Gauge("Last record");
+    this.overhead = new Gauge("Overhead", true);
+    this.bar = el("i");
+    this.progress = el("div.prog", { hidden: true }, this.bar);
+    this.step.context.before(this.progress);
+    this.shown = "";
+    this.node = el(
+      "section.card.cluster",
+      { "aria-label": "State of the run" },
+      ...[
+        this.state,
+        this.step,
+        this.rate,
+        this.eta,
+        this.skipped,
+        this.faults,
+        this.attempt,
+        this.seen,
+        this.overhead,
+      ].map((gauge) => gauge.node),
+    );
+  }
+
+  /**
+   * @param {RunRow} row
+   * @param {number} now
+   */
+  show(row, now) {
+    this.#state(row, now);
+    const { last_step, planned_steps, steps_per_s } = row;
+    this.step.set(
+      int(last_step),
+      planned_steps ? `/ ${int(planned_steps)}` : "",
+      planned_steps ? "" : "length not known",
+    );
+    this.progress.hidden = !planned_steps;
+    this.step.context.hidden = Boolean(planned_steps);
+    if (planned_steps) {
+      this.bar.parentElement?.style.setProperty(
+        "--p",
+        `${Math.min(100, (100 * ((last_step ?? -1) + 1)) / planned_steps).toFixed(1)}%`,
+      );
+    }
+    this.rate.set(
+      row.state === "running" ? num(steps_per_s, 3) : "–",
+      row.state === "running" && steps_per_s !== null ? "steps/s" : "",
+      row.host ?? "",
+    );
+    this.eta.set(...eta(row, now));
+    const steps = (last_step ?? -1) + 1;
+    this.skipped.set(
+      int(row.skipped),
+      "",
+      steps > 0 && row.skipped ? `${short((100 * row.skipped) / steps, 2)} % of steps` : "of the whole run",
+    );
+    this.faults.set(
+      int(row.nonfinite),
+      "",
+      row.nonfinite ? "drawn on the charts' rails" : "none in any record",
+    );
+    this.attempt.set(
+      int(row.attempt),
+      row.attempts > 1 ? `of ${int(row.attempts)}` : "",
+      `began ${clockTime(row.created_ms)}`,
+      moment(row.created_ms),
+    );
+    const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.trainer ?? {};
+    const late = [
+      queued > FEW_WAITING ? `${int(queued)} waiting` : "",
+      dropped ? `${int(dropped)} dropped` : "",
+    ].filter(Boolean);
+    this.seen.set(
+      ago(row.last_seen_ms, now),
+      "",
+      late.join(" · ") || "none waits at the trainer",
+      `${moment(row.last_seen_ms)}\n${int(queued)} records on their way, spool ${bytes(spooled_bytes)}, ${int(dropped)} dropped`,
+    );
+  }
+
+  /**
+   * What the hook costs a step.
+   *
+   * @param {SeriesFact[]} series
+   */
+  cost(series) {
+    const cost = overheadOf(series);
+    this.overhead.set(
+      cost ? num(cost.us, 2) : "–",
+      cost ? "µs/step" : "",
+      cost && Number.isFinite(cost.percent) ? `${short(cost.percent, 2)} % of the step` : "not measured yet",
+      "What the hook's own callbacks take of a step, on the training thread; measured at one step in 64.",
+    );
+  }
+
+  /**
+   * @param {RunRow} row
+   * @param {number} now
+   */
+  #state(row, now) {
+    if (this.shown !== row.state) {
+      refill(this.state.value, el("span.state", { class: row.state }, icon(row.state), row.state));
+    }
+    this.shown = row.state;
+    const ran = row.ended_ms
+      ? `after ${span((row.ended_ms - row.created_ms) / 1000)}`
+      : row.trainer?.phase
+        ? `phase: ${row.trainer.phase}`
+        : `for ${span((now - row.created_ms) / 1000)}`;
+    say(this.state.context, ran);
+    this.state.node.title = row.state;
+  }
+}
+
+/**
+ * @param {RunRow} row
+ * @param {number} now
+ * @returns {[string, string, string]}
+ */
+function eta(row, now) {
+  const { planned_steps, last_step, steps_per_s, state } = row;
+  if (state !== "running" || !planned_steps || !steps_per_s || last_step === null) {
+    return ["–", "", row.ended_ms ? `ended ${clockTime(row.ended_ms)}` : ""];
+  }
+  if (last_step + 1 >= planned_steps) return ["–", "", "past the planned length"];
+  const left = Math.max(0, planned_steps - last_step - 1) / steps_per_s;
+  return [span(left), "", `${clockTime(now + left * 1000)}${row.health === "ok" ? "" : ", if it were well"}`];
+}

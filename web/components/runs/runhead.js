@@ -1,0 +1,225 @@
+/**
+ * A run's name and tags, which a person may change where they stand, and what can be done with the run as a
+ * whole.
+ */
+
+import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { GRACE_S, parseTags, tagsText } from "../../lib/drafts.js";
+import { moment, span } from "../../lib/format.js";
+import { icon } from "../icons.js";
+import { menu } from "../menu.js";
+import { button } from "../notice.js";
+import { told } from "../undo.js";
+
+/**
+ * @typedef {{ api: import("../../data/api.js").Api, may: boolean, changed: (row: RunRow) => void, now: () =>
+ *   number }} Source changed: the server's answer to what was done
+ */
+
+export class RunHead {
+  /** @type {RunRow | null} */
+  row = null;
+
+  /**
+   * @param {string} id
+   * @param {Source} source
+   */
+  constructor(id, source) {
+    this.id = id;
+    this.source = source;
+    this.name = el("h1", {}, "–");
+    this.tags = el("span.row.desk.tags");
+    this.title = el("div.titlebox", {}, this.name);
+    this.leaving = el("p.card.pad.leaving", { role: "status", hidden: true });
+    this.actions = source.may ? menu("Run: name, tags, archive, delete", () => this.#items()) : el("span");
+    this.keys = { tags: "", leaving: "" };
+  }
+
+  /** @param {RunRow} row */
+  show(row) {
+    this.row = row;
+    say(this.name, row.name);
+    const tags = JSON.stringify(row.tags);
+    if (tags !== this.keys.tags && !this.tags.querySelector("form")) {
+      this.keys.tags = tags;
+      refill(this.tags, ...row.tags.map((tag) => el("span.chip.tag", {}, tag)));
+    }
+    this.#leave(row);
+  }
+
+  /**
+   * A run that was deleted says until when it can be brought back.
+   *
+   * @param {RunRow} row
+   */
+  #leave({ leaving_ms, name }) {
+    const left =
+      leaving_ms === null || leaving_ms === undefined
+        ? null
+        : Math.max(0, (leaving_ms - this.source.now()) / 1000);
+    const key = left === null ? "" : span(Math.round(left));
+    this.leaving.hidden = left === null;
+    if (key === this.keys.leaving) return;
+    const words = /** @type {HTMLElement | null} */ (this.leaving.querySelector(".words"));
+    if (this.keys.leaving && words && key) say(words, sentence(name, key));
+    else if (key) {
+      refill(
+        this.leaving,
+        icon("trash"),
+        " ",
+        el("span.words", { title: moment(leaving_ms) }, sentence(name, key)),
+        " ",
+        this.source.may ? button("Bring it back", () => void this.restore()) : null,
+      );
+    }
+    this.keys.leaving = key;
+  }
+
+  /** @returns {import("../menu.js").Item[]} */
+  #items() {
+    const { row } = this;
+    const going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
+    return [
+      { head: "This run" },
+      { text: "Rename", act: () => this.rename() },
+      { text: "Edit tags", act: () => this.retag() },
+      { text: row?.archived ? "Bring back from the archive" : "Archive", act: () => void this.archive() },
+      going
+        ? { text: "Bring it back", act: () => void this.restore() }
+        : { text: "Delete", act: () => void this.remove() },
+    ];
+  }
+
+  rename() {
+    const now = this.row?.name ?? "";
+    this.#form(this.title, this.name, {
+      label: "Name of the run",
+      value: now,
+      most: 256,
+      save: (text) => this.source.api.change(this.id, { name: text, seen: { name: now } }),
+    });
+  }
+
+  retag() {
+    const now = this.row?.tags ?? [];
+    this.tags.classList.remove("desk");
+    this.#form(this.tags, null, {
+      label: "Tags, comma separated",
+      value: tagsText(now),
+      most: 4000,
+      save: (text) => this.source.api.change(this.id, { tags: parseTags(text), seen: { tags: now } }),
+    });
+  }
+
+  /**
+   * One line to write in, in the place of what it changes.
+   *
+   * @param {HTMLElement} place
+   * @param {HTMLElement | null} shown
+   * @param {{ label: string, value: string, most: number, save: (text: string) => Promise<RunRow> }} field
+   */
+  #form(place, shown, { label, value, most, save }) {
+    const input = /** @type {HTMLInputElement} */ (
+      el("input", { "aria-label": label, value, maxlength: most, spellcheck: "false", autocomplete: "off" })
+    );
+    const failure = el("span.is-critical.micro", { role: "alert" });
+    const back = () => {
+      this.keys.tags = "";
+      shown?.classList.remove("vh");
+      refill(place, ...(shown ? [shown] : []));
+      this.tags.classList.add("desk");
+      if (this.row) this.show(this.row);
+      focusIn(this.actions, ".menubutton");
+    };
+    const send = async () => {
+      try {
+        const row = await save(input.value);
+        this.row = row;
+        back();
+        this.source.changed(row);
+      } catch (error) {
+        say(failure, `${/** @type {Error} */ (error).message}`);
+      }
+    };
+    const form = el(
+      "form.row.inline",
+      {
+        onsubmit: (/** @type {SubmitEvent} */ event) => {
+          event.preventDefault();
+          void send();
+        },
+        onkeydown: (/** @type {KeyboardEvent} */ event) => {
+          if (event.key === "Escape") {
+            event.stopPropagation();
+            back();
+          }
+        },
+      },
+      el("label.field", {}, input),
+      el("button.btn.primary", { type: "submit" }, "Save"),
+      button("Cancel", back),
+      failure,
+    );
+    // The page keeps its heading for whoever hears it.
+    shown?.classList.add("vh");
+    refill(place, ...(shown ? [shown] : []), form);
+    input.focus();
+    input.select();
+  }
+
+  async archive() {
+    await this.#do(
+      "archived",
+      () => this.source.api.archive(this.id, !this.row?.archived),
+      (row) =>
+        told(
+          row.archived
+            ? `${row.name} is archived. It goes on as before, out of the fleet's sight.`
+            : `${row.name} is back in the fleet.`,
+          () => void this.archive(),
+        ),
+    );
+  }
+
+  /** Deleted for everyone, and for a while brought back by a click. */
+  async remove() {
+    await this.#do(
+      "deleted",
+      async () => {
+        await this.source.api.remove(this.id, GRACE_S);
+        return this.source.api.run(this.id);
+      },
+      (row) => told(`${row.name} goes for good in ${span(GRACE_S)}.`, () => void this.restore()),
+    );
+  }
+
+  async restore() {
+    await this.#do(
+      "brought back",
+      () => this.source.api.restore(this.id),
+      () => {},
+    );
+  }
+
+  /**
+   * @param {string} done
+   * @param {() => Promise<RunRow>} act
+   * @param {(row: RunRow) => void} then
+   */
+  async #do(done, act, then) {
+    try {
+      const row = await act();
+      this.source.changed(row);
+      then(row);
+    } catch (error) {
+      told(`${this.row?.name ?? this.id} was not ${done}: ${/** @type {Error} */ (error).message}`, null);
+    }
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} left
+ */
+const sentence = (name, left) =>
+  `${name} was deleted and goes for good in ${left}, with all of its records and alerts. Until then nothing of it is touched.`;

@@ -1,0 +1,62 @@
+/** After something was done that can be taken back: what, and for a while a button that undoes it. */
+
+import { el } from "../browser/dom.js";
+import { icon } from "./icons.js";
+
+const STAYS_MS = 12_000;
+/**
+ * Does for good what the card that is shown stands for.
+ *
+ * @type {(() => void) | null}
+ */
+let settle = null;
+addEventListener("pagehide", () => settle?.());
+
+/**
+ * @param {string} text
+ * @param {(() => void) | null} undo null: it only says
+ * @param {(() => void) | null} [gone] done once it cannot be undone any more: the card went, another came, or
+ *   the page is left
+ */
+export function told(text, undo, gone = null) {
+  const host = document.getElementById("floats");
+  settle?.();
+  host?.querySelector(".undo")?.remove();
+  const away = () => {
+    card.remove();
+    clearTimeout(timer);
+    if (settle === done) done();
+  };
+  const done = () => {
+    settle = null;
+    gone?.();
+  };
+  const card = el(
+    "div.undo",
+    { role: "status" },
+    el("span", {}, text),
+    undo
+      ? el(
+          "button.btn",
+          {
+            type: "button",
+            onclick: () => {
+              settle = null;
+              away();
+              undo();
+            },
+          },
+          "Undo",
+        )
+      : null,
+    el("button.btn.bare", { type: "button", "aria-label": "Dismiss", onclick: away }, icon("close")),
+  );
+  settle = done;
+  host?.append(card);
+  let timer = setTimeout(away, STAYS_MS);
+  card.addEventListener("pointerenter", () => clearTimeout(timer));
+  card.addEventListener("pointerleave", () => {
+    timer = setTimeout(away, STAYS_MS);
+  });
+  card.addEventListener("focusin", () => clearTimeout(timer));
+}

@@ -1,0 +1,298 @@
+/** Queries to /api/v1. The socket only says sooner what these say in full. */
+
+/** What the server said about a request that failed: subject, expected, got (RFC 9457). */
+export class ApiError extends Error {
+  /**
+   * @param {number} status 0: no answer at all
+   * @param {{ title?: string, detail?: string, subject?: unknown, expected?: unknown, got?: unknown }}
+   *   problem
+   */
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `The server answered ${status}.`);
+    this.name = "ApiError";
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+/**
+ * Query text of the parameters that are given.
+ *
+ * @param {Record<string, string | number | null | undefined>} params
+ */
+export function query(params) {
+  const pairs = Object.entries(params).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([key, value]) => [key, String(value)]))}` : "";
+}
+
+/** @param {Response} response */
+async function problem(response) {
+  try {
+    const body = await response.json();
+    return body && typeof body === "object" ? body : {};
+  } catch {
+    return { title: `${response.status} ${response.statusText}`.trim() };
+  }
+}
+
+export class Api {
+  /**
+   * @param {(input: string, init?: RequestInit) => Promise<Response>} fetch
+   * @param {string} base
+   */
+  constructor(fetch, base = "/api/v1") {
+    this.fetch = fetch;
+    this.base = base;
+  }
+
+  /**
+   * @param {string} path
+   * @param {RequestInit} [init]
+   * @returns {Promise<any>} Raises ApiError; AbortError passes.
+   */
+  async ask(path, init) {
+    let response;
+    try {
+      response = await this.fetch(this.base + path, { headers: { accept: "application/json" }, ...init });
+    } catch (error) {
+      if (/** @type {Error} */ (error).name === "AbortError") throw error;
+      throw new ApiError(0, { title: "No answer", detail: "The server does not answer." });
+    }
+    if (!response.ok) throw new ApiError(response.status, await problem(response));
+    return response.status === 204 ? null : response.json();
+  }
+
+  /** @returns {Promise<Session>} */
+  session() {
+    return this.ask("/session");
+  }
+
+  /**
+   * @param {string | null} after
+   * @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first,
+   *   without sparklines: the socket brings those
+   */
+  runs(after = null) {
+    return this.ask(`/runs${query({ after, limit: 5000, sparks: "false" })}`);
+  }
+
+  /**
+   * These runs, sparklines and all.
+   *
+   * @param {string[]} ids
+   * @returns {Promise<{ items: RunRow[] }>}
+   */
+  rowsOf(ids) {
+    return this.ask(`/runs?${new URLSearchParams(ids.map((id) => ["ids", id]))}`);
+  }
+
+  /**
+   * Every run, page after page.
+   *
+   * @returns {Promise<{ items: RunRow[], now_ms: number }>}
+   */
+  async allRuns() {
+    let page = await this.runs();
+    const items = [...page.items];
+    while (page.next) {
+      page = await this.runs(page.next);
+      items.push(...page.items);
+    }
+    return { items, now_ms: page.now_ms };
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<RunDetail>}
+   */
+  run(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * Names are repeated, never joined: one may hold a comma, and a lone one would be split at it.
+   *
+   * @param {string} id
+   * @param {string[]} names
+   * @param {StepWindow & { buckets?: number }} window
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<SeriesAnswer>}
+   */
+  series(id, names, { from, to, buckets }, signal) {
+    const asked = new URLSearchParams(
+      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
+    );
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), buckets })) {
+      if (value !== null && value !== undefined) asked.set(key, String(value));
+    }
+    return this.ask(`/runs/${encodeURIComponent(id)}/series?${asked}`, { signal });
+  }
+
+  /**
+   * Events but for the norms of layers, which come by the thousand.
+   *
+   * @param {string} id
+   * @returns {Promise<{ items: RunEvent[], next: unknown }>}
+   */
+  events(id) {
+    return this.ask(
+      `/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}&without=layers&without=layer-names`,
+    );
+  }
+
+  /**
+   * Gradient norms of layers.
+   *
+   * @param {string} id
+   * @param {StepWindow} window
+   * @param {string} series
+   * @returns {Promise<import("../lib/charts/heat.js").LayersAnswer>}
+   */
+  layers(id, { from, to }, series) {
+    return this.ask(
+      `/runs/${encodeURIComponent(id)}/layers${query({ from: floor(from), to: ceil(to), series })}`,
+    );
+  }
+
+  /**
+   * Exact records, a page.
+   *
+   * @param {string} id
+   * @param {string[]} names
+   * @param {StepWindow} window
+   * @param {number} limit
+   * @returns {Promise<{ items: RecordRow[], next: string | null }>}
+   */
+  records(id, names, { from, to }, limit) {
+    const asked = new URLSearchParams(
+      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
+    );
+    for (const [key, value] of Object.entries({ from: ceil(from), to: floor(to), limit })) {
+      if (value !== null) asked.set(key, String(value));
+    }
+    return this.ask(`/runs/${encodeURIComponent(id)}/records?${asked}`);
+  }
+
+  /**
+   * @param {{ run?: string, state?: string }} [filter]
+   * @returns {Promise<{ items: Alert[] }>}
+   */
+  alerts(filter = {}) {
+    return this.ask(`/alerts${query(filter)}`);
+  }
+
+  /**
+   * What a person changes of a run; `seen` is what stood there before, so that nobody overwrites what they
+   * have not read.
+   *
+   * @param {string} id
+   * @param {{ archived?: boolean, name?: string, notes?: string, tags?: string[], seen?: { name?: string,
+   *   notes?: string, tags?: string[] } }} change
+   * @returns {Promise<RunRow>} Raises ApiError, 409 where it does not stand there any more.
+   */
+  change(id, change) {
+    return this.ask(`/runs/${encodeURIComponent(id)}`, {
+      method: "PATCH",
+      body: JSON.stringify(change),
+      headers: { "content-type": "application/json", accept: "application/json" },
+    });
+  }
+
+  /**
+   * A text in Markdown as nodes to draw.
+   *
+   * @param {string} text
+   * @returns {Promise<{ nodes: MarkdownNode[] }>}
+   */
+  markdown(text) {
+    return this.ask("/markdown", {
+      method: "POST",
+      body: JSON.stringify({ text }),
+      headers: { "content-type": "application/json", accept: "application/json" },
+    });
+  }
+
+  /**
+   * @param {string} id
+   * @param {boolean} archived
+   * @returns {Promise<RunRow>}
+   */
+  archive(id, archived) {
+    return this.change(id, { archived });
+  }
+
+  /**
+   * Deletes a run in so many seconds; until then `restore` brings it back.
+   *
+   * @param {string} id
+   * @param {number} after_s
+   * @returns {Promise<null>}
+   */
+  remove(id, after_s) {
+    return this.ask(`/runs/${encodeURIComponent(id)}${query({ after_s })}`, { method: "DELETE" });
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<RunRow>}
+   */
+  restore(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/restore`, { method: "POST" });
+  }
+
+  /** @returns {Promise<{ items: { id: string, config: unknown }[] }>} */
+  configs() {
+    return this.ask("/configs");
+  }
+
+  /** @returns {Promise<{ id: string, token: string }>} */
+  makeIngestToken() {
+    const body = JSON.stringify({ name: "first trainer", scope: "ingest", project: null });
+    return this.ask("/tokens", {
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json", accept: "application/json" },
+    });
+  }
+
+  /**
+   * Address of one run, or of several over one another, as a file that needs no server.
+   *
+   * @param {string[]} ids
+   * @param {string[]} [names] series beside the vital signs; of one run all are there anyway
+   */
+  report(ids, names = []) {
+    if (ids.length === 1) return `${this.base}/runs/${encodeURIComponent(ids[0])}/report`;
+    return `${this.base}/compare/report?${new URLSearchParams([...ids.map((id) => ["runs", id]), ...repeated(names).map((name) => ["names", name])])}`;
+  }
+
+  /**
+   * Address of every record as CSV, never sampled.
+   *
+   * @param {string} id
+   * @param {string[]} [names] these series only
+   * @param {StepWindow} [window]
+   */
+  csv(id, names = [], { from, to } = { from: null, to: null }) {
+    const asked = new URLSearchParams(
+      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
+    );
+    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), format: "csv" })) {
+      if (value !== null) asked.set(key, String(value));
+    }
+    return `${this.base}/runs/${encodeURIComponent(id)}/records?${asked}`;
+  }
+}
+
+/**
+ * A lone name would be split at its commas: given twice it stands as it is.
+ *
+ * @param {string[]} names
+ */
+const repeated = (names) => (names.length === 1 ? [...names, ...names] : names);
+/** @param {number | null} v */
+const floor = (v) => (v === null ? null : Math.floor(v));
+/** @param {number | null} v */
+const ceil = (v) => (v === null ? null : Math.ceil(v));

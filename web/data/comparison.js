@@ -1,0 +1,470 @@
+/** The data of a comparison: a feed a run, one axis for all of them. */
+
+import { ApiError } from "./api.js";
+import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
+import { dashOf, inkOf } from "../lib/views/compareview.js";
+import { Feed } from "./feed.js";
+import { int, num, span } from "../lib/format.js";
+import { Lane } from "./requestqueue.js";
+import { reading } from "../lib/charts/series.js";
+import { STEPS } from "../lib/charts/timeline.js";
+import { spanTicks } from "../lib/charts/timeticks.js";
+import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+
+/** Questions at once: a browser has six connections to a server, and the rest of the page wants its own. */
+const AT_ONCE = 4;
+/**
+ * Up to so many runs what is known of each is asked for again now and then; above, only of those that go on.
+ */
+const SOME = 30;
+const ENDED = new Set(["finished", "failed"]);
+
+/**
+ * @typedef {import("../lib/views/compareview.js").CompareView} CompareView
+ * @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone:
+ *   boolean, asked: string, known: boolean }} Member known: what it logs was asked for
+ */
+/**
+ * @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone:
+ *   boolean, note: string, alerts: Alert[], values: { title: string, text: string }[] }} CompareRow
+ */
+
+export class Comparison {
+  /** @type {Map<string, Member>} */
+  members = new Map();
+  /** @type {Map<string, import("../lib/charts/timeline.js").Timeline | null>} */
+  #lines = new Map();
+  /** What the lines kept were worked out for. */
+  #kind = "";
+  #lane = new Lane(AT_ONCE);
+  #asking = false;
+
+  /**
+   * @param {App} app
+   * @param {{ view: () => CompareView, changed: () => void, known: () => void, failed: (error: Error) => void
+   *   }} source
+   */
+  constructor(app, source) {
+    this.app = app;
+    this.source = source;
+  }
+
+  /** Whether runs still wait to be asked for. */
+  get loading() {
+    return this.#lane.busy;
+  }
+
+  /** Runs whose series are here. */
+  get ready() {
+    return [...this.members.values()].filter((member) => member.feed.ready).length;
+  }
+
+  /** Asks for what the view shows now. */
+  look() {
+    const { runs } = this.source.view();
+    const shown = new Set(runs.map((run) => run.id));
+    for (const [id, member] of this.members) {
+      if (!shown.has(id)) {
+        member.feed.close();
+        member.fine?.close();
+        this.members.delete(id);
+      }
+    }
+    for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
+    for (const id of this.members.keys()) this.#ask(id);
+  }
+
+  /** @param {string} id */
+  #join(id) {
+    const feed = new Feed(this.app.api, this.app.live, id, {
+      changed: (_, grew) => {
+        this.#lines.delete(id);
+        this.#finer(id);
+        if (grew) this.source.changed();
+      },
+      failed: (error) => this.#failed(id, error),
+    });
+    this.members.set(id, {
+      feed,
+      fine: null,
+      finest: "",
+      detail: null,
+      alerts: [],
+      gone: false,
+      asked: "",
+      known: false,
+    });
+    void this.#lane.run(() => this.#begin(id));
+  }
+
+  /**
+   * What a run is, then at once its series: of hundreds the first are drawn while others are still asked for.
+   *
+   * @param {string} id
+   */
+  async #begin(id) {
+    await this.#detail(id);
+    const member = this.members.get(id);
+    if (!member) return;
+    member.known = true;
+    await this.#series(id);
+  }
+
+  /** @param {string} id */
+  async #detail(id) {
+    if (!this.members.has(id)) return;
+    try {
+      const [detail, { items }] = await Promise.all([this.app.api.run(id), this.app.api.alerts({ run: id })]);
+      const member = this.members.get(id);
+      if (!member) return;
+      Object.assign(member, { detail, alerts: items });
+      this.#ask(id);
+      this.source.known();
+    } catch (error) {
+      this.#failed(id, /** @type {Error} */ (error));
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @param {Error} error
+   */
+  #failed(id, error) {
+    const member = this.members.get(id);
+    if (!member) return;
+    if (error instanceof ApiError && error.status === 404) {
+      member.gone = true;
+      return this.source.known();
+    }
+    this.source.failed(error);
+  }
+
+  /**
+   * Series and window of one run.
+   *
+   * @param {string} id
+   */
+  #ask(id) {
+    if (!this.members.get(id)?.known) return;
+    this.#finer(id);
+    void this.#lane.run(() => this.#series(id));
+  }
+
+  /**
+   * Asks only where series or buckets changed.
+   *
+   * @param {string} id
+   */
+  async #series(id) {
+    const member = this.members.get(id);
+    const view = this.source.view();
+    if (!member || member.gone) return;
+    const tokens = this.#tokens(id);
+    const names = [...new Set([...VITAL_SERIES, ...view.series, ...(tokens ? [tokens] : [])])];
+    const buckets = bucketsFor(view.runs.length);
+    const asked = JSON.stringify([names, buckets]);
+    if (asked === member.asked) return;
+    member.asked = asked;
+    await member.feed.load(names, { from: null, to: null, buckets });
+  }
+
+  /**
+   * The window's own buckets of a run, finer than those of the whole, which say which steps the window is,
+   * whatever runs are aligned by.
+   *
+   * @param {string} id
+   */
+  #finer(id) {
+    const member = this.members.get(id);
+    const { x, from, to, series, runs } = this.source.view();
+    if (!member || member.gone) return;
+    const line = from === null || to === null ? null : this.line(id);
+    const key = JSON.stringify([x, from, to, series]);
+    if (!line) {
+      if (from === null) this.#coarse(member);
+      return;
+    }
+    if (key === member.finest) return;
+    this.#coarse(member);
+    member.finest = key;
+    const fine = new Feed(this.app.api, this.app.live, id, {
+      changed: (_, grew) => {
+        if (grew) this.source.changed();
+      },
+      failed: (error) => this.#failed(id, error),
+    });
+    member.fine = fine;
+    const window = {
+      from: Math.floor(line.toStep(Number(from))),
+      to: Math.ceil(line.toStep(Number(to))),
+      buckets: bucketsFor(runs.length),
+    };
+    void this.#lane.run(() =>
+      member.fine === fine ? fine.load([...VITAL_SERIES, ...series], window) : Promise.resolve(),
+    );
+  }
+
+  /** @param {Member} member */
+  #coarse(member) {
+    member.fine?.close();
+    member.fine = null;
+    member.finest = "";
+  }
+
+  /**
+   * What is known of a series in sight, as fine as it came.
+   *
+   * @param {string} id
+   * @param {string} name
+   */
+  #layers(id, name) {
+    const member = this.members.get(id);
+    return (member?.fine?.ready ? member.fine : member?.feed)?.set.get(name) ?? [];
+  }
+
+  /** @param {string} id */
+  #tokens(id) {
+    return tokenSeries((this.members.get(id)?.detail?.series ?? []).map((each) => each.name));
+  }
+
+  /** What changes of a run beside its series; nothing while the last round is still under way. */
+  async refresh() {
+    if (this.#asking) return;
+    const due = [...this.members].filter(
+      ([, member]) => this.members.size <= SOME || !member.detail || !ENDED.has(member.detail.state),
+    );
+    this.#asking = true;
+    await Promise.all(due.map(([id]) => this.#lane.run(() => this.#detail(id))));
+    this.#asking = false;
+  }
+
+  reload() {
+    for (const member of this.members.values()) {
+      for (const feed of [member.feed, member.fine]) if (feed) void this.#lane.run(() => feed.reload());
+    }
+  }
+
+  close() {
+    for (const member of this.members.values()) {
+      member.feed.close();
+      member.fine?.close();
+    }
+    this.members.clear(); // what still waits for its turn asks nothing any more
+  }
+
+  /**
+   * The axis of a run; null: it has nothing to be aligned by.
+   *
+   * @param {string} id
+   */
+  line(id) {
+    const member = this.members.get(id);
+    const { x } = this.source.view();
+    if (x === "step") return STEPS;
+    if (!member?.feed.ready) return null;
+    if (this.#kind !== x) this.#lines.clear();
+    this.#kind = x;
+    if (!this.#lines.has(id)) {
+      const { set } = member.feed;
+      const tokens = this.#tokens(id);
+      this.#lines.set(
+        id,
+        alignment(
+          x,
+          VITAL_SERIES.map((name) => set.get(name)).find((layers) =>
+            layers.some((layer) => layer.x.length),
+          ) ?? [],
+          tokens ? set.get(tokens) : [],
+        ),
+      );
+    }
+    return this.#lines.get(id) ?? null;
+  }
+
+  /**
+   * Runs that are shown, in their colours.
+   *
+   * @param {string} name
+   */
+  #overlaid(name) {
+    return this.source
+      .view()
+      .runs.filter((run) => !run.hidden)
+      .flatMap((run) => {
+        const feed = this.members.get(run.id)?.feed;
+        const line = this.line(run.id);
+        return feed?.ready && line
+          ? [
+              {
+                id: run.id,
+                layers: this.#layers(run.id, name),
+                ink: inkOf(run.slot),
+                dash: dashOf(run.slot),
+                line,
+              },
+            ]
+          : [];
+      });
+  }
+
+  /** The run that the others are measured against: the one pinned, else the first. */
+  base() {
+    const { base, runs } = this.source.view();
+    return base ?? runs[0]?.id ?? null;
+  }
+
+  /**
+   * @param {string} name
+   * @param {import("../lib/charts/picture.js").Drawing} drawing
+   * @param {[number, number]} range
+   * @param {number} width
+   * @param {boolean} wasLog
+   */
+  picture(name, drawing, range, width, wasLog) {
+    const { difference, smooth } = this.source.view();
+    const runs = this.#overlaid(name);
+    const base = difference ? this.#baseOf(name) : null;
+    return overlay(
+      drawing,
+      base ? runs.filter((run) => run.id !== base.id) : runs,
+      base,
+      range,
+      width,
+      wasLog,
+      smooth,
+    );
+  }
+
+  /**
+   * The baseline's own layers, shown or not.
+   *
+   * @param {string} name
+   */
+  #baseOf(name) {
+    const id = this.base();
+    const feed = id ? this.members.get(id)?.feed : null;
+    const line = id ? this.line(id) : null;
+    return id && feed?.ready && line
+      ? { id, layers: this.#layers(id, name), ink: "--run-1", dash: "", line }
+      : null;
+  }
+
+  /**
+   * The window, in units of the axis.
+   *
+   * @returns {[number, number]}
+   */
+  range() {
+    const { from, to, runs } = this.source.view();
+    if (from !== null && to !== null) return [from, to];
+    let low = Infinity;
+    let high = -Infinity;
+    for (const { id } of runs) {
+      const { first = null, last = null } = this.members.get(id)?.feed.set ?? {};
+      const line = this.line(id);
+      if (first === null || last === null || !line) continue;
+      low = Math.min(low, line.toX(first));
+      high = Math.max(high, line.toX(last));
+    }
+    return low < high ? [low, high + (high - low) * 0.02] : [0, 1];
+  }
+
+  /** @param {[number, number]} range */
+  ticks(range) {
+    return this.source.view().x === "relative" ? spanTicks(range) : null;
+  }
+
+  /** @param {number} x */
+  label(x) {
+    const { x: kind } = this.source.view();
+    return kind === "relative" ? span(x / 1000) : `${int(x)} ${kind === "tokens" ? "tokens" : ""}`.trim();
+  }
+
+  /** Every series that a run has. */
+  names() {
+    return [
+      ...new Set(
+        [...this.members.values()].flatMap(({ detail }) => (detail?.series ?? []).map((each) => each.name)),
+      ),
+    ].sort();
+  }
+
+  /** @param {string} id */
+  nameOf(id) {
+    return this.members.get(id)?.detail?.name ?? id;
+  }
+
+  details() {
+    return this.source
+      .view()
+      .runs.map(({ id, slot }) => ({ id, slot, detail: this.members.get(id)?.detail ?? null }));
+  }
+
+  /**
+   * A line of the legend for each run, with its values at `x` or its newest.
+   *
+   * @param {import("../panels/panel.js").PanelKind[]} kinds
+   * @param {number | null} x
+   * @returns {CompareRow[]}
+   */
+  rows(kinds, x) {
+    return this.source.view().runs.map(({ id, slot, hidden }) => {
+      const member = this.members.get(id);
+      const detail = member?.detail;
+      const line = this.line(id);
+      const ready = Boolean(member?.feed.ready);
+      const note = member?.gone
+        ? "deleted, or of another server"
+        : ready && !line
+          ? this.source.view().x === "tokens"
+            ? "logs no count of tokens"
+            : "has no step yet"
+          : "";
+      return {
+        id,
+        name: detail?.name ?? id,
+        project: detail?.project ?? "",
+        state: detail?.state ?? "",
+        slot,
+        hidden,
+        gone: Boolean(member?.gone),
+        note,
+        alerts: this.#alerts(id),
+        values: kinds.map((kind) => ({ title: kind.title, text: this.#value(id, kind, x) })),
+      };
+    });
+  }
+
+  /**
+   * Those asked for, as the alert book knows them by now.
+   *
+   * @param {string} id
+   */
+  #alerts(id) {
+    const all = [...(this.members.get(id)?.alerts ?? []), ...this.app.alerts.of(id)];
+    return [...new Map(all.map((alert) => [alert.id, alert])).values()];
+  }
+
+  /**
+   * @param {string} id
+   * @param {import("../panels/panel.js").PanelKind} kind
+   * @param {number | null} x
+   */
+  #value(id, kind, x) {
+    const member = this.members.get(id);
+    const line = this.line(id);
+    if (!member?.feed.ready || !line) return "–";
+    const layers = this.#layers(id, kind.name);
+    const step = x === null ? null : Math.round(line.toStep(x));
+    const base = this.#baseOf(kind.name);
+    if (step !== null && step > (member.feed.set.last ?? 0)) return "–";
+    const found = reading(layers, step);
+    if (!found) return "–";
+    if (!this.source.view().difference || !base || base.id === id) {
+      return kind.read(found.layer, found.i).value;
+    }
+    const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
+    const here = found.layer.mean[found.i];
+    return Number.isFinite(off - here) ? `${here >= off ? "+" : ""}${num(here - off, 3)}` : "–";
+  }
+}

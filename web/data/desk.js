@@ -1,0 +1,229 @@
+/** Queries and acts of the alerting pages. */
+
+import { query } from "./api.js";
+
+/** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
+/** @typedef {{ matchers: string[], starts_ms: number | null, ends_ms: number, reason: string }} NewSilence */
+/**
+ * @typedef {{ name?: string, kind?: string, enabled?: boolean, limit_per_hour?: number, config?:
+ *   Record<string, string> }} ChannelChange
+ */
+
+const JSON_HEADERS = { "content-type": "application/json", accept: "application/json" };
+
+export class Desk {
+  /** @param {Pick<import("./api.js").Api, "ask">} api */
+  constructor(api) {
+    this.api = api;
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @param {boolean} [keepalive] it goes on when the page is left
+   */
+  #send(method, path, body, keepalive = false) {
+    return this.api.ask(path, {
+      method,
+      keepalive,
+      headers: JSON_HEADERS,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  }
+
+  /** @returns {Promise<{ items: AlertMarks[], silences: Silence[] }>} */
+  marks() {
+    return this.api.ask("/alerts/marks");
+  }
+
+  /**
+   * @param {{ state?: string, run?: string, limit?: number }} filter
+   * @returns {Promise<{ items: Alert[] }>}
+   */
+  alerts(filter) {
+    return this.api.ask(`/alerts${query(filter)}`);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<Alert>}
+   */
+  alert(id) {
+    return this.api.ask(`/alerts/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<{ items: LifeLine[], marks: AlertMarks }>}
+   */
+  history(id) {
+    return this.api.ask(`/alerts/${encodeURIComponent(id)}/history`);
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} note
+   * @returns {Promise<AlertMarks>}
+   */
+  acknowledge(id, note) {
+    return this.#send("POST", `/alerts/${encodeURIComponent(id)}/ack`, { note });
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<AlertMarks>}
+   */
+  giveBack(id) {
+    return this.#send("DELETE", `/alerts/${encodeURIComponent(id)}/ack`);
+  }
+
+  /** @returns {Promise<{ items: Silence[] }>} */
+  silences() {
+    return this.api.ask("/silences");
+  }
+
+  /**
+   * @param {NewSilence} wanted
+   * @param {string | null} [id] of the one to change
+   * @returns {Promise<Silence>}
+   */
+  putSilence(wanted, id = null) {
+    return id === null
+      ? this.#send("POST", "/silences", wanted)
+      : this.#send("PUT", `/silences/${encodeURIComponent(id)}`, wanted);
+  }
+
+  /** @param {string} id */
+  endSilence(id) {
+    return this.#send("DELETE", `/silences/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * @param {string[]} matchers
+   * @returns {Promise<{ items: string[], open: number }>}
+   */
+  trySilence(matchers) {
+    return this.#send("POST", "/silences/test", { matchers });
+  }
+
+  /** @returns {Promise<{ items: Channel[], kinds: ChannelKind[] }>} */
+  channels() {
+    return this.api.ask("/channels");
+  }
+
+  /**
+   * @param {ChannelChange} wanted
+   * @param {string | null} [id] of the one to change
+   * @returns {Promise<Channel>}
+   */
+  putChannel(wanted, id = null) {
+    return id === null
+      ? this.#send("POST", "/channels", wanted)
+      : this.#send("PATCH", `/channels/${encodeURIComponent(id)}`, wanted);
+  }
+
+  /** @param {string} id */
+  deleteChannel(id) {
+    return this.#send("DELETE", `/channels/${encodeURIComponent(id)}`, undefined, true);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<{ ok: boolean, detail: string }>}
+   */
+  testChannel(id) {
+    return this.#send("POST", `/channels/${encodeURIComponent(id)}/test`);
+  }
+
+  /** @returns {Promise<Routing>} */
+  routes() {
+    return this.api.ask("/routes");
+  }
+
+  /**
+   * @param {Routing} doc
+   * @returns {Promise<Routing>}
+   */
+  putRoutes(doc) {
+    return this.#send("PUT", "/routes", doc);
+  }
+
+  /**
+   * @param {Routing | null} routing
+   * @param {Record<string, string> | null} labels
+   * @returns {Promise<{ items: RouteTrial[], left_out: number }>}
+   */
+  tryRoutes(routing, labels) {
+    return this.#send("POST", "/routes/test", { routing, labels });
+  }
+
+  /**
+   * @param {{ channel?: string, state?: string, before?: string | null, limit?: number }} filter
+   * @returns {Promise<{ items: Delivery[], next: string | null }>}
+   */
+  deliveries(filter) {
+    return this.api.ask(`/deliveries${query(filter)}`);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<Delivery>}
+   */
+  retry(id) {
+    return this.#send("POST", `/deliveries/${encodeURIComponent(id)}/retry`);
+  }
+
+  /**
+   * @param {string | null} after
+   * @returns {Promise<{ items: BrowserNote[], next: string | null }>}
+   */
+  notes(after) {
+    return this.api.ask(`/notifications${query({ after, limit: after === null ? 1 : 100 })}`);
+  }
+
+  /** @returns {Promise<{ items: TokenRow[] }>} */
+  tokens() {
+    return this.api.ask("/tokens");
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} scope
+   * @param {string | null} project
+   * @returns {Promise<TokenRow>} with its secret, this once
+   */
+  makeToken(name, scope, project) {
+    return this.#send("POST", "/tokens", { name, scope, project });
+  }
+
+  /** @param {string} id */
+  revokeToken(id) {
+    return this.#send("DELETE", `/tokens/${encodeURIComponent(id)}`);
+  }
+
+  /** @returns {Promise<{ items: ProjectRow[] }>} */
+  projects() {
+    return this.api.ask("/projects");
+  }
+
+  /**
+   * Who did what, newest first; for admins.
+   *
+   * @param {number} limit
+   * @returns {Promise<{ items: AuditRow[] }>}
+   */
+  audit(limit) {
+    return this.api.ask(`/audit${query({ limit })}`);
+  }
+
+  /** @returns {Promise<About>} */
+  about() {
+    return this.api.ask("/about");
+  }
+
+  /** @returns {Promise<HealthAnswer>} */
+  health() {
+    return this.api.ask("/health");
+  }
+}

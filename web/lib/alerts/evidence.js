@@ -1,0 +1,55 @@
+/** A number of evidence in words: powers of two for scales, units after a space, steps as "step 1 790". */
+
+import { number } from "../exact.js";
+import { int, powers, scale, short, span } from "../format.js";
+
+/** @param {Evidence} item */
+export function evidenceText(item) {
+  const value = number(item.value);
+  if (value === null) return powers(String(item.value));
+  if (item.unit === "step") return `step ${int(value)}`;
+  if (item.unit === "s") return span(value);
+  if (/scale/.test(item.name) && value > 0 && Number.isInteger(Math.log2(value))) {
+    return scale(value).filter(Boolean).join(" ");
+  }
+  const text = Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : short(value);
+  return item.unit ? `${text} ${item.unit}` : text;
+}
+
+/**
+ * The whole diagnosis as text, to paste into a chat or a ticket.
+ *
+ * @param {Alert} alert
+ * @param {string} address
+ */
+export function asText(alert, address) {
+  const { diagnosis: why } = alert;
+  const lines = [
+    `${alert.severity}: ${alert.rule} in ${alert.run_name} (${alert.project})`,
+    powers(alert.summary),
+    `onset ${alert.onset_step ?? "–"}, rang ${alert.fired_step ?? "–"}, ${alert.state}`,
+  ];
+  if (why?.cause) lines.push("", `Cause: ${powers(why.cause)}`);
+  if (why?.evidence.length) {
+    lines.push(
+      "",
+      "Evidence:",
+      ...why.evidence.map(
+        (item) =>
+          `- ${item.name}: ${evidenceText(item)}${item.step === null || item.step === undefined ? "" : ` (step ${item.step})`}`,
+      ),
+    );
+  }
+  if (why?.remedies.length) {
+    lines.push(
+      "",
+      "Do this:",
+      ...why.remedies.flatMap((remedy, i) => [
+        `${i + 1}. ${remedy.text}`,
+        ...(remedy.code ? [remedy.code] : []),
+      ]),
+    );
+  }
+  if (why?.disproof) lines.push("", `Would disprove it: ${why.disproof}`);
+  return [...lines, "", address].join("\n");
+}

@@ -1,0 +1,184 @@
+/** Axes with hand-set ticks and rounded ends, so that a live chart does not tremble with every record. */
+
+import { raised, short } from "../format.js";
+
+/**
+ * The next of 1, 2, 5 x 10^k at or above `rough`.
+ *
+ * @param {number} rough
+ */
+export function niceStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const unit = rough / power;
+  return (unit <= 1.0000001 ? 1 : unit <= 2.0000001 ? 2 : unit <= 5.0000001 ? 5 : 10) * power;
+}
+
+/**
+ * 0.30000000000000004 is 0.3.
+ *
+ * @param {number} v
+ */
+const tidy = (v) => Number(v.toPrecision(12)) + 0;
+
+/**
+ * @param {number} low
+ * @param {number} high
+ * @param {number} step whole multiples of step within
+ */
+function multiples(low, high, step) {
+  const out = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) out.push(tidy(k * step));
+  return out;
+}
+
+/**
+ * A flat series is drawn flat: the axis spans at least 5 % of the value.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @returns {[number, number]}
+ */
+function open(low, high) {
+  const least = Math.max(Math.abs(low), Math.abs(high)) * 0.05 || 1;
+  const lack = Math.max(0, least - (high - low));
+  return [low - lack / 2, high + lack / 2];
+}
+
+/**
+ * @param {number} low
+ * @param {number} high least and greatest finite value in sight
+ * @param {{ zero?: boolean }} [o] zero: begin at 0 where all is positive
+ * @returns {AxisPlan}
+ */
+export function linearAxis(low, high, o = {}) {
+  if (!(low <= high)) [low, high] = [0, 1];
+  const [bottom, b] = open(low, high);
+  const fromZero = low >= 0 && (o.zero || bottom < 0 || low < high * 0.4);
+  const a = fromZero ? 0 : bottom;
+  const step = niceStep((b - a) / 4);
+  const range = /** @type {[number, number]} */ ([
+    tidy(Math.floor(a / step + 1e-9) * step),
+    tidy(Math.ceil(b / step - 1e-9) * step),
+  ]);
+  const ticks = multiples(range[0], range[1], step);
+  return { log: false, range, ticks, labels: ticks.map((v) => tickLabel(v, step)) };
+}
+
+/**
+ * Enough figures to tell a tick from the next; one more, for `short` leaves one out where it writes an
+ * exponent.
+ *
+ * @param {number} v
+ * @param {number} step
+ */
+function tickLabel(v, step) {
+  if (v === 0) return "0";
+  const digits = Math.max(1, Math.min(6, Math.ceil(Math.log10(Math.abs(v) / step) + 1.001)));
+  return short(Number(v.toPrecision(digits)), digits + 1);
+}
+
+/**
+ * Powers of ten; over few decades also numbers between. The range is in log10, as plotly wants it.
+ *
+ * @param {number} low
+ * @param {number} high least and greatest positive value in sight
+ * @returns {AxisPlan}
+ */
+export function logAxis(low, high) {
+  if (!(low > 0 && low <= high)) [low, high] = [0.1, 10];
+  let a = Math.log10(low);
+  let b = Math.log10(high);
+  const fine = b - a <= 0.5 ? FINEST : b - a <= 1.6 ? FINE : null;
+  [a, b] = fine
+    ? [floorNice(a, fine), ceilNice(b, fine)]
+    : [Math.floor(a * 2 - 0.05) / 2, Math.ceil(b * 2 + 0.05) / 2];
+  const ticks = decades(a, b, fine);
+  return { log: true, range: [a, b], ticks, labels: ticks.map((v) => short(v, 3)) };
+}
+
+/** Ticks within a decade, where there are few decades. */
+const FINE = [1, 2, 5];
+const FINEST = [1, 1.5, 2, 3, 4, 5, 7];
+
+/**
+ * @param {number} p log10
+ * @param {number[]} fine
+ */
+const floorNice = (p, fine) =>
+  Math.floor(p) + Math.log10(Math.max(...fine.filter((m) => Math.log10(m) <= p - Math.floor(p) + 1e-9)));
+/**
+ * @param {number} p log10
+ * @param {number[]} fine
+ */
+const ceilNice = (p, fine) =>
+  Math.floor(p) +
+  Math.log10(Math.min(...[...fine, 10].filter((m) => Math.log10(m) >= p - Math.floor(p) - 1e-9)));
+
+/**
+ * @param {number} a
+ * @param {number} b
+ * @param {number[] | null} fine null: whole decades, at most about six
+ */
+function decades(a, b, fine) {
+  const every = fine ? 1 : Math.max(1, Math.ceil((b - a) / 5));
+  const out = [];
+  for (let k = Math.floor(a); k <= Math.ceil(b); k++) {
+    if (k % every) continue;
+    for (const m of fine ?? [1]) {
+      if (k + Math.log10(m) >= a - 1e-9 && k + Math.log10(m) <= b + 1e-9) out.push(Number(`${m}e${k}`));
+    }
+  }
+  return out;
+}
+
+/**
+ * Powers of two, labelled 2⁰, 2⁴ …: the axis of the loss scale.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @returns {AxisPlan}
+ */
+export function log2Axis(low, high) {
+  if (!(low > 0 && low <= high)) [low, high] = [1, 65536];
+  const a = Math.floor(Math.log2(low)) - 1;
+  const b = Math.ceil(Math.log2(high)) + 1;
+  const every = [1, 2, 4, 8, 16, 32, 64, 128, 256].find((n) => (b - a) / n <= 5) ?? 512;
+  const ticks = [];
+  for (let k = Math.ceil(a / every) * every; k <= b; k += every) ticks.push(k);
+  const to10 = Math.log10(2);
+  return {
+    log: true,
+    range: [a * to10, b * to10],
+    ticks: ticks.map((k) => 2 ** k),
+    labels: ticks.map((k) => `2${raised(k)}`),
+  };
+}
+
+/**
+ * Room above the data for the rail of marks, as a share of the axis.
+ *
+ * @param {AxisPlan} plan
+ * @param {number} top
+ * @param {number} bottom
+ * @returns {AxisPlan}
+ */
+export function withRail(plan, top, bottom) {
+  const [a, b] = plan.range;
+  const span = (b - a) / (1 - top - bottom);
+  return { ...plan, range: [a - bottom * span, b + top * span] };
+}
+
+/** Share of its positive values' spread from which a linear axis hides more than it shows. */
+const SPREAD_TO_LOG = 100;
+const SPREAD_TO_LINEAR = 40;
+
+/**
+ * Whether an axis left to itself should be logarithmic; it changes its mind late, so that it does not
+ * flicker.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {boolean} was
+ */
+export const prefersLog = (low, high, was) =>
+  low > 0 && high / low > (was ? SPREAD_TO_LINEAR : SPREAD_TO_LOG);

@@ -1,0 +1,402 @@
+/** Runs side by side: one axis for all, the difference to one of them, the settings in which they differ. */
+
+import { at, finite, thin } from "./buckets.js";
+import { flatten } from "../flatten.js";
+import { marksOf, mergeMarks } from "./marks.js";
+import {
+  axisPlan,
+  clip,
+  EDGE,
+  envelopeOf,
+  extent,
+  joined,
+  linesOf,
+  MARK_PX,
+  RAIL_BOTTOM,
+  RAIL_TOP,
+} from "./picture.js";
+import { stretches } from "./series.js";
+import { withRail } from "./axis.js";
+import { moments, STEPS, timeline } from "./timeline.js";
+
+/**
+ * @typedef {import("./timeline.js").Timeline} Timeline
+ * @typedef {import("./picture.js").Line} Line
+ * @typedef {import("./picture.js").Outline} Outline
+ */
+/**
+ * @typedef {{ id?: string, layers: Layer[], ink: string, dash: string, line: Timeline }} Overlaid one run in
+ *   one panel
+ */
+
+/**
+ * Width of a bucket in pixels for up to so many runs: they overlap anyway, and each costs its share of every
+ * update.
+ */
+const WIDTHS = /** @type {const} */ ([
+  [2, 1],
+  [8, 2],
+  [30, 4],
+  [100, 8],
+  [Infinity, 12],
+]);
+/**
+ * Buckets asked for of each of so many runs: what a page holds in memory grows no further than that of thirty
+ * whole ones.
+ */
+const BUCKETS = /** @type {const} */ ([
+  [30, 800],
+  [100, 400],
+  [300, 200],
+  [Infinity, 100],
+]);
+
+/**
+ * @param {readonly (readonly [number, number])[]} table
+ * @param {number} runs
+ */
+const forSoMany = (table, runs) => (table.find(([most]) => runs <= most) ?? table[table.length - 1])[1];
+
+/**
+ * @param {number} runs of a comparison
+ * @returns {number} buckets of each
+ */
+export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
+
+/** Names under which scripts count what a model has seen. */
+const TOKENS =
+  /(^|[/_])(tokens|tokens_seen|num_tokens|n_tokens|consumed_tokens|total_tokens|samples|consumed_samples|examples)$/i;
+
+/**
+ * The series by which runs are aligned by tokens: the shortest name that says so.
+ *
+ * @param {string[]} names
+ * @returns {string | null}
+ */
+export const tokenSeries = (names) =>
+  names.filter((name) => TOKENS.test(name)).sort((a, b) => a.length - b.length || (a < b ? -1 : 1))[0] ??
+  null;
+
+/**
+ * @param {import("../views/compareview.js").AlignKind} kind
+ * @param {Layer[]} loss layers that know steps and times
+ * @param {Layer[]} tokens
+ * @returns {Timeline | null} null: this run has nothing to align by
+ */
+export function alignment(kind, loss, tokens) {
+  if (kind === "step") return STEPS;
+  if (kind === "relative") {
+    return loss.some((layer) => layer.x.length) ? timeline("relative", moments([loss])) : null;
+  }
+  const told = counted(tokens);
+  return told.steps.length < 2
+    ? null
+    : {
+        ...timeline("wall", { steps: told.steps, times: told.times }),
+        kind: "step",
+        ticks: () => null,
+        project: (layer) => byCount(layer, told),
+      };
+}
+
+/**
+ * Steps and the count at each, ascending in both.
+ *
+ * @param {Layer[]} layers
+ */
+function counted(layers) {
+  const points = stretches(layers)
+    .filter((part) => !part.faint)
+    .flatMap(({ layer, from, to }) =>
+      layer.x
+        .map((step, i) => /** @type {[number, number]} */ ([step, layer.last[i]]))
+        .filter(([step, count]) => step >= from && step <= to && Number.isFinite(count)),
+    );
+  const steps = /** @type {number[]} */ ([]);
+  const times = /** @type {number[]} */ ([]);
+  for (const [step, count] of points.sort((a, b) => a[0] - b[0])) {
+    if (steps.length && (step <= steps[steps.length - 1] || count <= times[times.length - 1])) continue;
+    steps.push(step);
+    times.push(count);
+  }
+  return { steps, times };
+}
+
+/**
+ * `layer` with counts in place of steps.
+ *
+ * @param {Layer} layer
+ * @param {{ steps: number[], times: number[] }} told
+ * @returns {Layer}
+ */
+function byCount(layer, told) {
+  const { toX } = timeline("wall", told);
+  const x = layer.x.map(toX);
+  return { ...layer, x, x1: x };
+}
+
+/**
+ * What a run was minus what the base was at the same place; where the base was not, there is no difference.
+ * Faults of the run stay faults.
+ *
+ * @param {Layer} layer
+ * @param {Layer[]} base in the same units, newest attempt first
+ * @param {boolean} held values are held until the next, not joined by a line
+ * @returns {Layer}
+ */
+export function difference(layer, base, held) {
+  const off = layer.x.map((x, i) =>
+    held ? heldAt(base, layer.x1[i]) : valueAt(base, (x + layer.x1[i]) / 2),
+  );
+  const minus = (/** @type {number[]} */ column) => column.map((value, i) => value - off[i]);
+  const known = off.map(Number.isFinite);
+  const drop = (/** @type {number} */ i) =>
+    known[i] ? layer.n[i] : layer.nan[i] + layer.pinf[i] + layer.ninf[i];
+  return {
+    ...layer,
+    min: minus(layer.min),
+    max: minus(layer.max),
+    mean: minus(layer.mean),
+    last: minus(layer.last),
+    n: layer.n.map((_, i) => drop(i)),
+  };
+}
+
+/**
+ * The newest value at or before `x`; NaN outside.
+ *
+ * @param {Layer[]} layers
+ * @param {number} x
+ */
+function heldAt(layers, x) {
+  const layer = layers.find((each) => each.x.length && each.x[0] <= x && x <= each.x1[each.x1.length - 1]);
+  return layer ? layer.last[at(layer.x, x)] : NaN;
+}
+
+/**
+ * A straight line between the means at both sides; NaN outside.
+ *
+ * @param {Layer[]} layers
+ * @param {number} x
+ */
+export function valueAt(layers, x) {
+  for (const layer of layers) {
+    const i = at(layer.x, x);
+    const j = Math.min(layer.x.length - 1, i + 1);
+    if (i < 0 || (x > layer.x1[layer.x.length - 1] && i === layer.x.length - 1)) continue;
+    if (!finite(layer, i)) return NaN;
+    const x0 = (layer.x[i] + layer.x1[i]) / 2;
+    const x1 = (layer.x[j] + layer.x1[j]) / 2;
+    if (x1 <= x0 || x <= x0 || !finite(layer, j)) return layer.mean[i];
+    return layer.mean[i] + Math.min(1, (x - x0) / (x1 - x0)) * (layer.mean[j] - layer.mean[i]);
+  }
+  return NaN;
+}
+
+/**
+ * One picture of many runs: the newest attempt of each, before it the older ones; its range faint behind it;
+ * every fault marked.
+ *
+ * @param {import("./picture.js").Drawing} drawing
+ * @param {Overlaid[]} runs
+ * @param {Overlaid | null} base the difference to it, in place of values
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {boolean} wasLog
+ * @param {number} weight
+ * @returns {import("./picture.js").Picture}
+ */
+export function overlay(drawing, runs, base, range, width, wasLog, weight) {
+  const under = base
+    ? partsOf(base)
+        .map((part) => part.layer)
+        .reverse()
+    : null;
+  const count = Math.max(50, Math.round(width / forSoMany(WIDTHS, runs.length)));
+  const parts = runs
+    .filter((run) => run !== base)
+    .flatMap(partsOf)
+    .map((part) => ({
+      ...part,
+      layer: thin(
+        under ? difference(part.layer, under, Boolean(drawing.steps)) : part.layer,
+        range[0],
+        range[1],
+        count,
+      ),
+    }));
+  const how = base ? { axis: /** @type {const} */ ("linear"), steps: drawing.steps } : drawing;
+  let plan = axisPlan(
+    how,
+    extent(
+      parts.map((part) => part.layer),
+      range,
+    ),
+    wasLog,
+  );
+  const marks = mergeMarks(
+    parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])),
+    ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX,
+  );
+  const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
+  const high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
+  plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
+  const floor = plan.log ? 10 ** plan.range[0] : null;
+  const lines = parts.flatMap((part) =>
+    linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })),
+  );
+  return {
+    lines: alike(lines),
+    owned: lines
+      .filter((line) => !line.raw)
+      .map(({ id = "", x, y, ink = "", dash = "" }) => ({
+        id,
+        x,
+        y,
+        ink,
+        dash,
+        held: Boolean(drawing.steps),
+      })),
+    envelope: { x: [], y: [] },
+    shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
+    marks,
+    skips: [],
+    plan,
+    range,
+    steps: Boolean(drawing.steps),
+    empty: !parts.length,
+  };
+}
+
+/**
+ * What a run shows, oldest attempt first.
+ *
+ * @param {Overlaid} run
+ */
+const partsOf = ({ id, layers, ink, dash, line }) =>
+  stretches(layers)
+    .filter((part) => !part.faint)
+    .map(({ layer, from, to }) => ({
+      faint: false,
+      id,
+      ink,
+      dash,
+      layer: line.project(clip(layer, from, to)),
+    }))
+    .sort((a, b) => a.layer.attempt - b.layer.attempt);
+
+/**
+ * Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks.
+ *
+ * @param {Line[]} lines
+ * @returns {Line[]}
+ */
+export function alike(lines) {
+  /** @type {Map<string, Line>} */
+  const found = new Map();
+  for (const line of lines) {
+    const lone = line.y.filter(Number.isFinite).length < 2;
+    const key = [line.ink, line.dash, line.faint, line.raw, lone].join();
+    const same = found.get(key);
+    if (same) append(same, line);
+    else found.set(key, { ...line, x: [...line.x], y: [...line.y], lone });
+  }
+  return [...found.values()];
+}
+
+/**
+ * One range a colour.
+ *
+ * @param {import("./picture.js").Shade[]} shades
+ * @returns {import("./picture.js").Shade[]}
+ */
+function shadesOf(shades) {
+  const inks = [...new Set(shades.map((shade) => shade.ink))];
+  return inks.map((ink) => ({ ...joined(shades.filter((shade) => shade.ink === ink)), ink }));
+}
+
+/**
+ * @param {Outline} to
+ * @param {Outline} from after a gap
+ */
+function append(to, from) {
+  to.x.push(NaN, ...from.x);
+  to.y.push(NaN, ...from.y);
+}
+
+/**
+ * The run whose line, as drawn, passes nearest to a place in a panel, within `reach`; null: none.
+ *
+ * @param {import("./picture.js").Owned[]} lines
+ * @param {number} x in units of the axis
+ * @param {(value: number) => number} away pixels between a value and the pointer
+ * @param {number} reach pixels
+ * @returns {string | null}
+ */
+export function nearest(lines, x, away, reach) {
+  let id = null;
+  let least = reach;
+  for (const line of lines) {
+    const off = Math.abs(away(drawnAt(line, x)));
+    if (off <= least) {
+      least = off;
+      id = line.id;
+    }
+  }
+  return id;
+}
+
+/**
+ * A line as the path of an SVG; a lone value is a dot where ends are round.
+ *
+ * @param {import("./picture.js").Owned} line
+ * @param {(x: number) => number} across pixels
+ * @param {(y: number) => number} down pixels
+ */
+export function pathOf({ x, y, held }, across, down) {
+  let text = "";
+  let on = false;
+  for (let i = 0; i < x.length; i++) {
+    const px = across(x[i]);
+    const py = down(y[i]);
+    const there = Number.isFinite(py);
+    if (there) {
+      text += !on
+        ? `M${px.toFixed(1)} ${py.toFixed(1)}h0`
+        : held
+          ? `H${px.toFixed(1)}V${py.toFixed(1)}`
+          : `L${px.toFixed(1)} ${py.toFixed(1)}`;
+    }
+    on = there;
+  }
+  return text;
+}
+
+/**
+ * Where a line is drawn at `x`; NaN where it is not.
+ *
+ * @param {import("./picture.js").Owned} line
+ * @param {number} x
+ */
+function drawnAt({ x: xs, y, held }, x) {
+  const i = at(xs, x);
+  const j = i + 1;
+  if (i < 0 || (j >= xs.length && x > xs[i])) return NaN;
+  return held || j >= xs.length ? y[i] : y[i] + ((x - xs[i]) / (xs[j] - xs[i])) * (y[j] - y[i]);
+}
+
+/**
+ * Settings by name with their value in each run; undefined where a run has none.
+ *
+ * @param {unknown[]} configs
+ * @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} those that differ first
+ */
+export function settings(configs) {
+  const flat = configs.map((config) => new Map(flatten(config)));
+  const keys = [...new Set(flat.flatMap((each) => [...each.keys()]))].sort();
+  const rows = keys.map((key) => {
+    const values = flat.map((each) => each.get(key));
+    return { key, values, differs: new Set(values).size > 1 };
+  });
+  return [...rows.filter((row) => row.differs), ...rows.filter((row) => !row.differs)];
+}

@@ -1,0 +1,107 @@
+/**
+ * What a line cannot show: non-finite values by kind, and on a log axis zeros and negatives. Each is a mark
+ * on a rail at its step.
+ */
+
+import { finite } from "./buckets.js";
+import { int } from "../format.js";
+
+/** @type {Record<MarkKind, string>} */
+export const MARK_WORDS = { nan: "NaN", pinf: "+Inf", ninf: "−Inf", zero: "zero", negative: "negative" };
+
+/**
+ * Marks of the buckets of `layer`, kind by kind. `log`: the axis cannot show zero and below.
+ *
+ * @param {Layer} layer
+ * @param {boolean} log
+ * @param {number} from
+ * @param {number} to
+ * @returns {Mark[]}
+ */
+export function marksOf(layer, log, from, to) {
+  /** @type {Mark[]} */
+  const marks = [];
+  for (let i = 0; i < layer.x.length; i++) {
+    if (layer.x1[i] < from || layer.x[i] > to) continue;
+    for (const kind of /** @type {const} */ (["nan", "pinf", "ninf"])) {
+      if (layer[kind][i]) marks.push({ x: layer.x[i], kind, count: layer[kind][i] });
+    }
+    if (log && finite(layer, i) && layer.min[i] <= 0) marks.push(belowZero(layer, i));
+  }
+  return marks;
+}
+
+/**
+ * A bucket keeps its least value, not how many are at or below zero: at least one, all of them if the
+ * greatest is too.
+ *
+ * @param {Layer} layer
+ * @param {number} i
+ * @returns {Mark}
+ */
+function belowZero(layer, i) {
+  const all = layer.max[i] <= 0;
+  const count = all ? finite(layer, i) : 1;
+  return { x: layer.x[i], kind: layer.min[i] < 0 ? "negative" : "zero", count, least: !all };
+}
+
+/**
+ * Joins marks of one kind that lie closer than `apart`; the first keeps its step and takes the counts of the
+ * rest.
+ *
+ * @param {Mark[]} marks
+ * @param {number} apart
+ * @returns {Mark[]}
+ */
+export function mergeMarks(marks, apart) {
+  /** @type {Map<MarkKind, Mark>} */
+  const open = new Map();
+  const out = [];
+  for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+    const last = open.get(mark.kind);
+    if (last && mark.x - last.x < apart) {
+      last.count += mark.count;
+      last.least ||= mark.least;
+      continue;
+    }
+    const kept = { ...mark };
+    open.set(mark.kind, kept);
+    out.push(kept);
+  }
+  return out;
+}
+
+/**
+ * "3 NaN · 2 +Inf", "" for none; "≥ 5 zero" where buckets hide how many.
+ *
+ * @param {Mark[]} marks
+ */
+export function countMarks(marks) {
+  const kinds = /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS));
+  return kinds
+    .map((kind) => marks.filter((mark) => mark.kind === kind))
+    .filter((found) => found.length)
+    .map(
+      (found) =>
+        `${found.some((mark) => mark.least) ? "≥ " : ""}${int(found.reduce((sum, mark) => sum + mark.count, 0))} ${MARK_WORDS[found[0].kind]}`,
+    )
+    .join(" · ");
+}
+
+/**
+ * Steps with a skipped update: buckets of the series `skipped` with a value above zero, joined when closer
+ * than `apart`.
+ *
+ * @param {Layer[]} layers
+ * @param {number} from
+ * @param {number} to
+ * @param {number} apart
+ * @returns {number[]}
+ */
+export function skippedSteps(layers, from, to, apart) {
+  const steps = layers.flatMap((layer) =>
+    layer.x.filter((x, i) => layer.max[i] > 0 && layer.x1[i] >= from && x <= to),
+  );
+  let last = -Infinity;
+  return steps.sort((a, b) => a - b).filter((x) => (x - last >= apart ? ((last = x), true) : false));
+}

@@ -1,0 +1,201 @@
+/** Series in memory: what `series` answered, and the records that the live socket added since. */
+
+import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
+import { unpack } from "../exact.js";
+
+/** Buckets a layer may hold before its older half is joined two by two. */
+export const LIMIT = 8_192;
+
+/**
+ * @param {Packed | undefined} packed
+ * @param {Float64Array} otherwise
+ */
+const numbers = (packed, otherwise) => Array.from(packed ? unpack(packed) : otherwise);
+
+/**
+ * A layer of exact records: the value is in `first`.
+ *
+ * @param {WireLayer} wire
+ * @returns {Layer}
+ */
+export function exactLayer(wire) {
+  const layer = emptyLayer(wire.attempt, wire.rank);
+  const x = unpack(wire.x);
+  const value = wire.first ? unpack(wire.first) : new Float64Array();
+  const t = wire.t ? unpack(wire.t) : x;
+  if (value.length !== x.length) {
+    throw new RangeError(`series: expected ${x.length} values, got ${value.length}`);
+  }
+  for (let i = 0; i < x.length; i++) insertRecord(layer, x[i], value[i], t[i]);
+  return layer;
+}
+
+/**
+ * @param {WireLayer} wire
+ * @returns {Layer}
+ */
+export function bucketLayer(wire) {
+  const x = unpack(wire.x);
+  const none = new Float64Array(x.length);
+  const nan = none.map(() => NaN);
+  const one = none.map(() => 1);
+  return {
+    attempt: wire.attempt,
+    rank: wire.rank,
+    x: Array.from(x),
+    x1: numbers(wire.x1, x),
+    t: numbers(wire.t, x),
+    min: numbers(wire.min, nan),
+    max: numbers(wire.max, nan),
+    mean: numbers(wire.mean, nan),
+    last: numbers(wire.last, nan),
+    n: numbers(wire.n, one),
+    nan: numbers(wire.nan, none),
+    pinf: numbers(wire.pinf, none),
+    ninf: numbers(wire.ninf, none),
+  };
+}
+
+/** @param {WireLayer} wire */
+export const decodeLayer = (wire) => (wire.exact || !wire.mean ? exactLayer(wire) : bucketLayer(wire));
+
+/**
+ * Newest attempt first, then by rank: the first layer is the one a chart is about.
+ *
+ * @param {Layer} a
+ * @param {Layer} b
+ */
+const order = (a, b) => b.attempt - a.attempt || a.rank - b.rank;
+
+export class SeriesSet {
+  /** @param {number} [limit] buckets a layer */
+  constructor(limit = LIMIT) {
+    this.limit = limit;
+    /** @type {Map<string, Layer[]>} */
+    this.layers = new Map();
+    /** @type {number | null} arrival up to which it is complete */
+    this.cursor = null;
+    /** @type {number | null} */
+    this.first = null;
+    /** @type {number | null} */
+    this.last = null;
+    /** @type {StepWindow} records outside are none of its business */
+    this.bounds = { from: null, to: null };
+  }
+
+  /**
+   * Takes a whole answer in place of what it held.
+   *
+   * @param {SeriesAnswer} answer
+   */
+  take(answer) {
+    this.cursor = answer.cursor;
+    this.first = answer.first_step;
+    this.last = answer.last_step;
+    this.layers = new Map(
+      Object.entries(answer.series).map(([name, wires]) => [name, wires.map(decodeLayer).sort(order)]),
+    );
+  }
+
+  /**
+   * Adds what came since. A frame that is not newer than the cursor is old news and changes nothing.
+   *
+   * @param {{ cursor: number, series: Record<string, WireLayer[]> }} delta
+   * @returns {boolean} whether a record came that it holds now
+   */
+  add(delta) {
+    if (this.cursor !== null && delta.cursor <= this.cursor) return false;
+    this.cursor = delta.cursor;
+    let grew = false;
+    for (const [name, wires] of Object.entries(delta.series ?? {})) {
+      for (const wire of wires) grew = this.#append(name, wire) || grew;
+    }
+    return grew;
+  }
+
+  /**
+   * @param {string} name
+   * @param {WireLayer} wire
+   * @returns {boolean}
+   */
+  #append(name, wire) {
+    const layers = this.layers.get(name) ?? [];
+    const found = layers.findIndex((layer) => layer.attempt === wire.attempt && layer.rank === wire.rank);
+    const layer = found < 0 ? emptyLayer(wire.attempt, wire.rank) : layers[found];
+    const news = exactLayer(wire);
+    let grew = false;
+    for (let i = 0; i < news.x.length; i++) {
+      if (!this.#within(news.x[i])) continue;
+      insertRecord(layer, news.x[i], news.last[i], news.t[i]);
+      grew = true;
+    }
+    if (found < 0) layers.push(layer);
+    else layers[found] = compact(layer, this.limit);
+    this.layers.set(name, layers.sort(order));
+    if (news.x.length) this.#reach(news.x[0], news.x[news.x.length - 1]);
+    return grew;
+  }
+
+  /** @param {number} step */
+  #within(step) {
+    return step >= (this.bounds.from ?? -Infinity) && step <= (this.bounds.to ?? Infinity);
+  }
+
+  /**
+   * @param {number} low
+   * @param {number} high
+   */
+  #reach(low, high) {
+    this.first = this.first === null ? low : Math.min(this.first, low);
+    this.last = this.last === null ? high : Math.max(this.last, high);
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Layer[]}
+   */
+  get(name) {
+    return this.layers.get(name) ?? [];
+  }
+}
+
+/**
+ * Which stretch of which layer a chart shows: the newest attempt from its first step, each older one before
+ * it; what a restart replayed, and other ranks, stay visible but faint.
+ *
+ * @param {Layer[]} layers newest attempt first
+ * @returns {{ layer: Layer, from: number, to: number, faint: boolean }[]} faint ones first, to be drawn below
+ */
+export function stretches(layers) {
+  const out = [];
+  let edge = Infinity;
+  let attempt = NaN;
+  for (const layer of layers.filter((one) => one.x.length)) {
+    const first = layer.x[0];
+    const end = layer.x[layer.x.length - 1];
+    if (layer.attempt === attempt) {
+      out.push({ layer, from: first, to: end, faint: true });
+      continue;
+    }
+    attempt = layer.attempt;
+    if (first < edge) out.push({ layer, from: first, to: edge, faint: false });
+    if (end >= edge) out.push({ layer, from: Math.max(first, edge), to: Infinity, faint: true });
+    edge = Math.min(edge, first);
+  }
+  return out.sort((a, b) => Number(b.faint) - Number(a.faint));
+}
+
+/**
+ * The bucket that says what a series was at step `x` (the newest attempt's word first); x null: its newest.
+ *
+ * @param {Layer[]} layers
+ * @param {number | null} x
+ * @returns {{ layer: Layer, i: number } | null}
+ */
+export function reading(layers, x) {
+  for (const layer of layers) {
+    const i = x === null ? layer.x.length - 1 : at(layer.x, x);
+    if (i >= 0) return { layer, i };
+  }
+  return null;
+}

@@ -1,0 +1,89 @@
+/** What the preflight audit of a run says now: of each check the newest answer, of the newest attempt. */
+
+import { number } from "../exact.js";
+
+/**
+ * @typedef {{ check: string, severity: Severity, subject: string, expected: string, got: string, remedy:
+ *   string, step: number | null }} AuditFinding
+ */
+/** @typedef {{ findings: AuditFinding[], unseen: string[], checks: number, tookMs: number }} Audit */
+
+const GRAVITY = ["critical", "warning", "info"];
+
+/** @param {unknown} value */
+const text = (value) => (typeof value === "string" ? value : "");
+/**
+ * @param {unknown} value
+ * @returns {unknown[]}
+ */
+const list = (value) => (Array.isArray(value) ? value : []);
+
+/**
+ * Null: no audit was made (an older hook, explicit mode, an imported run).
+ *
+ * @param {RunEvent[]} events oldest first
+ * @returns {Audit | null}
+ */
+export function auditOf(events) {
+  const audits = events.filter((event) => event.kind === "audit");
+  if (!audits.length) return null;
+  const attempt = Math.max(...audits.map((event) => event.attempt));
+  const least = Math.min(...audits.filter((event) => event.attempt === attempt).map((event) => event.rank));
+  const told = audits.filter((event) => event.attempt === attempt && event.rank === least);
+  /** @type {Map<string, AuditFinding[]>} */
+  const answers = new Map();
+  for (const { data, step } of told) {
+    for (const check of list(data.checks)) answers.set(text(check), []);
+    for (const one of list(data.findings)) {
+      const found = finding(one, step);
+      if (found) answers.set(found.check, [...(answers.get(found.check) ?? []), found]);
+    }
+  }
+  const findings = [...answers.values()]
+    .flat()
+    .sort((a, b) => GRAVITY.indexOf(a.severity) - GRAVITY.indexOf(b.severity));
+  const unseen = [...new Set(told.flatMap(({ data }) => list(data.not_auditable).map(text).filter(Boolean)))];
+  const tookMs = told.reduce(
+    (sum, { data }) => sum + (typeof data.took_ms === "number" ? data.took_ms : 0),
+    0,
+  );
+  return { findings, unseen, checks: answers.size, tookMs };
+}
+
+/**
+ * What came over the wire may be anything: a finding without a check is none, an unknown severity is
+ * information.
+ *
+ * @param {unknown} value
+ * @param {number | null} step
+ * @returns {AuditFinding | null}
+ */
+function finding(value, step) {
+  if (!value || typeof value !== "object") return null;
+  const one = /** @type {Record<string, unknown>} */ (value);
+  const severity = text(one.severity);
+  if (!text(one.check)) return null;
+  return {
+    check: text(one.check),
+    severity: /** @type {Severity} */ (GRAVITY.includes(severity) ? severity : "info"),
+    subject: text(one.subject),
+    expected: text(one.expected),
+    got: text(one.got),
+    remedy: text(one.remedy),
+    step,
+  };
+}
+
+/**
+ * What the hook costs: of the series `hook/...` the newest values; null where it was not measured yet.
+ *
+ * @param {SeriesFact[]} series
+ * @returns {{ us: number, percent: number } | null}
+ */
+export function overheadOf(series) {
+  const last = (/** @type {string} */ name) =>
+    number(series.find((each) => each.name === name)?.last ?? null) ?? NaN;
+  const us = last("hook/cost_us");
+  const percent = last("hook/share_percent");
+  return Number.isFinite(us) ? { us, percent } : null;
+}

@@ -1,0 +1,137 @@
+/** The text of a run's event. Events of unknown kinds are listed field by field. */
+
+import { flatten, valueText } from "../flatten.js";
+import { counted, int, num } from "../format.js";
+
+/**
+ * @typedef {Record<string, unknown>} Data
+ * @typedef {(data: Data) => string} Telling "" if the data is not as expected
+ */
+
+/**
+ * @param {unknown} value
+ * @returns {Data[]}
+ */
+const objects = (value) =>
+  Array.isArray(value) ? value.filter((one) => one && typeof one === "object") : [];
+/** @param {unknown} value */
+const text = (value) => (typeof value === "string" ? value : "");
+/** @param {unknown} value */
+const number = (value) => (typeof value === "number" ? valueText(value) : text(value));
+/** @param {...string} parts */
+const line = (...parts) => parts.filter(Boolean).join(" · ");
+
+/**
+ * Fields that are not in the sentence, one by one, because a script may add its own.
+ *
+ * @param {Data} data
+ * @param {string[]} told
+ */
+const rest = (data, told) =>
+  flatten(Object.fromEntries(Object.entries(data).filter(([key]) => !told.includes(key))))
+    .map(([key, value]) => `${key} ${value}`)
+    .join(" · ");
+
+const SOURCES = new Map([
+  ["clip", "the script's clip"],
+  ["own", "sampled by the hook"],
+  ["local", "sampled by the hook, this rank's part"],
+]);
+
+/** When a gradient norm is taken, as its event says it. */
+export const TAKEN = new Map([
+  ["before clipping", "before clipping"],
+  ["after clipping", "after clipping, so gradient rules cannot fire"],
+  ["unknown", "the script changed the gradients first, so clipping may be included"],
+]);
+
+const PARTS = new Map([
+  ["divided", "each was divided by the number of losses"],
+  ["items", "each was divided by the total number of items"],
+  ["same-divisor", "all were divided by the same number"],
+  ["terms", "they are terms of one objective"],
+  ["one-batch", "they come from one batch"],
+]);
+
+/** @type {Record<string, Telling>} */
+const TELLINGS = {
+  attached: ({ optimizers, scalers, torch, signals }) =>
+    line(
+      objects(optimizers)
+        .map(
+          (one) =>
+            `${text(one.class)}${one.name && one.name !== "opt1" ? ` ${text(one.name)}` : ""} of ${int(Number(one.parameters))} parameters, lr ${number(/** @type {Data} */ (one.defaults ?? {}).lr) || "?"}`,
+        )
+        .join("; ") || "no optimizer yet",
+      objects(scalers).length ? counted(objects(scalers).length, "scaler") : "",
+      text(torch) && `torch ${text(torch)}`,
+      Object.entries(/** @type {Data} */ (signals ?? {}))
+        .filter(([, state]) => state !== "ok")
+        .map(([name, state]) => `${name} ${text(state)}`)
+        .join(", "),
+    ),
+  audit: ({ checks, findings, took_ms }) =>
+    line(
+      `${counted(objects(findings).length, "finding")} of ${counted(Array.isArray(checks) ? checks.length : 0, "check")}${typeof took_ms === "number" ? ` in ${num(took_ms, 3)} ms` : ""}`,
+      objects(findings)
+        .map((one) => `${text(one.severity)} ${text(one.check)}: ${text(one.subject)}`)
+        .join("; "),
+    ),
+  scaler: ({ change, from, to, scaler }) =>
+    line(`${text(change)} ${number(from)} → ${number(to)}`, text(scaler)),
+  "grad-norm-source": ({ source, clip, series, scaled, taken }) =>
+    line(
+      `${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`,
+      TAKEN.get(text(taken)) ?? "",
+      text(series),
+      scaled === true ? "clipped before unscaling" : "",
+    ),
+  accumulation: ({ count, loss, why, series }) =>
+    !text(loss)
+      ? ""
+      : line(
+          `loss is the ${text(loss)} of ${number(count)} losses per step`,
+          PARTS.get(text(why)) ?? text(why),
+          text(series),
+        ),
+  "start-step": ({ step, approximate }) =>
+    `continues at step ${number(step)}${approximate === true ? ", according to the optimizer's state" : ""}`,
+  schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
+  phase: (data) =>
+    line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),
+  checkpoint: (data) => line(text(data.path), rest(data, typeof data.path === "string" ? ["path"] : [])),
+  "nonfinite-input": ({ inputs }) =>
+    objects(inputs)
+      .map(
+        (one) =>
+          `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ${number(one.ninf)} −Inf of ${number(one.of)}`,
+      )
+      .join("; "),
+  dropped: ({ records, events, first_step, last_step, reason }) =>
+    line(
+      [records ? counted(Number(records), "record") : "", events ? counted(Number(events), "event") : ""]
+        .filter(Boolean)
+        .join(" and "),
+      typeof first_step === "number" && typeof last_step === "number"
+        ? `steps ${int(first_step)} to ${int(last_step)}`
+        : "",
+      text(reason),
+    ),
+  "gpu-throttle": ({ gpu, reasons }) =>
+    `GPU ${number(gpu)}: ${Array.isArray(reasons) && reasons.length ? reasons.map(String).join(", ") : "no longer throttled"}`,
+};
+
+/**
+ * @param {{ kind: string, data: Data }} event
+ * @returns {string}
+ */
+export function eventText({ kind, data }) {
+  const told = Object.hasOwn(TELLINGS, kind) ? TELLINGS[kind](data) : "";
+  return (
+    told ||
+    flatten(data)
+      .map(([key, value]) => `${key} ${value}`)
+      .join(" · ") ||
+    "–"
+  );
+}

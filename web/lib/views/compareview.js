@@ -1,0 +1,153 @@
+/**
+ * What the compare page shows, as its address holds it. A run keeps its colour while others come and go: the
+ * colour stands in the address too.
+ */
+
+import { SMOOTHEST } from "./runview.js";
+
+/**
+ * @typedef {"step" | "relative" | "tokens"} AlignKind
+ * @typedef {{ id: string, slot: number, hidden: boolean }} Entry
+ */
+/**
+ * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
+ *   string[], axes: Record<string, import("./runview.js").AxisKind>, from: number | null, to: number | null,
+ *   at: number | null, full: string | null, same: boolean }} CompareView same: also settings that do not
+ *   differ
+ */
+
+/**
+ * Colours of the design; beyond them they come again, dashed in five ways: sixty runs look different, and of
+ * more the one pointed at stands out.
+ */
+export const COLOURS = 10;
+/**
+ * What a browser bears (docs/pages.md has it measured): above it the first so many are shown, and the page
+ * says so.
+ */
+export const MOST_RUNS = 1_000;
+/** What one report file bears. */
+export const MOST_REPORTED = 200;
+const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
+const AXES = ["auto", "linear", "log", "log2"];
+const ALIGN = ["step", "relative", "tokens"];
+const MOST_SERIES = 40;
+
+/**
+ * @param {number} slot
+ * @returns {string} a token of the design
+ */
+export const inkOf = (slot) => `--run-${(slot % COLOURS) + 1}`;
+/**
+ * @param {number} slot
+ * @returns {string} as plotly takes it
+ */
+export const dashOf = (slot) => DASHES[Math.floor(slot / COLOURS) % DASHES.length];
+
+/** @param {string | null} text */
+const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
+
+/**
+ * @param {string} search
+ * @returns {CompareView} what cannot be read is left out
+ */
+export function readCompare(search) {
+  const asked = new URLSearchParams(search);
+  const ids = [...new Set(asked.getAll("run"))].slice(0, MOST_RUNS);
+  const slots = (asked.get("slots") ?? "").split(".").map(Number);
+  const hidden = new Set(asked.getAll("hide"));
+  /** @type {Set<number>} */
+  const taken = new Set();
+  const runs = ids.map((id, i) => {
+    const told =
+      asked.has("slots") &&
+      Number.isInteger(slots[i]) &&
+      slots[i] >= 0 &&
+      slots[i] < MOST_RUNS &&
+      !taken.has(slots[i]);
+    const slot = told ? slots[i] : firstFree(taken);
+    taken.add(slot);
+    return { id, slot, hidden: hidden.has(id) };
+  });
+  const from = num(asked.get("from"));
+  const to = num(asked.get("to"));
+  const zoom = from !== null && to !== null && to > from;
+  const x = asked.get("x") ?? "step";
+  const base = asked.get("base");
+  const axes = asked
+    .getAll("axis")
+    .map(
+      (text) =>
+        /** @type {[string, string]} */ ([
+          text.slice(text.indexOf(":") + 1),
+          text.slice(0, text.indexOf(":")),
+        ]),
+    )
+    .filter(([name, kind]) => name && AXES.includes(kind));
+  return {
+    runs,
+    base: base !== null && ids.includes(base) ? base : null,
+    x: /** @type {AlignKind} */ (ALIGN.includes(x) ? x : "step"),
+    smooth: Math.min(SMOOTHEST, Math.max(0, num(asked.get("smooth")) ?? 0)),
+    difference: asked.get("difference") === "1",
+    series: [...new Set(asked.getAll("series"))].slice(0, MOST_SERIES),
+    axes: /** @type {CompareView["axes"]} */ (Object.fromEntries(axes)),
+    from: zoom ? from : null,
+    to: zoom ? to : null,
+    at: num(asked.get("at")),
+    full: asked.get("full"),
+    same: asked.get("same") === "1",
+  };
+}
+
+/**
+ * @param {CompareView} view
+ * @returns {string} "" or "?run=…"
+ */
+export function writeCompare(view) {
+  const plain = view.runs.every((run, i) => run.slot === i);
+  const pairs = /** @type {[string, string][]} */ ([
+    ...view.runs.map(({ id }) => ["run", id]),
+    ["slots", plain ? "" : view.runs.map((run) => run.slot).join(".")],
+    ...view.runs.filter((run) => run.hidden).map(({ id }) => ["hide", id]),
+    ["base", view.base ?? ""],
+    ["x", view.x === "step" ? "" : view.x],
+    ["smooth", view.smooth ? String(view.smooth) : ""],
+    ["difference", view.difference ? "1" : ""],
+    ...view.series.map((name) => ["series", name]),
+    ...Object.entries(view.axes).map(([name, kind]) => ["axis", `${kind}:${name}`]),
+    ["from", text(view.from)],
+    ["to", text(view.to)],
+    ["at", text(view.at)],
+    ["full", view.full ?? ""],
+    ["same", view.same ? "1" : ""],
+  ]);
+  const given = pairs.filter(([, value]) => value !== "");
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
+
+/** @param {number | null} v */
+const text = (v) => (v === null ? "" : String(Math.round(v * 1000) / 1000));
+
+/**
+ * The first colour that no run has.
+ *
+ * @param {Entry[]} runs
+ */
+export const freeSlot = (runs) => firstFree(new Set(runs.map((run) => run.slot)));
+
+/** @param {Set<number>} taken */
+function firstFree(taken) {
+  let slot = 0;
+  while (taken.has(slot)) slot++;
+  return slot;
+}
+
+/**
+ * @param {Entry[]} runs
+ * @param {string} id
+ */
+export const withRun = (runs, id) =>
+  runs.some((run) => run.id === id) || runs.length >= MOST_RUNS
+    ? runs
+    : [...runs, { id, slot: freeSlot(runs), hidden: false }];

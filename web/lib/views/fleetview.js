@@ -1,0 +1,170 @@
+/** Which runs the fleet page shows and how, as its address holds it; and the list that follows from it. */
+
+import { GROUPS } from "../alerts/attention.js";
+import { COLUMNS, USUAL } from "../runs/columns.js";
+
+/** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
+/**
+ * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[],
+ *   archived: boolean, deleted: boolean, wall: boolean }} FleetView deleted: those that go for good soon
+ */
+/** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
+
+export const GROUPINGS = /** @type {const} */ ([
+  ["attention", "attention"],
+  ["project", "project"],
+  ["state", "state"],
+  ["tag", "first tag"],
+  ["host", "host"],
+  ["none", "nothing"],
+]);
+/** Runs that can be picked, for what is done to all of them together: as many as a comparison shows. */
+export const MOST_PICKED = 1_000;
+
+/**
+ * @param {string} search
+ * @returns {FleetView} what cannot be read is left out
+ */
+export function readFleet(search) {
+  const asked = new URLSearchParams(search);
+  const sort = asked.get("sort") ?? "";
+  const group = asked.get("group") ?? "";
+  const id = sort.replace(/^-/, "");
+  const columns = asked
+    .get("columns")
+    ?.split(",")
+    .filter((each) => COLUMNS.some((column) => column.id === each));
+  return {
+    q: asked.get("q") ?? "",
+    sort: COLUMNS.some((column) => column.id === id) ? id : "",
+    down: sort.startsWith("-"),
+    group: GROUPINGS.some(([key]) => key === group) ? /** @type {Grouping} */ (group) : "attention",
+    columns: columns?.length ? columns : USUAL,
+    picked: asked.getAll("pick").slice(0, MOST_PICKED),
+    archived: asked.get("archived") === "1",
+    deleted: asked.get("deleted") === "1",
+    wall: asked.get("wall") === "1",
+  };
+}
+
+/**
+ * @param {FleetView} view
+ * @returns {string} "" or "?q=…"
+ */
+export function writeFleet(view) {
+  const pairs = /** @type {[string, string][]} */ ([
+    ["q", view.q],
+    ["sort", view.sort && `${view.down ? "-" : ""}${view.sort}`],
+    ["group", view.group === "attention" ? "" : view.group],
+    ["columns", view.columns.join() === USUAL.join() ? "" : view.columns.join()],
+    ["archived", view.archived ? "1" : ""],
+    ["deleted", view.deleted ? "1" : ""],
+    ["wall", view.wall ? "1" : ""],
+    ...view.picked.map((id) => ["pick", id]),
+  ]);
+  const given = pairs.filter(([, value]) => value);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
+
+/**
+ * On which shelf a run lies: those that go for good soon by themselves, whether archived or not.
+ *
+ * @param {RunRow} row
+ * @returns {"deleted" | "archived" | "fleet"}
+ */
+export const shelfOf = (row) =>
+  row.leaving_ms !== null && row.leaving_ms !== undefined ? "deleted" : row.archived ? "archived" : "fleet";
+
+/** @param {FleetView} view */
+export const shelfShown = (view) => (view.deleted ? "deleted" : view.archived ? "archived" : "fleet");
+
+/**
+ * A click on a column's head: first its own way, then the other, then none.
+ *
+ * @param {FleetView} view
+ * @param {string} id
+ */
+export function resorted(view, id) {
+  const first = Boolean(COLUMNS.find((column) => column.id === id)?.down);
+  if (view.sort !== id) return { sort: id, down: first };
+  return view.down === first ? { sort: id, down: !first } : { sort: "", down: false };
+}
+
+/**
+ * Newest first, or by a column; unknown values last either way.
+ *
+ * @param {FleetView} view
+ * @returns {(a: RunRow, b: RunRow) => number}
+ */
+export function order({ sort, down }) {
+  const newest = (/** @type {RunRow} */ a, /** @type {RunRow} */ b) =>
+    b.created_ms - a.created_ms || (a.id < b.id ? -1 : 1);
+  const column = COLUMNS.find((each) => each.id === sort);
+  if (!column) return newest;
+  return (a, b) => {
+    const x = column.by(a);
+    const y = column.by(b);
+    if (x === y) return newest(a, b);
+    if (x === null || y === null) return x === null ? 1 : -1;
+    return (x < y ? -1 : 1) * (down ? -1 : 1);
+  };
+}
+
+/**
+ * @param {Grouping} group
+ * @param {RunRow} row
+ */
+function groupOf(group, row) {
+  if (group === "attention") return row.health;
+  if (group === "tag") return row.tags[0] ?? "";
+  return group === "none" ? "" : (row[group] ?? "");
+}
+
+/**
+ * Heads and rows in the order of the page: what is pinned first, then group by group.
+ *
+ * @param {RunRow[]} rows
+ * @param {FleetView} view
+ * @param {ReadonlySet<string>} pins
+ * @returns {Item[]}
+ */
+export function listing(rows, view, pins) {
+  const sorted = [...rows].sort(order(view));
+  const pinned = sorted.filter((row) => pins.has(row.id));
+  /** @type {Map<string, RunRow[]>} */
+  const groups = new Map(view.group === "attention" ? GROUPS.map(({ health }) => [health, []]) : []);
+  for (const row of sorted) {
+    if (pins.has(row.id)) continue;
+    const key = groupOf(view.group, row);
+    const list = groups.get(key);
+    if (list) list.push(row);
+    else groups.set(key, [row]);
+  }
+  const keys =
+    view.group === "attention"
+      ? [...groups.keys()]
+      : [...groups.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1));
+  const parts = [
+    ...(pinned.length
+      ? [{ head: "pinned", title: "Pinned", note: "by you, in this browser", rows: pinned }]
+      : []),
+    ...keys.map((key) => ({ ...titleOf(view.group, key), rows: groups.get(key) ?? [] })),
+  ];
+  return parts
+    .filter((part) => part.rows.length)
+    .flatMap(({ head, title, note, rows: each }) => [
+      ...(view.group === "none" && head !== "pinned" ? [] : [{ head, title, note, count: each.length }]),
+      ...each.map((row) => ({ row })),
+    ]);
+}
+
+/**
+ * @param {Grouping} group
+ * @param {string} key
+ */
+function titleOf(group, key) {
+  const known = group === "attention" ? GROUPS.find(({ health }) => health === key) : undefined;
+  return known
+    ? { head: key, title: known.title, note: known.note }
+    : { head: `${group}:${key}`, title: key || (group === "tag" ? "without a tag" : "–"), note: "" };
+}

@@ -1,0 +1,195 @@
+/** What a run page shows, as the address holds all of it, so that a link shows the same to someone else. */
+
+/**
+ * @typedef {"step" | "relative" | "wall"} XKind
+ * @typedef {import("../charts/picture.js").AxisKind} AxisKind
+ * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
+ *   | null, x: XKind, smooth: number, axes: Record<string, AxisKind>, older: number[], ranks: string, full:
+ *   string | null, find: string, pins: string[], order: string[], shut: string[] }} View older: attempts
+ *   shown in full; ranks: "band", "each" or the number of one; pins, order: series; shut: sections
+ */
+
+/** @type {View} */
+export const WHOLE = {
+  from: null,
+  to: null,
+  follow: null,
+  at: null,
+  alert: null,
+  x: "step",
+  smooth: 0,
+  axes: {},
+  older: [],
+  ranks: "band",
+  full: null,
+  find: "",
+  pins: [],
+  order: [],
+  shut: [],
+};
+const X_KINDS = ["step", "relative", "wall"];
+const AXES = ["auto", "linear", "log", "log2"];
+/** More smoothing than this shows nothing of a run any more. */
+export const SMOOTHEST = 0.99;
+/** Names that one address may hold: a link of any length is no link. */
+const MOST = 60;
+
+/** @param {string | null} text */
+const step = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
+
+/**
+ * @template {string} T
+ * @param {string | null} text
+ * @param {readonly string[]} known
+ * @param {T} otherwise
+ * @returns {T}
+ */
+const oneOf = (text, known, otherwise) =>
+  text !== null && known.includes(text) ? /** @type {T} */ (text) : otherwise;
+
+/**
+ * @param {string} search
+ * @returns {View} what cannot be read is left out
+ */
+export function readView(search) {
+  const asked = new URLSearchParams(search);
+  const all = (/** @type {string} */ key) => asked.getAll(key).slice(0, MOST);
+  const from = step(asked.get("from"));
+  const to = step(asked.get("to"));
+  const follow = step(asked.get("follow"));
+  const smooth = step(asked.get("smooth")) ?? 0;
+  const ranks = asked.get("ranks") ?? "";
+  const zoom = from !== null && to !== null && to > from;
+  return {
+    from: zoom ? from : null,
+    to: zoom ? to : null,
+    follow: !zoom && follow !== null && follow >= 10 ? Math.round(follow) : null,
+    at: step(asked.get("at")),
+    alert: asked.get("alert"),
+    x: oneOf(asked.get("x"), X_KINDS, "step"),
+    smooth: Math.min(SMOOTHEST, Math.max(0, smooth)),
+    axes: readAxes(all("axis")),
+    older: [
+      ...new Set(
+        all("attempt")
+          .map(Number)
+          .filter((n) => Number.isInteger(n) && n > 0),
+      ),
+    ],
+    ranks: /^(each|\d{1,6})$/.test(ranks) ? ranks : "band",
+    full: asked.get("full"),
+    find: asked.get("find") ?? "",
+    pins: all("pin"),
+    order: all("order"),
+    shut: all("shut"),
+  };
+}
+
+/**
+ * "log:loss": the kind first, for a name may hold any letter.
+ *
+ * @param {string[]} texts
+ * @returns {Record<string, AxisKind>}
+ */
+function readAxes(texts) {
+  const pairs = texts.map(
+    (text) =>
+      /** @type {[string, string]} */ ([text.slice(text.indexOf(":") + 1), text.slice(0, text.indexOf(":"))]),
+  );
+  return /** @type {Record<string, AxisKind>} */ (
+    Object.fromEntries(pairs.filter(([name, kind]) => name && AXES.includes(kind)))
+  );
+}
+
+/**
+ * @param {View} view
+ * @returns {string} "" or "?from=…"
+ */
+export function writeView(view) {
+  const pairs = [...windowPairs(view), ...lookPairs(view)];
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
+}
+
+/** @typedef {[string, string][]} Pairs */
+
+/**
+ * @param {View} view
+ * @returns {Pairs}
+ */
+function windowPairs(view) {
+  const pairs = /** @type {Pairs} */ ([]);
+  if (view.from !== null && view.to !== null) {
+    pairs.push(["from", String(round(view.from))], ["to", String(round(view.to))]);
+  } else if (view.follow !== null) pairs.push(["follow", String(view.follow)]);
+  if (view.at !== null) pairs.push(["at", String(Math.round(view.at))]);
+  if (view.alert !== null) pairs.push(["alert", view.alert]);
+  return pairs;
+}
+
+/**
+ * What differs from how a page looks unasked.
+ *
+ * @param {View} view
+ * @returns {Pairs}
+ */
+function lookPairs(view) {
+  const many = (/** @type {string} */ key, /** @type {unknown[]} */ values) =>
+    values.map((value) => /** @type {[string, string]} */ ([key, String(value)]));
+  const single = /** @type {Pairs} */ ([
+    ["x", view.x === "step" ? "" : view.x],
+    ["smooth", view.smooth ? String(view.smooth) : ""],
+    ["ranks", view.ranks === "band" ? "" : view.ranks],
+    ["full", view.full ?? ""],
+    ["find", view.find],
+  ]);
+  return [
+    ...single.filter(([, value]) => value),
+    ...Object.entries(view.axes).map(
+      ([name, kind]) => /** @type {[string, string]} */ (["axis", `${kind}:${name}`]),
+    ),
+    ...many("attempt", view.older),
+    ...many("pin", view.pins),
+    ...many("order", view.order),
+    ...many("shut", view.shut),
+  ];
+}
+
+/** @param {number} v three decimals hold a window of a few steps */
+const round = (v) => Math.round(v * 1000) / 1000;
+
+/** Share of the run that stays free at the right, so that new steps come in without moving every tick. */
+const HEADROOM = 0.04;
+
+/**
+ * The steps to draw. `home` is what the whole run took up last; it grows by `HEADROOM` only when the newest
+ * step passes its end.
+ *
+ * @param {Pick<View, "from" | "to" | "follow">} view
+ * @param {number | null} first
+ * @param {number | null} last
+ * @param {[number, number] | null} home
+ * @returns {{ range: [number, number], home: [number, number] }}
+ */
+export function stepRange(view, first, last, home) {
+  const a = first ?? 0;
+  const b = Math.max(last ?? 0, a + 1);
+  const whole =
+    home && home[0] === a && home[1] >= b && home[1] <= b + (b - a) * HEADROOM * 2 + 1
+      ? home
+      : /** @type {[number, number]} */ ([a, b + Math.max(1, Math.ceil((b - a) * HEADROOM))]);
+  if (view.from !== null && view.to !== null) return { range: [view.from, view.to], home: whole };
+  if (view.follow !== null) {
+    return { range: [Math.max(a, b - view.follow), b + Math.max(1, view.follow * 0.02)], home: whole };
+  }
+  return { range: whole, home: whole };
+}
+
+/**
+ * A round number of steps to follow, near `span`.
+ *
+ * @param {number} span
+ */
+export function followSize(span) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(span, 50)));
+  return Math.max(50, Math.round(span / power) * power || power);
+}

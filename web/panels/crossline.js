@@ -1,0 +1,150 @@
+/**
+ * One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the
+ * panel heads.
+ */
+
+import { say } from "../browser/dom.js";
+
+/** A click is no drag: it moved less than this. */
+const CLICK_PX = 4;
+/** A second click within this time is a double click, which resets the zoom and pins nothing. */
+const DOUBLE_CLICK_MS = 280;
+
+/**
+ * @typedef {{ width: () => number, range: () => [number, number], timeline: () =>
+ *   import("../lib/charts/timeline.js").Timeline, margins: () => { left: number, right: number }, told:
+ *   (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource
+ */
+
+export class CrossLine {
+  /** @type {number | null} */
+  #pin = null;
+  /** @type {number | null} */
+  #hover = null;
+  #frame = 0;
+  #downX = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #click;
+
+  /**
+   * @param {HTMLElement} host
+   * @param {HTMLElement} line
+   * @param {HTMLElement} label
+   * @param {CrossSource} source
+   */
+  constructor(host, line, label, source) {
+    this.host = host;
+    this.line = line;
+    this.label = label;
+    this.source = source;
+    host.addEventListener("pointermove", (event) => this.#move(event));
+    host.addEventListener("pointerleave", () => this.#hoverAt(null));
+    host.addEventListener("pointerdown", (event) => this.#down(event));
+    host.addEventListener("dblclick", () => clearTimeout(this.#click));
+    host.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** The step that heads tell of: under the pointer, else the pinned one. */
+  get step() {
+    return this.#hover ?? this.#pin;
+  }
+
+  /** @param {number | null} step */
+  pin(step) {
+    this.#pin = step;
+    this.#hover = null;
+    this.refresh();
+  }
+
+  /**
+   * The step under a pointer elsewhere, which is told here too; null: it left.
+   *
+   * @param {number | null} step
+   */
+  hover(step) {
+    this.#hoverAt(step);
+  }
+
+  /** Draws the line anew: the window or the data changed. */
+  refresh() {
+    const { step } = this;
+    const { left, right } = this.source.margins();
+    const [a, b] = this.source.range();
+    const width = this.source.width() - left - right;
+    const line = this.source.timeline();
+    const px = step === null ? NaN : left + ((line.toX(step) - a) / (b - a)) * width;
+    this.line.hidden = !(px >= left - 1 && px <= left + width + 1);
+    if (!this.line.hidden) {
+      this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
+      this.line.style.setProperty("--share", (px / Math.max(1, this.source.width())).toFixed(3));
+      this.line.classList.toggle("pinned", this.#hover === null);
+      say(this.label, line.label(Number(step)));
+    }
+    this.source.told(step);
+  }
+
+  /**
+   * @param {PointerEvent} event
+   * @returns {number | null}
+   */
+  #stepAt(event) {
+    const { left, right } = this.source.margins();
+    const [a, b] = this.source.range();
+    const box = this.host.getBoundingClientRect();
+    const width = box.width - left - right;
+    const px = event.clientX - box.left - left;
+    return px < 0 || px > width
+      ? null
+      : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
+  }
+
+  /** @param {PointerEvent} event */
+  #move(event) {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = requestAnimationFrame(() => this.#hoverAt(this.#stepAt(event)));
+  }
+
+  /** @param {number | null} step */
+  #hoverAt(step) {
+    cancelAnimationFrame(this.#frame);
+    this.#hover = step;
+    this.refresh();
+  }
+
+  /** @param {PointerEvent} event */
+  #down(event) {
+    if (event.pointerType !== "mouse") this.#move(event);
+    if (event.button || !(/** @type {Element} */ (event.target).closest(".plot"))) return;
+    this.#downX = event.clientX;
+    // On the window: plotly covers the page while a button is down.
+    addEventListener("pointerup", (up) => this.#up(up), { once: true });
+  }
+
+  /** @param {PointerEvent} event a click pins the line, a click on the pinned step lets it go */
+  #up(event) {
+    const step = this.#stepAt(event);
+    if (Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
+    clearTimeout(this.#click);
+    this.#click = setTimeout(() => this.#set(step === this.#pin ? null : step), DOUBLE_CLICK_MS);
+  }
+
+  /** @param {number | null} step */
+  #set(step) {
+    this.#pin = step;
+    this.refresh();
+    this.source.pinned(step);
+  }
+
+  /** @param {KeyboardEvent} event arrows move the line by a 400th of the window, with Shift by one step */
+  #key(event) {
+    if (event.target !== this.host) return;
+    if (event.key === "Escape" && this.#pin !== null) return this.#set(null);
+    const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!way) return;
+    event.preventDefault();
+    const { toStep } = this.source.timeline();
+    const [a, b] = this.source.range().map(toStep);
+    const stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
+    this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
+  }
+}

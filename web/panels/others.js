@@ -1,0 +1,385 @@
+/**
+ * All other series of the run, in sections by prefix. They share the window, the x axis and the cross line of
+ * the vital signs. Only what is in sight is asked for and drawn.
+ */
+
+import { el, focusIn, refill, say } from "../browser/dom.js";
+import { Feed } from "../data/feed.js";
+import { counted } from "../lib/format.js";
+import { picture } from "../lib/charts/picture.js";
+import { margins } from "./plot.js";
+import { moved, PINNED, sections } from "../lib/charts/sections.js";
+import { isOther, other } from "./other.js";
+import { icon } from "../components/icons.js";
+import { Panel } from "./panel.js";
+import { background } from "./vitals.js";
+
+const BUCKETS = 600;
+/** Series asked for at once; more than fit on any screen. */
+const MOST = 60;
+/** Panels scroll by faster than they can be asked for: wait until they stay. */
+const SETTLE_MS = 90;
+
+/**
+ * @typedef {import("../lib/views/runview.js").View} View
+ * @typedef {import("../lib/charts/sections.js").Section} Section
+ */
+/**
+ * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
+ *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, menuOf: (panel:
+ *   () => Panel) => Node }} Source
+ */
+
+export class Others {
+  /** @type {string[]} */
+  names = [];
+  /** @type {Map<string, Panel>} */
+  panels = new Map();
+  /** @type {Section[]} */
+  list = [];
+  /** @type {Set<string>} */
+  near = new Set();
+  /** @type {StepWindow} */
+  window = { from: null, to: null };
+  /** @type {number | null} */
+  step = null;
+  /** @type {string | null} the series that is being dragged */
+  dragged = null;
+  key = "";
+
+  /**
+   * @param {App} app
+   * @param {string} run
+   * @param {Source} source
+   */
+  constructor(app, run, source) {
+    this.source = source;
+    this.count = el("span.muted");
+    this.input = /** @type {HTMLInputElement} */ (
+      el("input", {
+        placeholder: "filter: act/|opt/",
+        spellcheck: "false",
+        title: "Part of a name; | for alternatives, * for any text, ^ and $ for the ends",
+        "aria-label": "Filter series by name",
+        oninput: () => this.#found(),
+      })
+    );
+    this.grid = el("div.sections", {
+      onpointermove: (/** @type {PointerEvent} */ event) => this.#hover(event),
+      onpointerleave: () => source.hover(null),
+    });
+    this.failure = el("p.soft.pad", { hidden: true });
+    this.nothing = el("p.muted.pad", { hidden: true });
+    this.head = el(
+      "div.sec",
+      { hidden: true },
+      el("h2", {}, "Other series"),
+      this.count,
+      el("span.grow"),
+      el("label.field", {}, icon("search"), this.input),
+    );
+    this.feed = new Feed(app.api, app.live, run, {
+      changed: (_, grew) => {
+        this.failure.hidden = true;
+        if (grew) this.draw();
+      },
+      failed: (error) => this.#fail(error),
+    });
+    this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
+  }
+
+  /** @param {string[]} all every series of the run */
+  offer(all) {
+    const names = all.filter(isOther).sort();
+    if (names.join("\n") === this.names.join("\n")) return;
+    this.names = names;
+    this.arrange();
+  }
+
+  /** Sections, pins, order and filter as the address says. */
+  arrange() {
+    const view = this.source.view();
+    this.list = sections(this.names, view);
+    if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
+    const shown = this.list.reduce((sum, section) => sum + section.names.length, 0);
+    const key = JSON.stringify([this.list, view.shut, view.full]);
+    this.head.hidden = !this.names.length;
+    say(
+      this.count,
+      shown < this.names.length
+        ? `${shown} of ${this.names.length}`
+        : counted(this.names.length, "series", "series"),
+    );
+    this.nothing.hidden = shown > 0 || !this.names.length;
+    say(this.nothing, `No series matches “${view.find}”.`);
+    if (key !== this.key) this.#build(view);
+    this.key = key;
+  }
+
+  /** @param {View} view */
+  #build(view) {
+    const focus =
+      document.activeElement instanceof HTMLElement && this.grid.contains(document.activeElement)
+        ? (document.activeElement.dataset.grip ?? null)
+        : null;
+    const shown = new Set(
+      this.list.flatMap((section) => (view.shut.includes(section.key) ? [] : section.names)),
+    );
+    for (const [name, panel] of this.panels) if (!shown.has(name)) this.#drop(name, panel);
+    refill(this.grid, ...this.list.map((section) => this.#section(section, view)));
+    if (focus !== null) focusIn(this.grid, `[data-grip="${CSS.escape(focus)}"]`);
+  }
+
+  /**
+   * @param {string} name
+   * @param {Panel} panel
+   */
+  #drop(name, panel) {
+    this.watcher.unobserve(panel.node);
+    this.source.plots()?.drop(panel.plot);
+    this.panels.delete(name);
+    this.near.delete(name);
+  }
+
+  /**
+   * @param {Section} section
+   * @param {View} view
+   */
+  #section(section, view) {
+    const shut = view.shut.includes(section.key);
+    const grid = el(
+      "div.grid2",
+      { hidden: shut },
+      ...(shut ? [] : section.names.map((name) => this.#panel(name, view).node)),
+    );
+    const toggle = () =>
+      this.source.set({
+        shut: shut ? view.shut.filter((key) => key !== section.key) : [...view.shut, section.key],
+      });
+    return el(
+      "section.series-section",
+      { "data-section": section.key === PINNED ? "pinned" : section.key },
+      el(
+        "h3",
+        {},
+        el(
+          "button.linkish.sectionhead",
+          { type: "button", "aria-expanded": String(!shut), onclick: toggle },
+          el("span.arrow", { "aria-hidden": "true" }, shut ? "▸" : "▾"),
+          section.key === PINNED ? icon("pin") : null,
+          section.title,
+          el("span.muted", {}, String(section.names.length)),
+        ),
+      ),
+      grid,
+    );
+  }
+
+  /**
+   * @param {string} name
+   * @param {View} view
+   * @returns {Panel}
+   */
+  #panel(name, view) {
+    const known = this.panels.get(name) ?? this.#make(name);
+    known.node.classList.toggle("is-full", view.full === name);
+    return known;
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Panel}
+   */
+  #make(name) {
+    const grip = el(
+      "button.grip",
+      {
+        type: "button",
+        draggable: "true",
+        "data-grip": name,
+        "aria-label": `Move ${name}: arrow keys, or drag`,
+        title: "Drag, or arrow keys",
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#gripKey(event, name),
+        ondragstart: (/** @type {DragEvent} */ event) => {
+          this.dragged = name;
+          event.dataTransfer?.setData("text/plain", name);
+        },
+        ondragend: () => {
+          this.dragged = null;
+        },
+      },
+      icon("grip"),
+    );
+    /** @type {Panel} */
+    const panel = new Panel(other(name), {
+      tag: "section.card.panel",
+      grip,
+      menu: this.source.menuOf(() => panel),
+    });
+    panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
+    panel.node.addEventListener("dragover", (event) => {
+      if (this.dragged && this.dragged !== name && this.#sectionOf(name) === this.#sectionOf(this.dragged)) {
+        event.preventDefault();
+      }
+    });
+    panel.node.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (this.dragged) this.#place(this.dragged, this.#sectionOf(name)?.names.indexOf(name) ?? 0);
+    });
+    this.panels.set(name, panel);
+    this.watcher.observe(panel.node);
+    return panel;
+  }
+
+  /** @param {string} name */
+  #sectionOf(name) {
+    return this.list.find((section) => section.names.includes(name));
+  }
+
+  /**
+   * @param {KeyboardEvent} event
+   * @param {string} name
+   */
+  #gripKey(event, name) {
+    const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    this.move(name, by);
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} by places
+   */
+  move(name, by) {
+    const section = this.#sectionOf(name);
+    if (section) this.#place(name, section.names.indexOf(name) + by);
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} to
+   */
+  #place(name, to) {
+    const section = this.#sectionOf(name);
+    const { order, pins } = this.source.view();
+    if (!section) return;
+    if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
+    else this.source.set({ order: moved(section, name, to, order) });
+  }
+
+  #found() {
+    this.source.set({ find: this.input.value });
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  #sighted(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const name = String(/** @type {HTMLElement} */ (target).dataset.series);
+      if (isIntersecting) this.near.add(name);
+      else this.near.delete(name);
+    }
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => {
+      if ([...this.near].some((name) => !this.feed.names.includes(name))) this.#ask();
+    }, SETTLE_MS);
+  }
+
+  #ask() {
+    const names = [...this.near].slice(0, MOST);
+    if (names.length) void this.feed.load(names, { ...this.window, buckets: BUCKETS });
+  }
+
+  /** @param {StepWindow} window */
+  look(window) {
+    this.window = window;
+    this.#ask();
+  }
+
+  /** @param {number | null} step */
+  tell(step) {
+    this.step = step;
+    const scene = this.source.scene();
+    const { left, right } = margins();
+    const [a, b] = scene.range;
+    const share = step === null ? -1 : (scene.timeline.toX(step) - a) / (b - a);
+    for (const name of this.near) {
+      const panel = this.panels.get(name);
+      const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
+      panel?.tell(this.feed.set.get(name), step, scene.timeline);
+      if (!hair) continue;
+      hair.hidden = !(share >= 0 && share <= 1);
+      hair.style.setProperty("--x", `calc(${left}px + (100% - ${left + right}px) * ${share.toFixed(4)})`);
+    }
+  }
+
+  /** @param {PointerEvent} event */
+  #hover(event) {
+    const plot = /** @type {Element} */ (event.target).closest?.(".plot");
+    if (!plot) return this.source.hover(null);
+    const box = plot.getBoundingClientRect();
+    const { left, right } = margins();
+    const {
+      range: [a, b],
+      timeline,
+    } = this.source.scene();
+    const share = (event.clientX - box.left - left) / (box.width - left - right);
+    this.source.hover(share < 0 || share > 1 ? null : Math.round(timeline.toStep(a + share * (b - a))));
+  }
+
+  draw() {
+    const plots = this.source.plots();
+    if (!plots || !this.feed.ready) return;
+    for (const name of this.near) {
+      const panel = this.panels.get(name);
+      if (panel) plots.draw(panel.plot, (width) => this.#drawn(name, panel, width));
+    }
+    this.tell(this.step);
+  }
+
+  /**
+   * @param {string} name
+   * @param {Panel} panel
+   * @param {number} width
+   * @returns {import("./plot.js").Drawn | null}
+   */
+  #drawn(name, panel, width) {
+    if (!this.feed.names.includes(name)) return null;
+    const scene = this.source.scene();
+    const axis = scene.axis(name);
+    const full = panel.node.classList.contains("is-full");
+    const drawn = picture(
+      axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
+      this.feed.set.get(name),
+      [],
+      scene.range,
+      width,
+      panel.log,
+      scene.look,
+    );
+    panel.drew(drawn);
+    panel.tell(this.feed.set.get(name), this.step, scene.timeline);
+    return {
+      picture: drawn,
+      ...background(scene, full),
+      xticks: true,
+      colour: panel.kind.colour,
+      nticks: full ? 8 : 4,
+    };
+  }
+
+  /** @param {Error} error */
+  #fail(error) {
+    this.failure.hidden = false;
+    say(
+      this.failure,
+      `These series did not load: ${error.message} They are asked for again when the server is back.`,
+    );
+  }
+
+  close() {
+    clearTimeout(this.settling);
+    this.watcher.disconnect();
+    this.feed.close();
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * The frame of a chart: title, how it is drawn, exact value at the right, plot below. The frame is there
+ * before the data.
+ */
+
+import { at } from "../lib/charts/buckets.js";
+import { el, say } from "../browser/dom.js";
+import { num } from "../lib/format.js";
+import { countMarks } from "../lib/charts/marks.js";
+import { NOTHING } from "../lib/charts/readout.js";
+import { reading } from "../lib/charts/series.js";
+
+/**
+ * A kind of panel: one file in panels/ each.
+ *
+ * @typedef {{ name: string, title: string, height: number, colour: string, skips: boolean, drawing:
+ *   import("../lib/charts/picture.js").Drawing, read: (layer: Layer, i: number) =>
+ *   import("../lib/charts/readout.js").Readout, note: (plan: { log: boolean }) => string }} PanelKind
+ */
+
+export class Panel {
+  /**
+   * What was drawn last, for the smoothed value under the cross line.
+   *
+   * @type {import("../lib/charts/picture.js").Picture | null}
+   */
+  picture = null;
+  /** What is added to the note: where its values come from. */
+  source = "";
+
+  /**
+   * @param {PanelKind} kind
+   * @param {{ tag?: string, tall?: number, menu?: Node, grip?: Node }} [o]
+   */
+  constructor(kind, o = {}) {
+    this.kind = kind;
+    this.value = el("b", {}, "–");
+    this.soft = el("span.muted.range");
+    this.bad = el("span.is-critical");
+    this.faults = el("span.faults", { hidden: true });
+    this.note = el(
+      "span.micro.extra",
+      {},
+      kind.note({ log: kind.drawing.axis !== "linear" && kind.drawing.axis !== "auto" }),
+    );
+    this.plot = el("div.plot", {
+      "--h": `${kind.height + (o.tall ?? 0)}px`,
+      role: "img",
+      "aria-label": `${kind.title} by step`,
+    });
+    this.node = el(
+      o.tag ?? "section.panel",
+      { "aria-label": kind.title, "data-series": kind.name },
+      el(
+        "div.panelhead",
+        {},
+        o.grip ?? null,
+        el("h3", { title: kind.title }, ...titleOf(kind.title)),
+        this.note,
+        this.faults,
+        el("span.readout", {}, this.value, this.soft, this.bad),
+        o.menu ?? null,
+      ),
+      this.plot,
+    );
+    this.log = false;
+  }
+
+  /**
+   * Writes the value at step `x`, or the newest; where the line is smoothed also that, first.
+   *
+   * @param {Layer[]} layers
+   * @param {number | null} x
+   * @param {import("../lib/charts/timeline.js").Timeline} [timeline]
+   */
+  tell(layers, x, timeline) {
+    const found = reading(layers, x);
+    const read = found ? this.kind.read(found.layer, found.i) : NOTHING;
+    const smoothed =
+      found && !/NaN|Inf/.test(read.value)
+        ? this.#smoothed(timeline && x !== null ? timeline.toX(x) : x)
+        : null;
+    say(this.value, smoothed === null ? read.value : num(smoothed));
+    say(this.soft, smoothed !== null ? ` raw ${read.soft || read.value}` : read.soft ? ` ${read.soft}` : "");
+    say(this.bad, read.bad ? ` · ${read.bad}` : "");
+    this.value.classList.toggle("is-critical", /NaN|Inf/.test(read.value));
+  }
+
+  /**
+   * @param {number | null} x
+   * @returns {number | null} null: nothing is smoothed
+   */
+  #smoothed(x) {
+    const lines = this.picture?.lines ?? [];
+    const behind = lines.findIndex((line) => line.raw && !line.ink);
+    const line = behind < 0 ? undefined : lines[behind + 1];
+    if (!line || !line.x.length) return null;
+    const value = line.y[x === null ? line.x.length - 1 : Math.max(0, at(line.x, x))];
+    return Number.isFinite(value) ? value : null;
+  }
+
+  /**
+   * A vital sign that this run never reported keeps only its head.
+   *
+   * @param {boolean} absent
+   */
+  absent(absent) {
+    this.plot.hidden = absent;
+    if (absent) say(this.note, "not reported by this run");
+  }
+
+  /**
+   * Takes note of what was drawn: how, and what stands on the rails.
+   *
+   * @param {import("../lib/charts/picture.js").Picture} picture
+   */
+  drew(picture) {
+    this.picture = picture;
+    this.log = picture.plan.log;
+    say(this.note, [this.kind.note(picture.plan), this.source].filter(Boolean).join(" · "));
+    const counts = countMarks(picture.marks);
+    this.faults.hidden = !counts;
+    say(this.faults, counts);
+    this.plot.setAttribute(
+      "aria-label",
+      `${this.kind.title} by step${counts ? `. In sight: ${counts}` : ""}${picture.empty ? ". No values in sight" : ""}`,
+    );
+    this.plot.classList.toggle("is-empty", picture.empty);
+  }
+}
+
+/**
+ * "act/attn_logit_max": the prefix steps back.
+ *
+ * @param {string} title
+ */
+function titleOf(title) {
+  const cut = title.lastIndexOf("/") + 1;
+  return cut ? [el("span.muted", {}, title.slice(0, cut)), title.slice(cut)] : [title];
+}

@@ -1,0 +1,562 @@
+/**
+ * The only module that touches Plotly. It draws pictures (lib/charts/picture.js), batched per animation
+ * frame, and only where a person can see them.
+ */
+
+import { MARK_WORDS } from "../lib/charts/marks.js";
+import { outside } from "../lib/root.js";
+
+/**
+ * @typedef {import("../lib/charts/picture.js").Picture} Picture
+ * @typedef {{ x: number, severity: Severity | "restart", rang: boolean }} Edge
+ * @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
+ * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, colour?: string, nticks?:
+ *   number, ticks?: import("../lib/charts/timeticks.js").Ticks | null }} Drawn
+ */
+
+/**
+ * Rows of the rail, as shares of the panel's height, and the shape of each kind: shape carries the meaning.
+ */
+const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: string }>} */ ({
+  nan: { row: 0.94, symbol: "circle-x-open", token: "--critical" },
+  pinf: { row: 0.85, symbol: "triangle-up-open", token: "--critical" },
+  ninf: { row: 0.85, symbol: "triangle-down-open", token: "--critical" },
+  zero: { row: 0.1, symbol: "circle-open", token: "--warning" },
+  negative: { row: 0.1, symbol: "diamond-open", token: "--warning" },
+});
+const CONFIG = {
+  displayModeBar: false,
+  responsive: false,
+  doubleClick: false,
+  scrollZoom: false,
+  showTips: false,
+};
+const CLEAR = "rgba(0,0,0,0)";
+
+/** @type {Promise<PlotlyStatic> | null} */
+let loading = null;
+
+/**
+ * plotly.js is large: asked for by the first page with a chart, never by one without.
+ *
+ * @param {string} version
+ */
+export function loadPlotly(version) {
+  loading ??= new Promise((done, fail) => {
+    const style = document.createElement("link");
+    Object.assign(style, {
+      rel: "stylesheet",
+      id: "plotly.js-style-global",
+      className: "no-inline-styles",
+      href: outside(`/assets/plotly-${version}.css`),
+    });
+    const script = document.createElement("script");
+    script.src = outside(`/assets/plotly-${version}.min.js`);
+    script.onload = () => done(/** @type {any} */ (globalThis).Plotly);
+    script.onerror = () => {
+      loading = null;
+      script.remove();
+      fail(
+        new Error(
+          "The charts' code (plotly.js) did not load. Reload the page; if that does not help, look at the server's log.",
+        ),
+      );
+    };
+    document.head.append(style, script);
+  });
+  return loading;
+}
+
+/** @type {Map<string, string>} */
+const colours = new Map();
+addEventListener("themechange", () => colours.clear());
+
+/**
+ * Computed colour of a token in the theme now on.
+ *
+ * @param {string} name
+ */
+export function colour(name) {
+  const known = colours.get(name);
+  if (known) return known;
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  colours.set(name, found);
+  return found;
+}
+
+/**
+ * @param {string} rgb
+ * @param {number} share
+ */
+const alpha = (rgb, share) => `rgba(${(rgb.match(/[\d.]+/g) ?? []).slice(0, 3).join(",")},${share})`;
+
+/** @type {{ left: number, right: number } | null} */
+let sides = null;
+addEventListener("resize", () => {
+  sides = null;
+});
+
+/**
+ * Margins of every plot area, in pixels: the same for all, so that one cross line fits. Read once a size of
+ * the window: asking for styles costs a layout.
+ */
+export function margins() {
+  if (sides) return sides;
+  const style = getComputedStyle(document.documentElement);
+  sides = {
+    left: parseFloat(style.getPropertyValue("--chart-left")) || 54,
+    right: parseFloat(style.getPropertyValue("--chart-right")) || 14,
+  };
+  return sides;
+}
+
+/**
+ * Ticks of the x axis: plotly's own where it counts steps, ours where it tells time.
+ *
+ * @param {Drawn} drawn
+ */
+function xTicks({ picture: { range }, nticks, ticks }) {
+  if (!ticks) return { nticks: nticks ?? 8, tickformat: range[1] - range[0] < 8 ? "" : ",d" };
+  const every = Math.max(1, Math.ceil(ticks.values.length / (nticks ?? 8)));
+  return {
+    tickmode: "array",
+    tickvals: ticks.values.filter((_, i) => i % every === 0),
+    ticktext: ticks.labels.filter((_, i) => i % every === 0),
+  };
+}
+
+/** @param {Drawn} drawn */
+function layout(drawn) {
+  const { picture, bands, edges, xticks } = drawn;
+  const ink = colour("--ink-3");
+  const { left, right } = margins();
+  const axis = {
+    color: ink,
+    gridcolor: colour("--grid"),
+    gridwidth: 1,
+    zeroline: false,
+    showline: false,
+    ticks: "",
+    tickfont: { size: 11 },
+    ticklabeloverflow: "allow",
+    automargin: false,
+  };
+  const { plan, range } = picture;
+  const touch = matchMedia("(pointer: coarse)").matches;
+  return {
+    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink },
+    paper_bgcolor: CLEAR,
+    plot_bgcolor: CLEAR,
+    margin: {
+      l: left,
+      r: right,
+      t: 6,
+      b: xticks ? (drawn.ticks?.labels.some((text) => text.includes("<br>")) ? 36 : 24) : 6,
+      pad: 0,
+    },
+    showlegend: false,
+    hovermode: false,
+    dragmode: touch ? false : "zoom",
+    separators: ".\u202f",
+    // Told that it is linear, plotly need not read every value as a date first. A label that the edge would
+    // cut is left out.
+    xaxis: {
+      ...axis,
+      type: "linear",
+      ticklabeloverflow: "hide past div",
+      range,
+      autorange: false,
+      showticklabels: xticks,
+      ...xTicks(drawn),
+    },
+    yaxis: {
+      ...axis,
+      type: plan.log ? "log" : "linear",
+      range: plan.range,
+      autorange: false,
+      fixedrange: true,
+      tickmode: "array",
+      tickvals: plan.ticks,
+      ticktext: plan.labels,
+    },
+    yaxis2: {
+      overlaying: "y",
+      type: "linear",
+      range: [0, 1],
+      autorange: false,
+      fixedrange: true,
+      visible: false,
+    },
+    shapes: [...bands.map(tint), ...edges.map(edgeLine)],
+  };
+}
+
+/** @param {Tint} band */
+const tint = (band) => ({
+  type: "rect",
+  xref: "x",
+  yref: "paper",
+  x0: band.from,
+  x1: band.to,
+  y0: 0,
+  y1: 1,
+  layer: "below",
+  line: { width: 0 },
+  fillcolor: band.severity === "expected" ? alpha(colour("--ink-3"), 0.1) : colour(`--${band.severity}-band`),
+});
+
+/**
+ * Where an alert began (solid: critical, dashed: the others) and, dotted, where it rang; where an attempt
+ * began, thin and grey.
+ *
+ * @param {Edge} edge
+ */
+function edgeLine({ x, severity, rang }) {
+  if (severity === "restart") {
+    return {
+      type: "line",
+      xref: "x",
+      yref: "paper",
+      x0: x,
+      x1: x,
+      y0: 0,
+      y1: 1,
+      layer: "below",
+      line: { width: 1, color: colour("--line-strong"), dash: "1px,3px" },
+    };
+  }
+  const dash = rang ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
+  return {
+    type: "line",
+    xref: "x",
+    yref: "paper",
+    x0: x,
+    x1: x,
+    y0: 0,
+    y1: 1,
+    line: { width: rang ? 1 : 1.5, color: colour(`--${severity}-fill`), dash },
+  };
+}
+
+/** @param {Drawn} drawn */
+function traces({ picture, colour: name }) {
+  const ink = colour(name ?? "--run-1");
+  const out = [];
+  for (const shade of [{ ...picture.envelope, ink: undefined }, ...picture.shades]) {
+    if (shade.x.length) {
+      out.push({
+        type: "scatter",
+        mode: "lines",
+        x: shade.x,
+        y: shade.y,
+        fill: "toself",
+        fillcolor: alpha(shade.ink ? colour(shade.ink) : ink, shade.ink ? 0.14 : 0.24),
+        line: { width: 0, simplify: false },
+        hoverinfo: "skip",
+      });
+    }
+  }
+  for (const line of picture.lines) {
+    out.push(lineTrace(line, line.ink ? colour(line.ink) : ink, picture.steps));
+  }
+  for (const kind of /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS))) {
+    const marks = picture.marks.filter((mark) => mark.kind === kind);
+    if (marks.length) {
+      out.push(
+        rail(
+          marks.map((mark) => mark.x),
+          RAIL[kind].row,
+          RAIL[kind].symbol,
+          colour(RAIL[kind].token),
+          1.5,
+        ),
+      );
+    }
+  }
+  if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", colour("--ink-2"), 1.2));
+  return out;
+}
+
+/**
+ * @param {import("../lib/charts/picture.js").Line} line
+ * @param {string} ink
+ * @param {boolean} held
+ */
+function lineTrace(line, ink, held) {
+  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2;
+  const style = {
+    width: line.faint ? 1 : 1.5,
+    color: ink,
+    shape: held ? "hv" : "linear",
+    simplify: true,
+    ...(line.dash ? { dash: line.dash } : {}),
+  };
+  return {
+    type: "scatter",
+    mode: lone ? "markers" : "lines",
+    x: line.x,
+    y: line.y,
+    marker: { size: 5, color: ink },
+    opacity: line.raw ? 0.28 : line.faint ? 0.38 : 1,
+    line: style,
+    connectgaps: false,
+    hoverinfo: "skip",
+  };
+}
+
+/**
+ * @param {number[]} x
+ * @param {number} row
+ * @param {string} symbol
+ * @param {string} ink
+ * @param {number} width
+ */
+const rail = (x, row, symbol, ink, width) => ({
+  type: "scatter",
+  mode: "markers",
+  x,
+  y: x.map(() => row),
+  yaxis: "y2",
+  marker: { symbol, size: 9, color: ink, line: { width, color: ink } },
+  hoverinfo: "skip",
+  cliponaxis: false,
+});
+
+/**
+ * Time a frame may spend on drawing before the rest waits for the next: a page with many charts stays quick
+ * to touch.
+ */
+const BUDGET_MS = 12;
+/**
+ * After drawing, rest for this many times as long as it took, so that a slow machine keeps most of its time;
+ * at most so long.
+ */
+const REST = 1.5;
+const LONGEST_REST_MS = 1_500;
+
+/**
+ * @typedef {{ seen: boolean, bound: boolean, width: number, height: number, last: Draw | null }} PlotState
+ * @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels
+ */
+
+/**
+ * Plots of one page: draws what changed, a few a frame, when it is on screen and nobody is dragging in it.
+ */
+export class Plots {
+  /** @type {Map<HTMLElement, Draw>} */
+  #dirty = new Map();
+  /** @type {Map<HTMLElement, PlotState>} */
+  #known = new Map();
+  #frame = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #rest;
+  #spent = 0;
+  #held = false;
+
+  /**
+   * @param {PlotlyStatic} plotly
+   * @param {(range: [number, number] | null) => void} zoomed null: back to all
+   */
+  constructor(plotly, zoomed) {
+    this.plotly = plotly;
+    this.zoomed = zoomed;
+    this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
+    this.sizes = new ResizeObserver((entries) => this.#resized(entries));
+    this.hold = () => {
+      this.#held = true;
+    };
+    this.release = () => {
+      this.#held = false;
+      this.#ask();
+    };
+    this.print = () => this.#all();
+    addEventListener("beforeprint", this.print);
+    addEventListener("pointerup", this.release);
+    addEventListener("pointercancel", this.release);
+  }
+
+  /**
+   * Draws `div` by `draw` at the next frame in which it can be seen; the last call wins.
+   *
+   * @param {HTMLElement} div
+   * @param {Draw} draw
+   */
+  draw(div, draw) {
+    if (!this.#known.has(div)) {
+      this.#known.set(div, { seen: false, bound: false, width: 0, height: 0, last: null });
+      div.addEventListener("pointerdown", this.hold);
+      this.watcher.observe(div);
+      this.sizes.observe(div);
+    }
+    this.#dirty.set(div, draw);
+    this.#ask();
+  }
+
+  /** @param {HTMLElement} div */
+  drop(div) {
+    this.watcher.unobserve(div);
+    this.sizes.unobserve(div);
+    this.#dirty.delete(div);
+    if (this.#known.delete(div)) this.plotly.purge(div);
+  }
+
+  /**
+   * The chart as it stands, as a picture's address ("data:image/…").
+   *
+   * @param {HTMLElement} div
+   * @param {"png" | "svg"} format
+   * @param {string} title
+   * @returns {Promise<string | null>} null: it was never drawn
+   */
+  image(div, format, title) {
+    const state = this.#known.get(div);
+    if (!state?.last) return Promise.resolve(null);
+    const width = Math.max(640, state.width);
+    const height = Math.max(320, state.height);
+    const { left, right } = margins();
+    const drawn = state.last(width - left - right);
+    if (!drawn) return Promise.resolve(null);
+    const plain = layout({ ...drawn, xticks: true });
+    const ground = colour("--surface");
+    const head = {
+      text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"),
+      x: 0,
+      xref: "paper",
+      xanchor: "left",
+      font: { size: 13, color: colour("--ink") },
+    };
+    return this.plotly.toImage(
+      {
+        data: traces(drawn),
+        layout: {
+          ...plain,
+          paper_bgcolor: ground,
+          plot_bgcolor: ground,
+          title: head,
+          margin: { ...plain.margin, t: 36 },
+          width,
+          height,
+        },
+      },
+      { format, width, height, scale: format === "png" ? 2 : 1 },
+    );
+  }
+
+  close() {
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#rest);
+    this.watcher.disconnect();
+    this.sizes.disconnect();
+    removeEventListener("beforeprint", this.print);
+    removeEventListener("pointerup", this.release);
+    removeEventListener("pointercancel", this.release);
+    for (const div of [...this.#known.keys()]) this.drop(div);
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  #sighted(entries) {
+    for (const entry of entries) {
+      const state = this.#known.get(/** @type {HTMLElement} */ (entry.target));
+      if (state) state.seen = entry.isIntersecting;
+    }
+    this.#ask();
+  }
+
+  /** @param {ResizeObserverEntry[]} entries */
+  #resized(entries) {
+    for (const { target, contentRect } of entries) {
+      const state = this.#known.get(/** @type {HTMLElement} */ (target));
+      const size = { width: Math.round(contentRect.width), height: Math.round(contentRect.height) };
+      if (!state || (size.width === state.width && size.height === state.height)) continue;
+      Object.assign(state, size);
+      if (state.last && !this.#dirty.has(/** @type {HTMLElement} */ (target))) {
+        this.#dirty.set(/** @type {HTMLElement} */ (target), state.last);
+      }
+    }
+    this.#ask();
+  }
+
+  #ask() {
+    if (!this.#frame && !this.#rest && this.#dirty.size) {
+      this.#frame = requestAnimationFrame(() => this.#paint());
+    }
+  }
+
+  /** Draws what fits into the budget, in the order asked for; the rest in the next frames. */
+  #paint() {
+    this.#frame = 0;
+    if (this.#held) return;
+    const began = performance.now();
+    let over = false;
+    for (const [div, draw] of this.#dirty) {
+      const state = this.#known.get(div);
+      if (!state?.seen || !state.width || !state.height) continue;
+      if ((over = performance.now() - began > BUDGET_MS)) break;
+      this.#dirty.delete(div);
+      this.#react(div, state, draw);
+    }
+    this.#spent += performance.now() - began;
+    if (over) this.#ask();
+    else this.#pause();
+  }
+
+  /** Paper shows what is out of sight too: all that waits is drawn at once. */
+  #all() {
+    for (const [div, draw] of [...this.#dirty]) {
+      const state = this.#known.get(div);
+      if (!state?.width || !state.height) continue;
+      this.#dirty.delete(div);
+      this.#react(div, state, draw);
+    }
+  }
+
+  #pause() {
+    const rest = Math.min(LONGEST_REST_MS, this.#spent * REST);
+    this.#spent = 0;
+    this.#rest = setTimeout(() => {
+      this.#rest = undefined;
+      this.#ask();
+    }, rest);
+  }
+
+  /**
+   * @param {HTMLElement} div
+   * @param {PlotState} state
+   * @param {Draw} draw
+   */
+  #react(div, state, draw) {
+    state.last = draw;
+    const { left, right } = margins();
+    const drawn = draw(state.width - left - right);
+    if (!drawn) return;
+    const done = this.plotly.react(
+      div,
+      traces(drawn),
+      { ...layout(drawn), width: state.width, height: state.height },
+      CONFIG,
+    );
+    if (!state.bound) void done.then((plot) => this.#bind(plot, state));
+  }
+
+  /**
+   * @param {PlotDiv} plot
+   * @param {PlotState} state
+   */
+  #bind(plot, state) {
+    if (state.bound) return;
+    state.bound = true;
+    plot.on("plotly_relayout", (change) => this.#relaid(change));
+    plot.on("plotly_doubleclick", () => this.zoomed(null));
+  }
+
+  /** @param {Record<string, any>} change */
+  #relaid(change) {
+    const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0];
+    const to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
+    if (typeof from === "number" && typeof to === "number" && to > from) this.zoomed([from, to]);
+  }
+}

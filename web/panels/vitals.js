@@ -1,0 +1,225 @@
+/**
+ * The four vital signs on one step axis, with flags above, alerts from their onset, and one cross line
+ * through all.
+ */
+
+import { bands, byGravity, isOpen } from "../lib/alerts/attention.js";
+import { CrossLine } from "./crossline.js";
+import { el } from "../browser/dom.js";
+import { expectedSpans, flagsOf, placeFlags } from "../lib/charts/flags.js";
+import { int, ruleTitle } from "../lib/format.js";
+import { margins } from "./plot.js";
+import { picture } from "../lib/charts/picture.js";
+import { normSource } from "../lib/runs/told.js";
+import { gradNorm } from "./grad-norm.js";
+import { learningRate } from "./learning-rate.js";
+import { loss } from "./loss.js";
+import { scale } from "./scale.js";
+import { icon } from "../components/icons.js";
+import { Panel } from "./panel.js";
+
+export const KINDS = [loss, gradNorm, scale, learningRate];
+const AXIS_PX = 18;
+/** Alerts whose onset is drawn as a line; more would be a fence. The gravest come first. */
+const MOST_EDGES = 12;
+
+/**
+ * What the board draws; range in the units of the x axis, all else in steps.
+ *
+ * @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string |
+ *   null, reported: Set<string> | null, restarts: number[], timeline: import("../lib/charts/timeline.js").Timeline,
+ *   look: import("../lib/charts/picture.js").Look, axis: (name: string) => import("../lib/charts/picture.js").AxisKind |
+ *   null, layers: (name: string) => Layer[] }} Scene
+ */
+
+export class Vitals {
+  /**
+   * @param {{ scene: () => Scene, pinned: (step: number | null) => void, told: (step: number | null) => void,
+   *   resized: () => void, chose: (flag: import("../lib/charts/flags.js").Flag) => void }} source
+   * @param {(panel: () => Panel) => Node} menuOf
+   */
+  constructor(source, menuOf) {
+    this.source = source;
+    this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
+    /** @type {Panel[]} */
+    this.panels = KINDS.map(
+      (kind, i) =>
+        new Panel(kind, { tall: i === KINDS.length - 1 ? AXIS_PX : 0, menu: menuOf(() => this.panels[i]) }),
+    );
+    const label = el("span");
+    const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    this.node = el(
+      "section.card.vitals",
+      {
+        tabindex: "0",
+        "aria-label": "Vital signs over one step axis. Arrow keys move the cross line, Escape lets it go.",
+      },
+      this.flags,
+      ...this.panels.map((panel) => panel.node),
+      line,
+    );
+    this.cross = new CrossLine(this.node, line, label, {
+      width: () => this.width,
+      range: () => source.scene().range,
+      timeline: () => source.scene().timeline,
+      margins,
+      pinned: source.pinned,
+      told: (step) => this.#tell(step),
+    });
+    this.flagKey = "";
+    this.width = 0;
+    /** @type {string | null} the one panel that fills the window */
+    this.full = null;
+    new ResizeObserver(([entry]) => {
+      this.width = entry.contentRect.width;
+      this.source.resized();
+    }).observe(this.node);
+  }
+
+  /** @param {import("./plot.js").Plots} plots */
+  draw(plots) {
+    const { reported } = this.source.scene();
+    for (const panel of this.panels.slice(0, -1)) {
+      panel.absent(reported !== null && !reported.has(panel.kind.name));
+    }
+    this.panels.forEach((panel, i) =>
+      plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)),
+    );
+    this.#placeFlags();
+    this.cross.refresh();
+  }
+
+  /**
+   * One panel fills the window, with the flags above it; null: none.
+   *
+   * @param {string | null} name
+   */
+  fill(name) {
+    this.full = this.panels.some((panel) => panel.kind.name === name) ? name : null;
+    this.node.classList.toggle("is-full", this.full !== null);
+    for (const panel of this.panels) {
+      panel.node.classList.toggle("is-away", this.full !== null && panel.kind.name !== this.full);
+    }
+  }
+
+  /**
+   * @param {Panel} panel
+   * @param {number} width
+   * @param {boolean} bottom
+   */
+  #drawn(panel, width, bottom) {
+    const scene = this.source.scene();
+    const axis = scene.axis(panel.kind.name);
+    const drawing = axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing;
+    const drawn = picture(
+      drawing,
+      scene.layers(panel.kind.name),
+      panel.kind.skips ? scene.layers("skipped") : [],
+      scene.range,
+      width,
+      panel.log,
+      scene.look,
+    );
+    panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
+    panel.drew(drawn);
+    panel.tell(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
+    return {
+      picture: drawn,
+      ...background(scene, true),
+      xticks: bottom || this.full !== null,
+      colour: panel.kind.colour,
+    };
+  }
+
+  /** @param {number | null} step */
+  #tell(step) {
+    const { layers, timeline } = this.source.scene();
+    for (const panel of this.panels) panel.tell(layers(panel.kind.name), step, timeline);
+    this.source.told(step);
+  }
+
+  /** Flags are made anew only when one moves by a pixel. */
+  #placeFlags() {
+    const {
+      range: [a, b],
+      alerts,
+      events,
+      chosen,
+      timeline,
+    } = this.source.scene();
+    const { left, right } = margins();
+    const width = this.width - left - right;
+    if (width <= 0) return;
+    const placed = placeFlags(
+      flagsOf(alerts, events, chosen),
+      (step) => left + ((timeline.toX(step) - a) / (b - a)) * width,
+      left,
+      left + width,
+    );
+    const key = placed.map(({ flag, px, mirrored }) => `${flag.key} ${Math.round(px)} ${mirrored}`).join(";");
+    if (key === this.flagKey) return;
+    this.flagKey = key;
+    this.flags.replaceChildren(...placed.map((place) => this.#flag(place)));
+  }
+
+  /** @param {{ flag: import("../lib/charts/flags.js").Flag, px: number, mirrored: boolean }} place */
+  #flag({ flag, px, mirrored }) {
+    const text = flag.severity ? ruleTitle(flag.text) : flag.text;
+    return el(
+      "button.flag",
+      {
+        type: "button",
+        class: `${flag.severity} ${mirrored ? "left" : ""}`,
+        "--x": `${px.toFixed(1)}px`,
+        title: `${text}, from step ${int(flag.step)}`,
+        onclick: () => this.source.chose(flag),
+      },
+      flag.severity ? icon(flag.severity, flag.severity) : null,
+      el("span", {}, text),
+    );
+  }
+}
+
+/**
+ * Tints and lines behind the data, in the units of the x axis: alerts, changes that were announced, attempts.
+ *
+ * @param {Scene} scene
+ * @param {boolean} lines
+ * @returns {{ bands: import("./plot.js").Tint[], edges: import("./plot.js").Edge[], ticks:
+ *   import("../lib/charts/timeticks.js").Ticks | null }}
+ */
+export function background(scene, lines) {
+  const { toX } = scene.timeline;
+  const tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
+  const restarts = scene.restarts.map((x) => ({
+    x,
+    severity: /** @type {const} */ ("restart"),
+    rang: false,
+  }));
+  const edges = lines ? [...restarts, ...edgesOf(scene.alerts, scene.chosen)] : restarts;
+  return {
+    bands: tints.map((band) => ({ ...band, from: toX(band.from), to: toX(band.to) })),
+    edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })),
+    ticks: scene.timeline.ticks(scene.range),
+  };
+}
+
+/**
+ * Lines at the onsets of the gravest open alerts and of the chosen one, and where they rang; what has passed
+ * keeps its tint only.
+ *
+ * @param {Alert[]} alerts
+ * @param {string | null} chosen
+ * @returns {import("./plot.js").Edge[]}
+ */
+export function edgesOf(alerts, chosen) {
+  const shown = alerts
+    .filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null)
+    .sort(byGravity)
+    .slice(0, MOST_EDGES);
+  return shown.flatMap((alert) => {
+    const edges = [{ x: Number(alert.onset_step), severity: alert.severity, rang: false }];
+    const rang = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
+    return rang ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, rang: true }] : edges;
+  });
+}

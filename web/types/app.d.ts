@@ -1,0 +1,19 @@
+/** What every page receives. */
+interface App {
+  api: import("../data/api.js").Api;
+  desk: import("../data/desk.js").Desk;
+  live: import("../data/live.js").Live;
+  alerts: import("../data/alertbook.js").AlertBook;
+  marks: import("../data/markbook.js").MarkBook;
+  clock: import("../data/clock.js").Clock;
+  session: Session;
+  title: (text: string) => void;
+}
+
+/** An open page. `moved` is called when the address changed; it returns true if the page handled it itself. */
+interface Page {
+  close: () => void;
+  moved?: () => boolean;
+}
+
+type OpenPage = (app: App, main: HTMLElement, id: string) => Page;
