@@ -79,6 +79,7 @@ class Tower:
         self.directory = directory
         self.log = directory / "server.log"
         self.port = 0
+        self.command = [sys.executable, "-m", "tocsin_server"]
         self.options: tuple[str, ...] = ()
         """Further options of ``serve``."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -101,7 +102,7 @@ class Tower:
         """Starts it, at its port of before if it had one; returns once it answers."""
         with self.log.open("ab") as log:
             place = ["--port", str(self.port), "--data-dir", str(self.directory)]
-            command = [sys.executable, "-m", "tocsin_server", "serve", *place, *self.options]
+            command = [*self.command, "serve", *place, *self.options]
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         assert self._process.stdout is not None
         self.port = self.port or self._port_of(self._process.stdout)

@@ -6,7 +6,6 @@ import argparse
 import ast
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import get_args
 import pytest
 import typer
 
-import tocsin
-import tocsin_server
 from tocsin import protocol
 from tocsin.cli.commands import _parser as hook_parser
 from tocsin.preflight import CHECKS
@@ -146,17 +143,6 @@ def test_every_command_of_the_server_is_described(command: str) -> None:
 def test_every_command_of_the_hook_is_described(command: str) -> None:
     """README or the list of commands shows it as it is typed."""
     assert f"`tocsin {command}`" in text_of("README.md", "docs/commands.md")
-
-
-def test_versions_agree() -> None:
-    """Both packages and the top of the changelog carry one version."""
-    newest = re.search(r"^## (\d\S*)", text_of("CHANGELOG.md"), re.MULTILINE)
-    stated = [tomllib.loads(text_of(name))["project"]["version"] for name in PROJECTS]
-    assert newest
-    assert {newest[1], tocsin.__version__, tocsin_server.__version__, *stated} == {newest[1]}
-
-
-PROJECTS = ("pyproject.toml", "client_hook/pyproject.toml")
 
 
 @pytest.mark.parametrize(
