@@ -6,16 +6,19 @@
 #   make test         the whole suite
 #   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
+#   make test-lowest     the server with the lowest versions of its dependencies
+#   make dist         sdists and wheels of both packages, in dist/
 #   make bench        the benchmarks, one after another (BENCHES=files: these)
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
+#   make animation    the animated picture of README.md, recorded from the running demo
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test test-all test-versions bench bench-detection real-trainers screenshots browser clean
+.PHONY: setup demo check test test-all test-versions test-lowest dist bench bench-detection real-trainers screenshots animation browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -25,6 +28,7 @@ BENCHES ?= $(wildcard benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
+ALL_TRAINERS := $(STAMPS)/real-trainers/requirements-all $(STAMPS)/real-trainers/requirements-jax
 TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
 
@@ -44,7 +48,7 @@ test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
 
 # Kernels round differently on another CPU. These variables make torch take those of an older one.
-test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(STAMPS)/real-trainers/requirements-all browser
+test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(ALL_TRAINERS) browser
 	cd tests/web && node --test
 	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 --numprocesses=$(JOBS) --dist=loadfile
 	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
@@ -55,6 +59,14 @@ test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(STAMP
 
 test-versions:
 	@tests/hook/versions.sh $(VERSIONS)
+
+test-lowest: | $(BIN)/python
+	@PYTHON=$(BIN)/python tests/lowest.sh $(TESTS)
+
+dist: $(STAMPS)/python
+	rm -rf dist
+	cd client_hook && ../$(BIN)/python -m hatchling build -d ../dist
+	$(BIN)/python -m hatchling build -d dist
 
 # All of them, whatever becomes of one; which failed is said last, and by the exit status.
 bench: $(STAMPS)/python browser
@@ -71,8 +83,11 @@ bench-detection: $(STAMPS)/python
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python tests/browser/screenshots.py
 
+animation: $(STAMPS)/python browser
+	$(BIN)/python -m tests.browser.animation
+
 clean:
-	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
 
 # Python 3.11 or newer; Debian keeps venv in a package of its own.
 $(BIN)/python:
