@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import __version__
 from ..api.startup import DEFAULT_URL
 from ..spool.segments import default_dir
 
@@ -109,6 +110,7 @@ def _token(options: argparse.Namespace) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tocsin", description="Commands for the machine that trains.")
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
     examined.add_argument("--project", default="doctor", help="project that the token must be valid for")

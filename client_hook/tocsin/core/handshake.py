@@ -11,10 +11,8 @@ from typing import Any
 from .. import protocol
 from .identity import Identity, settled
 
-VERSION = "0.1.0"
-
 _REPORTED = (
-    "torch", "numpy", "lightning", "transformers", "accelerate", "deepspeed",
+    "tocsin", "torch", "numpy", "lightning", "transformers", "accelerate", "deepspeed",
     "gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env",
 )  # fmt: skip
 """Libraries whose version matters to a diagnosis; the second row: the loss is that of an agent."""
@@ -86,7 +84,7 @@ def settle(facts: Facts) -> Identity:
 
 def versions() -> dict[str, str]:
     """Versions of the hook, Python, and what is imported of what matters to a diagnosis."""
-    out = {"tocsin": VERSION, "python": platform.python_version(), "platform": platform.platform()}
+    out = {"python": platform.python_version(), "platform": platform.platform()}
     for name in _REPORTED:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
