@@ -13,7 +13,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 GITHUB = ROOT / ".github"
 FORMS = [path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
-PAGES = ["SECURITY.md", "CODE_OF_CONDUCT.md", "examples/README.md"]
+PAGES = ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "examples/README.md"]
 
 
 def parsed(path: Path) -> dict[str, Any]:
