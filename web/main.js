@@ -1,4 +1,4 @@
-/** Starts the page: one API client, one socket, one alert book; then the page that the address names. */
+/** Starts the app: one API client, one socket, one alert store, and the page for the address. */
 
 import { AlertBook } from "./data/alertbook.js";
 import { Api, ApiError } from "./data/api.js";
@@ -20,7 +20,7 @@ import { palette } from "./components/header/palette.js";
 import { loginNotice, notice } from "./components/notice.js";
 
 /**
- * Code of a page is asked for when its address is opened.
+ * Each page's code is loaded when its address is opened.
  *
  * @type {Record<string, () => Promise<OpenPage>>}
  */
@@ -38,7 +38,7 @@ const PAGES = {
   missing: async () => (await import("./pages/missing.js")).missingPage,
 };
 
-/** Marks change by time too: silences end. So often they are asked for where somebody looks. */
+/** Marks also change with time, because silences end. Visible pages reload them this often. */
 const MARKS_MS = 15_000;
 
 /** @param {string} id */
@@ -51,7 +51,7 @@ function openSocket() {
 }
 
 /**
- * Shows the page of the address, and the next one when that changes.
+ * Show the page for the address, and follow its changes.
  *
  * @param {App} app
  */
@@ -78,7 +78,7 @@ function router(app) {
   }
 
   document.addEventListener("click", (event) => {
-    // An address may hold its view behind the #, where a jump would put its own.
+    // The address may hold the view behind the #, so the skip link must not replace it.
     if (/** @type {Element} */ (event.target).closest?.("a.skip")) {
       event.preventDefault();
       return main.focus();
@@ -94,7 +94,7 @@ function router(app) {
 }
 
 /**
- * The link of this site that a plain click meant, if any.
+ * Return the link of this site that a plain click targets, if any.
  *
  * @param {MouseEvent} event
  */
@@ -122,7 +122,7 @@ function linkOf(event) {
 }
 
 /**
- * The tab says the page and how many alerts fire, in its title and by its icon.
+ * The title and icon of the tab show the page and whether alerts fire.
  *
  * @param {AlertBook} alerts
  */
@@ -198,7 +198,7 @@ function listen(app) {
 }
 
 /**
- * Asks who this browser is until there is an answer; null: nobody, and the page says how to log in.
+ * Ask who is logged in until the server responds; null if nobody is, and the page explains how to log in.
  *
  * @param {Api} api
  * @returns {Promise<Session | null>}
@@ -213,7 +213,7 @@ async function signIn(api) {
         refused
           ? loginNotice()
           : notice(
-              "The server does not answer",
+              "The server does not respond",
               String(/** @type {Error} */ (error).message),
               "This page tries again every two seconds.",
             ),

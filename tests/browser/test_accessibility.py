@@ -94,7 +94,7 @@ def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., An
     found = {}
     tab.page.locator('[data-series="loss"] .menubutton').click()
     found["menu"] = faults_of(tab)
-    tab.page.get_by_role("menu").get_by_text("Values as a table").click()
+    tab.page.get_by_role("menu").get_by_text("Show values").click()
     tab.page.get_by_role("dialog").locator("tbody").wait_for()
     found["values"] = faults_of(tab)
     tab.page.keyboard.press("Escape")
@@ -103,7 +103,7 @@ def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., An
         tab.page.get_by_role("dialog").wait_for()
         found[name] = faults_of(tab)
         tab.page.keyboard.press("Escape")
-    for name in ("Facts", "Series", "Attempts", "Audit", "Events", "Notes"):
+    for name in ("Environment", "Series", "Attempts", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
         found[name] = faults_of(tab)
     assert not {name: faults for name, faults in found.items() if faults}

@@ -45,7 +45,7 @@ def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., An
     tab = visit(quiet)
     tab.page.locator(".empty").wait_for()
     before = faults_of(tab)
-    tab.page.get_by_role("button", name="Fill in a token").click()
+    tab.page.get_by_role("button", name="Insert token").click()
     tab.page.get_by_text("copy the lines now").wait_for()
     assert [*before, *faults_of(tab)] == []
 

@@ -70,9 +70,10 @@ def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[st
     page.get_by_role("dialog").get_by_label("Note").wait_for()
     page.keyboard.type("looking at it")
     page.keyboard.press("Enter")
-    row(tab, second).get_by_text("has it").wait_for()
+    row(tab, second).get_by_text("Acknowledged by").wait_for()
     assert (
-        page.locator('[role=group][aria-label="Taken"] [role=option]').get_attribute("data-alert") == second
+        page.locator('[role=group][aria-label="Acknowledged"] [role=option]').get_attribute("data-alert")
+        == second
     )
     third = chosen(tab)
     assert third != second
@@ -99,11 +100,11 @@ def test_two_browsers_see_an_acknowledgement(
     tab.page.get_by_role("button", name="Acknowledge").first.click()
     tab.page.get_by_label("Note").fill("on my way <b>home</b>")
     tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
-    row(other, alerts["r_a"]).get_by_text("login link has it").wait_for()
+    row(other, alerts["r_a"]).get_by_text("Acknowledged by login link").wait_for()
     other.page.locator("#pane").get_by_text("on my way <b>home</b>").first.wait_for()
     other.page.locator(".life").get_by_text("acknowledged").wait_for()
-    other.page.get_by_role("button", name="Take it back").click()
-    row(tab, alerts["r_a"]).get_by_text("has it").wait_for(state="detached")
+    other.page.get_by_role("button", name="Unacknowledge").click()
+    row(tab, alerts["r_a"]).get_by_text("Acknowledged by").wait_for(state="detached")
 
 
 def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
@@ -113,7 +114,7 @@ def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[s
     tab.page.keyboard.press("a")
     tab.page.keyboard.press("Enter")
     tab.page.get_by_role("button", name="Undo").click()
-    row(tab, alert).get_by_text("has it").wait_for(state="detached")
+    row(tab, alert).get_by_text("Acknowledged by").wait_for(state="detached")
     assert ringing_tower[0].get(f"/alerts/{alert}/history")["marks"]["ack"] is None
 
 
@@ -127,8 +128,8 @@ def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[s
     tab.page.keyboard.press("a")
     tab.page.get_by_role("heading", name="Acknowledge 3 alerts").wait_for()
     tab.page.keyboard.press("Enter")
-    tab.page.locator('[role=group][aria-label="Taken"] [role=option]').nth(2).wait_for()
-    taken = tab.page.locator('[role=group][aria-label="Taken"] [role=option]').all()
+    tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').nth(2).wait_for()
+    taken = tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').all()
     assert {each.get_attribute("data-alert") for each in taken} == alerts
 
 
@@ -145,7 +146,7 @@ def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[s
     assert (tab.page.get_by_label("Project", exact=True).input_value(), chosen(tab)) == ("p", alert)
     tab.page.get_by_label("Filter alerts").fill("nothing like it")
     tab.page.get_by_role("button", name="Pending").click()
-    tab.page.get_by_role("button", name="Show all that is open").click()
+    tab.page.get_by_role("button", name="Show all open alerts").click()
     tab.page.locator("[role=option]").nth(2).wait_for()
 
 
@@ -189,10 +190,10 @@ def test_a_run_s_page_acknowledges_and_silences_too(
     page.locator('[data-act="ack"]').click()
     page.get_by_role("dialog").get_by_label("Note").fill("seen on the run's page")
     page.keyboard.press("Enter")
-    page.locator(".diag .marklist").get_by_text("has it").wait_for()
+    page.locator(".diag .marklist").get_by_text("Acknowledged by").wait_for()
     assert page.locator(".diag .marklist").get_by_text("seen on the run's page").count() == 1
-    page.locator(".diag").get_by_role("button", name="Take it back").click()
-    page.locator(".diag").get_by_role("button", name="Acknowledge").wait_for()
+    page.locator(".diag").get_by_role("button", name="Unacknowledge").click()
+    page.locator(".diag").get_by_role("button", name="Acknowledge", exact=True).wait_for()
     page.locator('[data-act="silence"]').click()
     page.get_by_role("dialog").get_by_label("Reason").fill("known")
     page.get_by_role("dialog").get_by_role("button", name="Silence", exact=True).click()

@@ -28,7 +28,7 @@ def make(page: Any, name: str, kind: str, url: str = "") -> Any:
     dialog.get_by_label("Kind").select_option(kind)
     if url:
         dialog.get_by_label("url").fill(url)
-    dialog.get_by_role("button", name="Make").click()
+    dialog.get_by_role("button", name="Create").click()
     return page.get_by_role("article", name=f"Channel {name}", exact=True)
 
 
@@ -39,7 +39,7 @@ def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
     tab.page.locator('[data-field="config.url"][aria-invalid="true"]:focus').wait_for()
     tab.page.get_by_label("Kind").select_option("apprise")
     tab.page.get_by_label("url").fill("json://127.0.0.1/x")
-    tab.page.get_by_role("button", name="Make").click()
+    tab.page.get_by_role("button", name="Create").click()
     tab.page.get_by_text("an apprise address with one of the schemes").wait_for()
 
 
@@ -51,9 +51,9 @@ def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> No
     channel.get_by_role("button", name="Edit").click()
     dialog = tab.page.get_by_role("dialog")
     assert dialog.get_by_label("url").input_value() == ""
-    dialog.get_by_label("At most an hour").fill("7")
+    dialog.get_by_label("Limit per hour").fill("7")
     dialog.get_by_role("button", name="Save").click()
-    channel.get_by_text("at most 7 an hour").wait_for()
+    channel.get_by_text("at most 7 per hour").wait_for()
     assert "hidden-hidden" not in tab.page.content()
     stored = tower_of_the_module.get("/channels")["items"]
     assert next(one["config"] for one in stored if one["name"] == "secret one") == {"url": "***"}
@@ -63,7 +63,7 @@ def test_a_test_says_what_came_of_it(tab: Any) -> None:
     """A browser channel takes it; an address that nobody has does not."""
     kept = make(tab.page, "pages", "browser")
     kept.get_by_role("button", name="Test").click()
-    kept.get_by_text("The test arrived").wait_for()
+    kept.get_by_text("Test sent").wait_for()
     lost = make(tab.page, "lost", "webhook", "https://nobody.invalid/x")
     lost.get_by_role("button", name="Test").click()
     lost.get_by_text("The test failed").wait_for()

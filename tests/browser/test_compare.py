@@ -44,7 +44,7 @@ def test_each_run_has_a_colour_of_its_own_and_keeps_it(tab: Any) -> None:
     tab.page.get_by_role("button", name="Hide left").click()
     tab.page.wait_for_function(f"() => ({INKS})().length === 1")
     assert tab.page.evaluate(INKS) == [second]
-    tab.page.get_by_role("button", name="Take left away").click()
+    tab.page.get_by_role("button", name="Remove left").click()
     tab.page.wait_for_url("**slots=1*")
     assert tab.page.evaluate(INKS) == [second]
 
@@ -64,7 +64,7 @@ def test_only_settings_that_differ_are_listed(tab: Any) -> None:
     table = tab.page.get_by_label("Settings that differ")
     table.get_by_text("lr", exact=True).wait_for()
     assert table.get_by_text("batch_size").count() == 0
-    tab.page.get_by_role("button", name="Also those that agree").click()
+    tab.page.get_by_role("button", name="Show equal settings").click()
     table.get_by_text("<b>key</b>").wait_for()
     assert tab.page.locator("main img, main table b").count() == 0
 
@@ -98,7 +98,7 @@ def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
 def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     """From an empty comparison, by keyboard."""
     tab.page.goto(f"{shared_tower.base}/compare")
-    tab.page.get_by_text("No run is picked").wait_for()
+    tab.page.get_by_text("No runs selected").wait_for()
     tab.page.wait_for_function("() => document.querySelectorAll('#all-runs option').length > 1")
     tab.page.get_by_label("Add a run").fill("left")
     tab.page.keyboard.press("Enter")
@@ -139,7 +139,7 @@ def test_a_long_name_at_the_cross_line_makes_the_page_no_wider(
     tab.page.get_by_role("button", name="Hide LLL").focus()
     tab.page.wait_for_function("() => document.querySelector('[data-series=loss] .xy')")
     tab.page.mouse.move(*tab.place("loss", 39, 0.5))
-    tab.page.get_by_role("button", name="Take LLL").focus()
+    tab.page.get_by_role("button", name="Remove LLL").focus()
     tab.page.locator(".cross span", has_text="LLL").wait_for()
     assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= width
     tab.page.evaluate(rename, "left")
@@ -158,7 +158,7 @@ def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
 
 def test_a_run_is_taken_away_by_keyboard_and_the_next_has_the_focus(tab: Any) -> None:
     """So several go one after another."""
-    tab.page.get_by_role("button", name="Take left away").focus()
+    tab.page.get_by_role("button", name="Remove left").focus()
     tab.page.keyboard.press("Enter")
     tab.page.locator("tr[data-run=r_left]").wait_for(state="detached")
     assert tab.page.evaluate("() => document.activeElement.dataset.act") == "drop r_right"

@@ -67,4 +67,4 @@ def test_a_failure_is_told_on_every_page_and_retried(tab: Any, notifying: Any, r
     page.locator("article[data-delivery]", has_text="2 attempts").first.wait_for()
     lamp.wait_for(state="hidden")
     page.goto(f"{notifying.base}/channels")
-    page.get_by_text("told").first.wait_for()
+    page.get_by_text("last notified").first.wait_for()

@@ -74,7 +74,7 @@ def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: 
     change(edited, notes="**theirs**")
     tab.page.locator(".theirs strong", has_text="theirs").wait_for()
     assert tab.page.get_by_role("button", name="Save").first.is_disabled()
-    tab.page.get_by_role("button", name="Both, one below the other").click()
+    tab.page.get_by_role("button", name="Combine both").click()
     tab.page.keyboard.press("Control+Enter")
     tab.page.locator(".notes .markdown", has_text="mine").wait_for()
     assert stored(edited)["notes"] == "**theirs**\n\n---\n\nmine"
@@ -108,7 +108,7 @@ def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
     """Delete from its menu: a strip says until when, Undo brings it back as it was."""
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
-    tab.page.locator(".leaving", has_text="goes for good").wait_for()
+    tab.page.locator(".leaving", has_text="will be deleted").wait_for()
     assert stored(edited)["leaving_ms"]
     tab.page.get_by_role("button", name="Undo").click()
     tab.page.locator(".leaving").wait_for(state="hidden")
@@ -123,12 +123,12 @@ def test_picked_runs_are_deleted_and_brought_back_in_every_browser(
     for one in (tab, other):
         one.page.get_by_label("Filter runs").fill("r_gone")
         one.page.locator('[data-run="r_gone3"]').wait_for()
-    tab.page.get_by_label("Pick all that are listed").check()
-    tab.page.get_by_role("group", name="With the runs that are picked").get_by_text("Delete").click()
+    tab.page.get_by_label("Select all listed").check()
+    tab.page.get_by_role("group", name="Actions on the selected runs").get_by_text("Delete").click()
     for one in (tab, other):
         one.page.locator("[data-run]").first.wait_for(state="detached")
     other.page.get_by_role("button", name=re.compile(r"Deleted \d")).click()
-    other.page.locator('[data-run="r_gone2"]', has_text="goes for good at").wait_for()
+    other.page.locator('[data-run="r_gone2"]', has_text="will be deleted at").wait_for()
     tab.page.get_by_role("button", name="Undo").click()
     tab.page.wait_for_function("() => document.querySelectorAll('[data-run]').length === 3")
 

@@ -77,7 +77,7 @@ def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
     tab.page.keyboard.press("x")
     tab.page.keyboard.press("j")
     tab.page.keyboard.press("x")
-    link = tab.page.get_by_role("link", name="Compare 2 picked")
+    link = tab.page.get_by_role("link", name="Compare 2 selected")
     link.wait_for()
     assert str(link.get_attribute("href")).count("run=c_") == 2
 
@@ -86,8 +86,8 @@ def test_all_that_a_filter_lists_are_compared(tab: Any) -> None:
     """Two hundred runs over one another: a row each, traces by look, faults marked, one can be pointed at."""
     tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")
     tab.page.get_by_text("200 of").wait_for()
-    tab.page.get_by_label("Pick all that are listed").click()
-    tab.page.get_by_role("link", name="Compare 200 picked").click()
+    tab.page.get_by_label("Select all listed").click()
+    tab.page.get_by_role("link", name="Compare 200 selected").click()
     tab.page.wait_for_function(f"() => document.querySelector('[data-series=loss] .xy') && {DRAWN}() === 60")
     assert tab.page.locator("tr[data-run]").count() == 200
     assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()

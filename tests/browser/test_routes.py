@@ -49,7 +49,7 @@ def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]
     tab.page.get_by_text("Unsaved changes").wait_for()
     assert tower.get("/routes")["routes"][0]["matchers"] == ['severity=~"warning|critical"']
     tab.page.keyboard.press("Control+s")
-    tab.page.get_by_text("In force as shown").wait_for()
+    tab.page.get_by_text("All changes saved").wait_for()
     assert tower.get("/routes")["routes"][0]["matchers"] == ['severity="info"']
 
 
@@ -73,20 +73,20 @@ def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, s
 
 def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -> None:
     """Alt and an arrow moves the route that has the focus, which keeps it."""
-    tab.page.get_by_role("button", name="Add a route").click()
+    tab.page.get_by_role("button", name="Add route").click()
     assert order(tab) == ["default", "new route"]
     tab.page.keyboard.press("Alt+ArrowUp")
     tab.page.locator('[data-focus="open-0"]:focus').wait_for()
     assert order(tab) == ["new route", "default"]
     tab.page.keyboard.press("Control+s")
-    tab.page.get_by_text("In force as shown").wait_for()
+    tab.page.get_by_text("All changes saved").wait_for()
     assert [route["name"] for route in rings[0].get("/routes")["routes"]] == ["new route", "default"]
 
 
 def test_a_removed_route_comes_back(tab: Any) -> None:
     """Undo, in the draft."""
     tab.page.get_by_role("button", name="Remove default").click()
-    tab.page.get_by_text("Without a route nobody is told").wait_for()
+    tab.page.get_by_text("Without routes, no notifications").wait_for()
     tab.page.get_by_role("button", name="Undo").click()
     assert order(tab) == ["default"]
 
@@ -94,7 +94,7 @@ def test_a_removed_route_comes_back(tab: Any) -> None:
 def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
     """With its zone and hours; the route that names it follows it to a new name and says when it is muted."""
     page = tab.page
-    page.get_by_role("button", name="Add a mute time").click()
+    page.get_by_role("button", name="Add mute time").click()
     page.locator('[data-field="mute_times[0].zone"]').fill("Europe/Berlin")
     for end, clock in (("from", "00:00"), ("to", "24:00")):
         page.locator(f'[data-field="mute_times[0].times[0].{end}"]').fill(clock)
@@ -103,7 +103,7 @@ def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
     page.locator('[data-field="mute_times[0].name"]').blur()
     page.locator(f'[data-tried="{rings[1]}"]').get_by_text("muted now").wait_for()
     page.keyboard.press("Control+s")
-    page.get_by_text("In force as shown").wait_for()
+    page.get_by_text("All changes saved").wait_for()
     stored = rings[0].get("/routes")
     assert stored["routes"][0]["mute_times"] == ["always"]
     assert (stored["mute_times"][0]["zone"], stored["mute_times"][0]["times"][0]["to"]) == (
@@ -114,7 +114,7 @@ def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
 
 def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
     """By severity and labels, where nothing is open that would do."""
-    tab.page.get_by_label("What to try").select_option("made")
+    tab.page.get_by_label("What to test").select_option("made")
     tab.page.locator('[data-tried="made"]').get_by_text("default → pages").wait_for()
     tab.page.locator(".routetest").get_by_label("Severity").select_option("info")
     tab.page.locator('[data-tried="made"]').get_by_text("No route matches").wait_for()
@@ -131,5 +131,5 @@ def test_what_somebody_else_saved_is_told(
     tab.page.locator(".routename b", has_text="theirs").wait_for()
     tab.page.locator('[data-field="routes[0].matchers"]').fill('severity="critical"')
     other.page.evaluate(put, {"routes": [{"name": "again"}]})
-    tab.page.get_by_role("button", name="Take theirs").click()
+    tab.page.get_by_role("button", name="Use theirs").click()
     tab.page.locator(".routename b", has_text="again").wait_for()

@@ -78,7 +78,7 @@ def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, vi
     page.get_by_label("Title").fill("Half a rule")
     page.get_by_role("link", name="Fleet").first.click()
     page.go_back()
-    page.get_by_text("What you wrote here before is back").wait_for()
+    page.get_by_text("Restored your unsaved changes").wait_for()
     assert page.get_by_label("Title").input_value() == "Half a rule"
     page.get_by_role("link", name="Discard").click()
     page.get_by_role("link", name="New rule").click()
@@ -96,11 +96,11 @@ def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -
     page.get_by_label("Severity").select_option("critical")
     page.get_by_label("Where").get_by_role("link", name="Rules").click()
     page.get_by_role("link", name="New rule").click()
-    page.get_by_text("What you wrote here before is back").wait_for()
+    page.get_by_text("Restored your unsaved changes").wait_for()
     assert page.get_by_label("Title").input_value() == "Half a rule"
     page.get_by_role("link", name="Discard").click()
     page.locator('[data-focus="open-loss-spike"]').click()
-    page.get_by_text("What you wrote here before is back").wait_for()
+    page.get_by_text("Restored your unsaved changes").wait_for()
     assert page.get_by_label("Severity").input_value() == "critical"
     page.get_by_role("link", name="Discard").click()
 
@@ -110,7 +110,7 @@ def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, vis
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?q=mine")
-    page.get_by_role("switch", name="Mine switched on").click()
+    page.get_by_role("switch", name="Enable Mine").click()
     until(lambda: rules(stored)["mine"]["enabled"] is False, "the rule to be off")
     page.get_by_role("button", name="Delete Mine").click()
     page.get_by_role("button", name="Undo").wait_for()
@@ -128,12 +128,12 @@ def test_a_pack_and_a_built_in_rule_are_switched(stored: Any, visit: Any) -> Non
     """The pack's rules come and go as one; a built-in rule is off in all projects, and on again."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules")
-    page.get_by_role("switch", name="Pack Adversarial training switched on").click()
+    page.get_by_role("switch", name="Enable pack Adversarial training").click()
     page.locator('[data-rule="gan-critic-large"]').wait_for()
-    page.get_by_role("switch", name="Pack Adversarial training switched on").click()
+    page.get_by_role("switch", name="Enable pack Adversarial training").click()
     page.locator('[data-rule="gan-critic-large"]').wait_for(state="detached")
     for on in (False, True):
-        page.locator(f'[aria-label="Plateau switched on"][aria-checked="{str(not on).lower()}"]').click()
+        page.locator(f'[aria-label="Enable Plateau"][aria-checked="{str(not on).lower()}"]').click()
         until(lambda on=on: built_in(stored, "plateau")["enabled"] is on, "the rule to be switched")  # type: ignore[misc]
     assert built_in(stored, "plateau")["tunings"] == []
 

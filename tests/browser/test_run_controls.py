@@ -53,7 +53,7 @@ def test_the_address_holds_what_was_chosen(tab: Any) -> None:
     """X axis, smoothing and a log axis survive a reload, for they are in the address."""
     tab.page.locator('[data-x="relative"]').click()
     tab.page.get_by_label("Smoothing").fill("0.7")
-    choose(tab, "lr", "Log, powers of ten")
+    choose(tab, "lr", "Log (powers of ten)")
     tab.page.wait_for_url("**axis=log%3Alr*")
     tab.page.reload()
     tab.page.locator('[data-series="lr"] .plot .xy').first.wait_for()
@@ -82,7 +82,7 @@ def test_an_older_attempt_is_a_layer_on_demand(tab: Any) -> None:
 def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
     """The file of a chart has every record, NaN and both infinities by name."""
     with tab.page.expect_download() as download:
-        choose(tab, "loss", "CSV, every record in the window")
+        choose(tab, "loss", "CSV of all records in the window")
     download.value.save_as(tmp_path / "loss.csv")
     rows = [line.split(",") for line in (tmp_path / "loss.csv").read_text("utf-8").splitlines()]
     at, step = rows[0].index("loss"), rows[0].index("step")
@@ -109,7 +109,7 @@ def test_a_panel_becomes_a_picture_under_the_policy(
 
 def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
     """A part of a name filters, a pin puts a series on top, arrow keys change the order."""
-    tab.page.get_by_label("Filter series").fill("^act/")
+    tab.page.get_by_label("Filter metrics").fill("^act/")
     section = tab.page.locator('[data-section="act"] [data-series]')
     tab.page.wait_for_function("() => document.querySelectorAll('.sections [data-series]').length === 2")
     section.first.locator(".grip").focus()
@@ -123,8 +123,8 @@ def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
 
 
 def test_a_panel_fills_the_window_until_escape(tab: Any) -> None:
-    """Full window and back by keyboard."""
-    choose(tab, "loss", "Full window")
+    """Full screen and back by keyboard."""
+    choose(tab, "loss", "Full screen")
     tab.page.wait_for_url("**full=loss*")
     height = "() => document.querySelector('[data-series=loss] .plot').clientHeight"
     tab.page.wait_for_function(f"() => ({height})() > 900")
@@ -146,7 +146,7 @@ def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
 
 def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
     """The table holds every digit and the words of what is not finite."""
-    choose(tab, "loss", "Values as a table")
+    choose(tab, "loss", "Show values")
     table = tab.page.get_by_role("dialog").locator("tbody")
     table.get_by_text("NaN").wait_for()
     assert {"+Inf", "−Inf"} <= set(table.locator("td").all_inner_texts())
@@ -164,7 +164,7 @@ def test_the_layers_of_a_blow_up_are_a_heat_map(
     tab = visit(shared_tower)
     tab.open_run(run)
     heat = tab.page.get_by_label("Gradient norms by layer", exact=True)
-    heat.get_by_text("Not finite first at step").wait_for()
+    heat.get_by_text("First non-finite value at step").wait_for()
     heat.locator("canvas").focus()
     tab.page.keyboard.press("ArrowLeft")
     assert "step" in heat.get_by_role("status").inner_text()

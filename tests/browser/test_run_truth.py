@@ -82,7 +82,7 @@ def test_the_page_says_why_it_failed(run: str, tab: Any, shared_tower: Any) -> N
 
 def test_the_page_says_where_the_norm_comes_from(tab: Any) -> None:
     """The script's own clip, with its threshold."""
-    tab.page.locator('[data-series="grad_norm"]').get_by_text("of the script's own clip at 0.5").wait_for()
+    tab.page.locator('[data-series="grad_norm"]').get_by_text("from the script's clipping at 0.5").wait_for()
 
 
 def test_the_overhead_gauge_has_a_figure(tab: Any) -> None:
@@ -94,7 +94,7 @@ def test_the_overhead_gauge_has_a_figure(tab: Any) -> None:
 
 def test_the_audit_tab_names_findings_and_remedies(tab: Any) -> None:
     """Scaler that cannot keep its place, rate far out, masked and clamped values; each with what to do."""
-    tab.page.get_by_role("tab", name="Audit").click()
+    tab.page.get_by_role("tab", name="Config check").click()
     rows = tab.page.locator("table.audit tbody tr")
     rows.first.wait_for()
     found = {row.locator("code").inner_text(): row.inner_text() for row in rows.all()}

@@ -16,7 +16,7 @@ def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
     """The page of settings."""
     opened = visit(tower_of_the_module)
     opened.page.goto(f"{tower_of_the_module.base}/settings")
-    opened.page.get_by_text("Whoever has a token").wait_for()
+    opened.page.get_by_text("secret is shown once").wait_for()
     return opened
 
 
@@ -27,7 +27,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_modul
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("night <b>shift</b>")
     dialog.get_by_label("Scope").select_option("read")
-    dialog.get_by_role("button", name="Make").click()
+    dialog.get_by_role("button", name="Create").click()
     secret = page.locator(".secret").inner_text()
     headers = {"authorization": f"Bearer {secret}"}
     assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 200
@@ -38,14 +38,14 @@ def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_modul
     row.get_by_role("button", name="Revoke").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     row.get_by_text("revoked").wait_for()
-    page.get_by_label("Table of acts").get_by_text("token.revoke").first.wait_for()
+    page.get_by_label("Table of user actions").get_by_text("token.revoke").first.wait_for()
     assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 401
 
 
 def test_a_bad_name_is_refused_at_its_field(tab: Any) -> None:
     """A token without a name."""
     tab.page.get_by_role("button", name="New token").click()
-    tab.page.get_by_role("dialog").get_by_role("button", name="Make").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Create").click()
     tab.page.locator('[data-field="name"][aria-invalid="true"]:focus').wait_for()
 
 
@@ -88,7 +88,7 @@ def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
 
 def test_facts_of_the_server_are_there(tab: Any) -> None:
     """Storage, retention, ping and the state of the record path."""
-    for text in ("sqlite,", "for ever", "none: set ping_url", "ok: records become durable"):
+    for text in ("sqlite,", "indefinitely", "none. Set ping_url", "ok: records are stored"):
         tab.page.get_by_text(text).first.wait_for()
 
 

@@ -44,7 +44,7 @@ def test_the_pages_say_what_is_not_in_force(left_by_an_older_one: Any, visit: Ca
     notice.get_by_text("routes[0].matchers[0]").wait_for()
     page.locator('[data-field="routes[0].matchers"]').fill('severity="critical"')
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("In force as shown").wait_for()
+    page.get_by_text("All changes saved").wait_for()
     notice.wait_for(state="hidden")
     assert left_by_an_older_one.get("/routes")["problems"] == []
     assert "Silence s_old is ignored" in left_by_an_older_one.log.read_text("utf-8")

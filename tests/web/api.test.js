@@ -58,7 +58,7 @@ test("an error without a body, and no answer at all, are sentences too", async (
   await assert.rejects(
     dead.runs(),
     (error) =>
-      error instanceof ApiError && error.status === 0 && error.message === "The server does not answer.",
+      error instanceof ApiError && error.status === 0 && error.message === "The server does not respond.",
   );
 });
 

@@ -28,7 +28,7 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
   );
   assert.equal(
     told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }),
-    "the script's clip at 1",
+    "the script's clipping at 1",
   );
   assert.equal(
     told("grad-norm-source", { source: "own", clip: null, series: "", taken: "after clipping" }),

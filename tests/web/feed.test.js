@@ -96,6 +96,6 @@ test("a failure is told and leaves what is shown alone", async () => {
   void feed.load(["loss"], { from: null, to: null });
   await from.reply(0, answer(5, { loss: [[0, 1]] }));
   void feed.reload();
-  await from.refuse(1, new Error("The server does not answer."));
-  assert.deepEqual([failures, feed.set.get("loss")[0].x], [["The server does not answer."], [0]]);
+  await from.refuse(1, new Error("The server does not respond."));
+  assert.deepEqual([failures, feed.set.get("loss")[0].x], [["The server does not respond."], [0]]);
 });

@@ -48,14 +48,14 @@ test("an address that makes no sense shows the usual fleet", () => {
 });
 
 test("by attention: what rings first, newest first within, and an update moves nothing", () => {
-  assert.equal(shape({}), "[Ringing] c [Quiet] b a [Ended] d");
+  assert.equal(shape({}), "[Critical] c [Healthy] b a [Ended] d");
   const moved = listing(rows.map((row) => ({ ...row, last_step: 99, loss: 3 })).reverse(), PLAIN, new Set());
   assert.equal(moved.map((item) => ("row" in item ? item.row.id : "")).join(""), "cbad");
 });
 
 test("groups by project, by tag and none; what is pinned stands on top once", () => {
   assert.equal(shape({ group: "project" }), "[x] c a [y] b d");
-  assert.equal(shape({ group: "tag" }), "[t] a [without a tag] c b d");
+  assert.equal(shape({ group: "tag" }), "[t] a [No tag] c b d");
   assert.equal(shape({ group: "none" }, ["d"]), "[Pinned] d c b a");
 });
 

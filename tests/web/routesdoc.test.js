@@ -66,7 +66,7 @@ test("a route reads aloud", () => {
   const route = { ...newRoute(EMPTY), channels: ["phone"], continue: true, mute_times: ["nights"] };
   assert.equal(
     routeSentence(route, (s) => `${s / 3600} h`),
-    'severity="critical" → phone, again every 4 h, not in nights, then goes on to the next',
+    'severity="critical" → phone, repeats every 4 h, muted during nights, then continues to the next',
   );
   assert.deepEqual(
     [withOrWithout(["a"], "b", true), withOrWithout(["a"], "a", true), withOrWithout(["a"], "a", false)],

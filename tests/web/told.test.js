@@ -31,7 +31,7 @@ test("the source of the norm is what was told last of the primary optimizer", ()
   const own = source({ source: "own", clip: null, series: "" });
   const clip = source({ source: "clip", clip: 0.5, series: "" });
   assert.equal(normSource([]), "");
-  assert.equal(normSource([own, clip]), "of the script's own clip at 0.5");
+  assert.equal(normSource([own, clip]), "from the script's clipping at 0.5");
   assert.equal(
     normSource([clip, own, source({ source: "clip", clip: 1, series: "opt2" }), source({}, "phase")]),
     "sampled by the hook",
@@ -40,6 +40,6 @@ test("the source of the norm is what was told last of the primary optimizer", ()
   assert.equal(normSource([source({ source: 3 })]), "");
   assert.equal(
     normSource([source({ source: "clip", clip: 0.5, taken: "before clipping" })]),
-    "of the script's own clip at 0.5, before clipping",
+    "from the script's clipping at 0.5, before clipping",
   );
 });

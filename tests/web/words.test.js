@@ -117,11 +117,11 @@ test("a diagnosis as text has its cause, evidence, remedies and address", () => 
     "http://x/runs/r",
   );
   for (const part of [
-    "Cause: LR too high",
+    "Likely cause: LR too high",
     "- lr: 0.1 (step 4)",
     "1. Lower it",
     "lr = 1e-3",
-    "Would disprove it: Rerun",
+    "How to confirm: Rerun",
     "http://x/runs/r",
   ]) {
     assert.ok(text.includes(part), part);

@@ -1,6 +1,6 @@
 /**
- * The one way to make elements. Text only ever enters as text nodes and attributes: a run named "<img
- * onerror=…>" is shown, not run.
+ * The only way to create elements. Text is inserted only as text nodes and attributes, so a run named "<img
+ * onerror=…>" is shown, not executed.
  */
 
 import { outside } from "../lib/root.js";
@@ -8,13 +8,11 @@ import { outside } from "../lib/root.js";
 /** @typedef {Node | string | number | null | undefined | false} Kid */
 
 const SVG = "http://www.w3.org/2000/svg";
-/**
- * Attributes that a browser may follow or run: only addresses of this site and of the web are let through.
- */
+/** Attributes that a browser may follow or run: only relative and web addresses are accepted. */
 const ADDRESSES = new Set(["href", "src", "action", "formaction"]);
 
 /**
- * Whether `address` can be followed safely: relative, http, https or mailto.
+ * Return whether `address` is safe to follow: relative, http, https, blob or mailto.
  *
  * @param {string} address
  */
@@ -77,8 +75,7 @@ export function svg(tag, props = {}, ...kids) {
 }
 
 /**
- * Replaces the text of a node only where it differs, so that a live page neither flickers nor loses a
- * selection.
+ * Replace the text of a node only if it differs, so that live pages don't flicker or lose a selection.
  *
  * @param {Node} node
  * @param {string} text

@@ -1,9 +1,10 @@
-/** Gives a file to the person: what the page made, or what the server sends. */
+/** Downloads: files made by the page, and files from the server. */
 
 import { outside } from "../lib/root.js";
 
 /**
- * A file's name from a run's and a series' names: letters of any script, nothing a file system trips over.
+ * Return a file name made of run and series names: letters of any script, no characters that file systems
+ * reject.
  *
  * @param {string[]} parts
  * @param {string} kind
@@ -21,7 +22,7 @@ export function fileName(parts, kind) {
 }
 
 /**
- * The bytes of a "data:" address; the page's policy lets nobody fetch one.
+ * Return the bytes of a "data:" address. The Content-Security-Policy doesn't allow fetching one.
  *
  * @param {string} address
  * @returns {Blob}
@@ -37,7 +38,7 @@ export function blobOf(address) {
 
 /**
  * @param {string} address
- * @param {string} [name] without it the server's own
+ * @param {string} [name] default: the server's file name
  */
 export function hand(address, name = "") {
   const link = document.createElement("a");

@@ -3,7 +3,7 @@
 import { outside } from "../lib/root.js";
 
 /**
- * Follows a link of this site as a click would.
+ * Navigate within the site, as a click on a link would.
  *
  * @param {string} address
  */

@@ -1,17 +1,17 @@
 /**
- * Charts on paper: nothing may lay them out anew while a page is printed, so they keep the screen's width and
- * are scaled as a whole.
+ * Printing of charts: they keep their screen width and are scaled as a whole, because a layout change during
+ * printing would break them.
  */
 
-/** What an upright page, A4 or Letter, has between its margins. */
+/** Printable width of a portrait page, A4 or Letter. */
 const PAPER_PX = 700;
 
 /**
- * Tells the style sheet, before each print, how wide `host` is and by how much it is to shrink.
+ * Before each print, tell the style sheet the width of `host` and its scale.
  *
  * @param {HTMLElement} host
- * @param {HTMLElement} [measured] what has its width, where the host has no box
- * @returns {() => void} ends that
+ * @param {HTMLElement} [measured] the element to measure if the host has no box
+ * @returns {() => void} stops it
  */
 export function fitPaper(host, measured = host) {
   const fit = () => {

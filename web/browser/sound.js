@@ -1,7 +1,7 @@
-/** The sound of a new critical alert: one soft bell stroke, made here, only after a person switched it on. */
+/** The sound for a new critical alert, synthesized here, only if the user enabled it. */
 
 const KEY = "tocsin.sound";
-/** Partials of a bell: multiple of the strike tone, loudness, seconds to fade. */
+/** Partials of the tone: frequency multiple, loudness, seconds to fade. */
 const PARTIALS = [
   [0.5, 0.5, 2.4],
   [1, 1, 1.6],
@@ -14,7 +14,7 @@ const STRIKE_HZ = 440;
 /** @type {AudioContext | null} */
 let audio = null;
 
-/** Whether the person wants sound. */
+/** Return whether the user enabled sound. */
 export function soundOn() {
   try {
     return localStorage.getItem(KEY) === "on";
@@ -24,7 +24,7 @@ export function soundOn() {
 }
 
 /**
- * Browsers allow sound only from a gesture: call it from a click.
+ * Browsers allow sound only after a user gesture, so call this from a click handler.
  *
  * @param {boolean} on
  */
@@ -32,13 +32,13 @@ export function setSound(on) {
   try {
     localStorage.setItem(KEY, on ? "on" : "off");
   } catch {
-    /* for this page only, then */
+    /* then it holds for this page only */
   }
   if (on) audio ??= new AudioContext();
   if (on) ring();
 }
 
-/** After a reload sound stays off until the first gesture; this takes the first one. */
+/** After a reload, sound needs a user gesture; the first one enables it. */
 export function wakeOnGesture() {
   const wake = () => {
     if (soundOn()) audio ??= new AudioContext();

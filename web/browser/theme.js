@@ -1,7 +1,4 @@
-/**
- * Light, dark, or as the system says; remembered in this browser. Charts hear of a change by the event
- * "themechange".
- */
+/** Theme: light, dark, or the system's; stored in this browser. Charts follow the event "themechange". */
 
 const KEY = "tocsin.theme";
 const ORDER = /** @type {const} */ (["system", "light", "dark"]);
@@ -13,14 +10,14 @@ export function theme() {
   return kept === "light" || kept === "dark" ? kept : "system";
 }
 
-/** @returns {Theme} the next one, now on */
+/** @returns {Theme} the next theme, now applied */
 export function nextTheme() {
   return chooseTheme(ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length]);
 }
 
 /**
  * @param {Theme} chosen
- * @returns {Theme} it
+ * @returns {Theme} the theme
  */
 export function chooseTheme(chosen) {
   if (chosen === "system") delete document.documentElement.dataset.theme;
@@ -28,13 +25,13 @@ export function chooseTheme(chosen) {
   try {
     localStorage.setItem(KEY, chosen);
   } catch {
-    /* a browser that keeps nothing still has a theme */
+    /* storage is blocked; the theme still applies */
   }
   dispatchEvent(new Event("themechange"));
   return chosen;
 }
 
-/** The system's own changes are changes of theme too. */
+/** Changes of the system's theme are theme changes too. */
 export function followSystem() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     dispatchEvent(new Event("themechange")),

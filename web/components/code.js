@@ -1,11 +1,11 @@
-/** Code to paste, with a button that copies it. */
+/** A code block with a copy button. */
 
 import { el, say } from "../browser/dom.js";
 import { pieces } from "../lib/highlight.js";
 import { icon } from "./icons.js";
 
 /**
- * A button that copies `text` and says so.
+ * A button that copies `text` and confirms it.
  *
  * @param {string} label
  * @param {() => string | Promise<string>} text
@@ -14,7 +14,7 @@ export function copyButton(label, text) {
   const word = el("span", {}, label);
   const node = el("button.btn.bare", { type: "button", onclick: copy }, icon("copy"), word);
   async function copy() {
-    say(word, (await toClipboard(await text())) ? "Copied" : "Select and copy by hand");
+    say(word, (await toClipboard(await text())) ? "Copied" : "Select and copy manually");
     setTimeout(() => say(word, label), 2000);
   }
   return node;
@@ -36,7 +36,7 @@ async function toClipboard(text) {
 /**
  * @param {string} caption
  * @param {string} code
- * @param {Node} [action] in place of the copy button
+ * @param {Node} [action] replaces the copy button
  */
 export function codeBlock(caption, code, action) {
   return el(

@@ -1,4 +1,4 @@
-/** Choices above a list, one pressed; with their counts. */
+/** Choices above a list with their counts, one of them selected. */
 
 import { el, say } from "../browser/dom.js";
 import { int } from "../lib/format.js";

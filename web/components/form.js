@@ -1,7 +1,4 @@
-/**
- * Forms: a label, a hint and the place for an error at each field; an error of the API goes to the field it
- * names.
- */
+/** Forms: label, hint and error for each field. An API error is shown at the field it names. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { ApiError } from "../data/api.js";
@@ -13,7 +10,7 @@ import { icon } from "./icons.js";
 let serial = 0;
 
 /**
- * @param {string} name as the API calls it
+ * @param {string} name its name in the API
  * @param {string} label
  * @param {HTMLElement} input or a group of inputs
  * @param {string} [hint]
@@ -54,7 +51,7 @@ export function field(name, label, input, hint = "") {
 }
 
 /**
- * Puts an error to the field it names, else into `rest`; the field gets the focus.
+ * Show an error at the field it names, else in `rest`; the field gets the focus.
  *
  * @param {Field[]} fields
  * @param {HTMLElement} rest
@@ -134,11 +131,11 @@ export function checkbox(text, on, props = {}) {
 }
 
 /**
- * A dialog with fields; `run` does what it is for, and what it throws is shown in it. Focus returns to where
- * it was.
+ * Open a dialog with fields; `run` performs its action, and errors are shown in the dialog. Focus returns to
+ * where it was.
  *
  * @param {{ title: string, fields: Field[], submit: string, run: () => Promise<void>, body?: Node[], wide?:
- *   boolean }} o body: in place of the fields one below the other
+ *   boolean }} o body: replaces the default layout of the fields
  * @returns {HTMLDialogElement}
  */
 export function formDialog({
@@ -189,7 +186,7 @@ export function formDialog({
 }
 
 /**
- * Asks before something that cannot be taken back.
+ * Ask for confirmation of something that cannot be undone.
  *
  * @param {string} title
  * @param {string} text
@@ -203,7 +200,7 @@ export function ask(title, text, submit, run) {
 }
 
 /**
- * Words where a list will be, or why it is not there, with the next thing to do.
+ * Show why a list could not be loaded, and what to do next.
  *
  * @param {HTMLElement} host
  * @param {unknown} error
@@ -217,14 +214,14 @@ export function failed(host, error, again) {
     el(
       "div.pad.notice",
       { role: "alert" },
-      el("h2", {}, icon("info"), " ", denied ? "Not with this login" : "It could not be read"),
+      el("h2", {}, icon("info"), " ", denied ? "Not allowed with this login" : "Could not be loaded"),
       el("p.soft", {}, message),
       el(
         "p.soft",
         {},
         denied
-          ? "Whoever made this login can make one of a wider scope: tocsin-server token create --scope."
-          : "What is known stays. The page tries again when the server is back.",
+          ? "Log in with a token of a wider scope. To create one: tocsin-server token create --scope."
+          : "Data already shown stays. The page tries again when the server is back.",
       ),
       el("button.btn", { type: "button", onclick: again }, "Try again"),
     ),
@@ -232,7 +229,7 @@ export function failed(host, error, again) {
 }
 
 /**
- * That this login may look and not change, where that is so: its buttons would be refused.
+ * A note that this login can only read, if so; the server would reject changes.
  *
  * @param {App} app
  * @param {"write" | "admin"} needed
@@ -245,12 +242,12 @@ export function scopeNote({ session }, needed) {
         "p.soft.scopenote",
         {},
         icon("info"),
-        ` This login (scope ${session.scope}) may look. Changing anything here needs one of scope ${needed}.`,
+        ` This login has scope ${session.scope}. Changes here need scope ${needed}.`,
       );
 }
 
 /**
- * Says something short to who cannot see it happen.
+ * Announce a short text to screen readers.
  *
  * @param {string} text
  */

@@ -1,4 +1,4 @@
-/** Every shape of the language, drawn once. Shape carries the meaning, colour only repeats it. */
+/** All icons. The shape carries the meaning; the color only repeats it. */
 
 import { svg } from "../browser/dom.js";
 
@@ -42,12 +42,12 @@ const SHAPES = {
   bell: "M2 12.2c3 0 2.8-9 6-9s3 9 6 9zM8 14.2h.01",
 };
 const FILLED = new Set(["critical", "warning"]);
-/** @type {Record<string, string>} the mark within a severity's shape */
+/** @type {Record<string, string>} the inner mark of a severity's shape */
 const INNER = { info: "M8 7.2v3.6M8 4.9v.1", warning: "M8 6v4M8 12v.1", critical: "M8 4.3v4.4M8 11.4v.1" };
 
 /**
  * @param {string} name
- * @param {string} [label] given: an image with that name; absent: decoration
+ * @param {string} [label] given: an image with that name; absent: decorative
  */
 export function icon(name, label) {
   const names = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
@@ -59,7 +59,7 @@ export function icon(name, label) {
   );
 }
 
-/** The mark: a loss spike that is a bell, over one non-finite point that is its clapper. */
+/** The logo: a loss spike shaped like a bell, with a non-finite point as its clapper. */
 export function wordmark() {
   return svg(
     "svg",

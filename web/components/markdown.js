@@ -24,7 +24,7 @@ const TAGS = {
   rule: "hr",
 };
 
-/** A Markdown text that follows the input. If the server does not answer, it shows the source text. */
+/** Markdown that follows the input. If the server does not respond, it shows the source text. */
 export class Prose {
   node = el("div.markdown");
 
@@ -39,7 +39,7 @@ export class Prose {
 
   /**
    * @param {string} text
-   * @returns {HTMLElement} the element, filled when the server answers
+   * @returns {HTMLElement} the element, filled when the server responds
    */
   show(text) {
     this.node.setAttribute("aria-busy", "true");
@@ -57,7 +57,7 @@ export class Prose {
 const all = (nodes) => (nodes ?? []).map(drawn);
 
 /**
- * Headings begin below the page's own.
+ * Headings start below the page's own.
  *
  * @param {MarkdownNode} node
  * @returns {Node}

@@ -1,16 +1,14 @@
-/**
- * A button with a list of things to do or to choose: arrows move in it, Escape closes it, focus comes back.
- */
+/** A button with a menu: arrow keys move, Escape closes, focus returns to the button. */
 
 import { el, focusIn, refill } from "../browser/dom.js";
 import { icon } from "./icons.js";
 
 /**
- * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean } | { head: string }} Item on: a
- *   choice, taken or not
+ * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean } | { head: string }} Item on:
+ *   whether a choice is selected
  */
 
-/** @type {(() => void) | null} closes the menu that is open: there is one at most */
+/** @type {(() => void) | null} closes the open menu; at most one is open */
 let closeOpen = null;
 addEventListener("pointerdown", (event) => {
   if (closeOpen && !(/** @type {Element} */ (event.target).closest?.(".menu"))) closeOpen();
@@ -19,7 +17,7 @@ addEventListener("pagechange", () => closeOpen?.());
 
 /**
  * @param {string} label
- * @param {() => Item[]} items asked each time it opens
+ * @param {() => Item[]} items called each time it opens
  * @param {{ text?: string, shape?: string }} [o]
  */
 export function menu(label, items, o = {}) {

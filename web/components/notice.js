@@ -1,10 +1,10 @@
-/** What, why, what to do: the form of every error and empty state. */
+/** The layout of every error and empty state: what, why, what to do. */
 
 import { el } from "../browser/dom.js";
 import { icon } from "./icons.js";
 
 /**
- * In place of a page.
+ * Replaces a page.
  *
  * @param {string} what
  * @param {string} why
@@ -14,7 +14,7 @@ import { icon } from "./icons.js";
 export const notice = (what, why, todo, ...buttons) => frame("h1", what, why, todo, buttons);
 
 /**
- * Within a page that has its own title.
+ * Part of a page that has its own title.
  *
  * @param {string} what
  * @param {string} why
@@ -44,13 +44,13 @@ function frame(head, what, why, todo, buttons) {
 export function loginNotice() {
   return notice(
     "This browser is not logged in",
-    "The server shows runs only to browsers that came through its login link.",
+    "The server shows runs only to browsers that logged in with its login link.",
     el(
       "span",
       {},
       "Open the link that ",
       el("code", {}, "tocsin-server serve"),
-      " printed when it started. For another one: ",
+      " printed when it started. To get another one, run ",
       el("code", {}, "tocsin-server token create"),
       ".",
     ),

@@ -1,6 +1,5 @@
 /**
- * A sparkline as SVG. Marks are elements of their own, so that they keep their shape when the line is
- * stretched.
+ * A sparkline as SVG. Marks are separate elements, so that they keep their shape when the line is stretched.
  */
 
 import { el, svg } from "../browser/dom.js";

@@ -1,11 +1,11 @@
-/** After something was done that can be taken back: what, and for a while a button that undoes it. */
+/** A message after an action, with an Undo button for a while. */
 
 import { el } from "../browser/dom.js";
 import { icon } from "./icons.js";
 
 const STAYS_MS = 12_000;
 /**
- * Does for good what the card that is shown stands for.
+ * Completes the action of the current message.
  *
  * @type {(() => void) | null}
  */
@@ -14,9 +14,9 @@ addEventListener("pagehide", () => settle?.());
 
 /**
  * @param {string} text
- * @param {(() => void) | null} undo null: it only says
- * @param {(() => void) | null} [gone] done once it cannot be undone any more: the card went, another came, or
- *   the page is left
+ * @param {(() => void) | null} undo null: no Undo button
+ * @param {(() => void) | null} [gone] called once the action can no longer be undone: the message closed, was
+ *   replaced, or the page is left
  */
 export function told(text, undo, gone = null) {
   const host = document.getElementById("floats");

@@ -1,11 +1,10 @@
 /**
- * Every alert this browser knows: asked for once, kept fresh by the socket, asked for again after each
- * reconnect.
+ * All alerts that this browser knows: loaded once, updated by the socket, loaded again after each reconnect.
  */
 
 import { tolls } from "../lib/alerts/attention.js";
 
-/** Resolved alerts kept in memory; the oldest go first. Open ones are never dropped. */
+/** Resolved alerts kept in memory; the oldest are dropped first. Open alerts are never dropped. */
 const RESOLVED_KEPT = 400;
 
 export class AlertBook {
@@ -21,8 +20,8 @@ export class AlertBook {
   }
 
   /**
-   * Asks the server for all. Open ones that it does not name any more are forgotten; older resolved ones,
-   * learned run by run, it never names.
+   * Load all alerts. Open alerts missing from the response are removed. Older resolved alerts that were
+   * loaded with their run are kept, because the response never includes them.
    */
   async load() {
     const { items } = await this.api.alerts();
@@ -34,7 +33,7 @@ export class AlertBook {
     this.#tell(rang ?? null);
   }
 
-  /** @param {Alert} alert its newest state */
+  /** @param {Alert} alert its current state */
   take(alert) {
     const rang = tolls(this.#alerts.get(alert.id), alert) ? alert : null;
     this.#alerts.delete(alert.id);
@@ -44,7 +43,7 @@ export class AlertBook {
   }
 
   /**
-   * Adds alerts that were asked for by their run. Nothing of it is news, so nothing tolls.
+   * Add alerts that were loaded with their run. They are not new, so there is no sound.
    *
    * @param {Alert[]} alerts
    */
@@ -74,7 +73,7 @@ export class AlertBook {
   }
 
   /**
-   * @param {(rang: Alert | null) => void} listener told of each change, with the alert that tolls
+   * @param {(rang: Alert | null) => void} listener called on each change, with the alert to announce
    * @returns {() => void}
    */
   onChange(listener) {

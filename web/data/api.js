@@ -1,14 +1,14 @@
-/** Queries to /api/v1. The socket only says sooner what these say in full. */
+/** Requests to /api/v1. The responses are complete; the socket only delivers changes sooner. */
 
-/** What the server said about a request that failed: subject, expected, got (RFC 9457). */
+/** The problem document of a failed request: subject, expected, got (RFC 9457). */
 export class ApiError extends Error {
   /**
-   * @param {number} status 0: no answer at all
+   * @param {number} status 0 if there was no response
    * @param {{ title?: string, detail?: string, subject?: unknown, expected?: unknown, got?: unknown }}
    *   problem
    */
   constructor(status, problem) {
-    super(problem.detail || problem.title || `The server answered ${status}.`);
+    super(problem.detail || problem.title || `The server responded with ${status}.`);
     this.name = "ApiError";
     this.status = status;
     this.problem = problem;
@@ -16,7 +16,7 @@ export class ApiError extends Error {
 }
 
 /**
- * Query text of the parameters that are given.
+ * Return the query string of the parameters that are set.
  *
  * @param {Record<string, string | number | null | undefined>} params
  */
@@ -50,7 +50,7 @@ export class Api {
   /**
    * @param {string} path
    * @param {RequestInit} [init]
-   * @returns {Promise<any>} Raises ApiError; AbortError passes.
+   * @returns {Promise<any>} throws ApiError; AbortError is passed on
    */
   async ask(path, init) {
     let response;
@@ -58,7 +58,7 @@ export class Api {
       response = await this.fetch(this.base + path, { headers: { accept: "application/json" }, ...init });
     } catch (error) {
       if (/** @type {Error} */ (error).name === "AbortError") throw error;
-      throw new ApiError(0, { title: "No answer", detail: "The server does not answer." });
+      throw new ApiError(0, { title: "No response", detail: "The server does not respond." });
     }
     if (!response.ok) throw new ApiError(response.status, await problem(response));
     return response.status === 204 ? null : response.json();
@@ -72,14 +72,14 @@ export class Api {
   /**
    * @param {string | null} after
    * @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first,
-   *   without sparklines: the socket brings those
+   *   without sparklines, which come through the socket
    */
   runs(after = null) {
     return this.ask(`/runs${query({ after, limit: 5000, sparks: "false" })}`);
   }
 
   /**
-   * These runs, sparklines and all.
+   * Return these runs with their sparklines.
    *
    * @param {string[]} ids
    * @returns {Promise<{ items: RunRow[] }>}
@@ -89,7 +89,7 @@ export class Api {
   }
 
   /**
-   * Every run, page after page.
+   * Return all runs, page by page.
    *
    * @returns {Promise<{ items: RunRow[], now_ms: number }>}
    */
@@ -112,7 +112,8 @@ export class Api {
   }
 
   /**
-   * Names are repeated, never joined: one may hold a comma, and a lone one would be split at it.
+   * Names are repeated instead of joined, because a name may contain a comma; a single name is sent twice, or
+   * the server would split it.
    *
    * @param {string} id
    * @param {string[]} names
@@ -131,7 +132,7 @@ export class Api {
   }
 
   /**
-   * Events but for the norms of layers, which come by the thousand.
+   * Return all events except layer norms, of which there are thousands.
    *
    * @param {string} id
    * @returns {Promise<{ items: RunEvent[], next: unknown }>}
@@ -143,7 +144,7 @@ export class Api {
   }
 
   /**
-   * Gradient norms of layers.
+   * Return the gradient norms by layer.
    *
    * @param {string} id
    * @param {StepWindow} window
@@ -157,7 +158,7 @@ export class Api {
   }
 
   /**
-   * Exact records, a page.
+   * Return one page of exact records.
    *
    * @param {string} id
    * @param {string[]} names
@@ -184,13 +185,13 @@ export class Api {
   }
 
   /**
-   * What a person changes of a run; `seen` is what stood there before, so that nobody overwrites what they
-   * have not read.
+   * Change a run. `seen` holds the values that the user saw; the server rejects the change if they are
+   * outdated.
    *
    * @param {string} id
    * @param {{ archived?: boolean, name?: string, notes?: string, tags?: string[], seen?: { name?: string,
    *   notes?: string, tags?: string[] } }} change
-   * @returns {Promise<RunRow>} Raises ApiError, 409 where it does not stand there any more.
+   * @returns {Promise<RunRow>} throws ApiError, 409 if `seen` is outdated
    */
   change(id, change) {
     return this.ask(`/runs/${encodeURIComponent(id)}`, {
@@ -201,7 +202,7 @@ export class Api {
   }
 
   /**
-   * A text in Markdown as nodes to draw.
+   * Parse Markdown into nodes to draw.
    *
    * @param {string} text
    * @returns {Promise<{ nodes: MarkdownNode[] }>}
@@ -224,7 +225,7 @@ export class Api {
   }
 
   /**
-   * Deletes a run in so many seconds; until then `restore` brings it back.
+   * Schedule the deletion of a run in `after_s` seconds; until then `restore` cancels it.
    *
    * @param {string} id
    * @param {number} after_s
@@ -249,7 +250,7 @@ export class Api {
 
   /** @returns {Promise<{ id: string, token: string }>} */
   makeIngestToken() {
-    const body = JSON.stringify({ name: "first trainer", scope: "ingest", project: null });
+    const body = JSON.stringify({ name: "first training process", scope: "ingest", project: null });
     return this.ask("/tokens", {
       method: "POST",
       body,
@@ -258,10 +259,10 @@ export class Api {
   }
 
   /**
-   * Address of one run, or of several over one another, as a file that needs no server.
+   * Return the address of a report of one run, or of several compared: one HTML file that needs no server.
    *
    * @param {string[]} ids
-   * @param {string[]} [names] series beside the vital signs; of one run all are there anyway
+   * @param {string[]} [names] series besides the vital signs; the report of a single run holds all series
    */
   report(ids, names = []) {
     if (ids.length === 1) return `${this.base}/runs/${encodeURIComponent(ids[0])}/report`;
@@ -269,10 +270,10 @@ export class Api {
   }
 
   /**
-   * Address of every record as CSV, never sampled.
+   * Return the address of all records as CSV, never downsampled.
    *
    * @param {string} id
-   * @param {string[]} [names] these series only
+   * @param {string[]} [names] only these series
    * @param {StepWindow} [window]
    */
   csv(id, names = [], { from, to } = { from: null, to: null }) {
@@ -287,7 +288,7 @@ export class Api {
 }
 
 /**
- * A lone name would be split at its commas: given twice it stands as it is.
+ * The server splits a single name at commas; a repeated name is kept whole.
  *
  * @param {string[]} names
  */

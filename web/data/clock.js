@@ -1,4 +1,4 @@
-/** The server's clock as this browser knows it: ages are counted by the clock that made the times. */
+/** The server's clock as seen by this browser: ages are computed with the clock that made the times. */
 
 export class Clock {
   #offset_ms = 0;
@@ -8,7 +8,7 @@ export class Clock {
     this.local = now;
   }
 
-  /** @param {unknown} server_ms what the server said its time is, just now */
+  /** @param {unknown} server_ms the server's current time */
   hear(server_ms) {
     if (typeof server_ms === "number" && server_ms > 0) this.#offset_ms = server_ms - this.local();
   }

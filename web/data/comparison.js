@@ -1,4 +1,4 @@
-/** The data of a comparison: a feed a run, one axis for all of them. */
+/** The data of a comparison: one feed per run and a common x axis. */
 
 import { ApiError } from "./api.js";
 import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
@@ -11,18 +11,16 @@ import { STEPS } from "../lib/charts/timeline.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 
-/** Questions at once: a browser has six connections to a server, and the rest of the page wants its own. */
+/** Requests at once. A browser opens six connections to a server, and the rest of the page needs some. */
 const AT_ONCE = 4;
-/**
- * Up to so many runs what is known of each is asked for again now and then; above, only of those that go on.
- */
+/** Up to this many runs, all details are refreshed regularly; above it, only those of active runs. */
 const SOME = 30;
 const ENDED = new Set(["finished", "failed"]);
 
 /**
  * @typedef {import("../lib/views/compareview.js").CompareView} CompareView
  * @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone:
- *   boolean, asked: string, known: boolean }} Member known: what it logs was asked for
+ *   boolean, asked: string, known: boolean }} Member known: whether its details were loaded
  */
 /**
  * @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone:
@@ -34,7 +32,7 @@ export class Comparison {
   members = new Map();
   /** @type {Map<string, import("../lib/charts/timeline.js").Timeline | null>} */
   #lines = new Map();
-  /** What the lines kept were worked out for. */
+  /** Inputs from which the cached lines were computed. */
   #kind = "";
   #lane = new Lane(AT_ONCE);
   #asking = false;
@@ -49,17 +47,17 @@ export class Comparison {
     this.source = source;
   }
 
-  /** Whether runs still wait to be asked for. */
+  /** Whether requests for runs are waiting. */
   get loading() {
     return this.#lane.busy;
   }
 
-  /** Runs whose series are here. */
+  /** Runs whose series are loaded. */
   get ready() {
     return [...this.members.values()].filter((member) => member.feed.ready).length;
   }
 
-  /** Asks for what the view shows now. */
+  /** Load what the view shows now. */
   look() {
     const { runs } = this.source.view();
     const shown = new Set(runs.map((run) => run.id));
@@ -98,7 +96,7 @@ export class Comparison {
   }
 
   /**
-   * What a run is, then at once its series: of hundreds the first are drawn while others are still asked for.
+   * Load the details of a run and then its series at once, so that the first of many runs are drawn early.
    *
    * @param {string} id
    */
@@ -140,7 +138,7 @@ export class Comparison {
   }
 
   /**
-   * Series and window of one run.
+   * Load the series and window of one run.
    *
    * @param {string} id
    */
@@ -151,7 +149,7 @@ export class Comparison {
   }
 
   /**
-   * Asks only where series or buckets changed.
+   * Request only if series or buckets changed.
    *
    * @param {string} id
    */
@@ -169,8 +167,7 @@ export class Comparison {
   }
 
   /**
-   * The window's own buckets of a run, finer than those of the whole, which say which steps the window is,
-   * whatever runs are aligned by.
+   * Load finer buckets for the window. The coarse ones stay, because they map steps to the common axis.
    *
    * @param {string} id
    */
@@ -212,7 +209,7 @@ export class Comparison {
   }
 
   /**
-   * What is known of a series in sight, as fine as it came.
+   * Return the layers of a visible series at the finest resolution loaded.
    *
    * @param {string} id
    * @param {string} name
@@ -227,7 +224,7 @@ export class Comparison {
     return tokenSeries((this.members.get(id)?.detail?.series ?? []).map((each) => each.name));
   }
 
-  /** What changes of a run beside its series; nothing while the last round is still under way. */
+  /** Refresh what changes besides the series; skipped while the last refresh is running. */
   async refresh() {
     if (this.#asking) return;
     const due = [...this.members].filter(
@@ -249,11 +246,11 @@ export class Comparison {
       member.feed.close();
       member.fine?.close();
     }
-    this.members.clear(); // what still waits for its turn asks nothing any more
+    this.members.clear(); // drop requests that have not started
   }
 
   /**
-   * The axis of a run; null: it has nothing to be aligned by.
+   * Return the x axis of a run, or null if it has none.
    *
    * @param {string} id
    */
@@ -282,7 +279,7 @@ export class Comparison {
   }
 
   /**
-   * Runs that are shown, in their colours.
+   * Return the visible runs with their colors.
    *
    * @param {string} name
    */
@@ -307,7 +304,7 @@ export class Comparison {
       });
   }
 
-  /** The run that the others are measured against: the one pinned, else the first. */
+  /** Return the baseline: the chosen run, else the first. */
   base() {
     const { base, runs } = this.source.view();
     return base ?? runs[0]?.id ?? null;
@@ -336,7 +333,7 @@ export class Comparison {
   }
 
   /**
-   * The baseline's own layers, shown or not.
+   * Return the baseline's layers, whether it is visible or not.
    *
    * @param {string} name
    */
@@ -350,7 +347,7 @@ export class Comparison {
   }
 
   /**
-   * The window, in units of the axis.
+   * Return the window in units of the axis.
    *
    * @returns {[number, number]}
    */
@@ -380,7 +377,7 @@ export class Comparison {
     return kind === "relative" ? span(x / 1000) : `${int(x)} ${kind === "tokens" ? "tokens" : ""}`.trim();
   }
 
-  /** Every series that a run has. */
+  /** Return all series of all runs. */
   names() {
     return [
       ...new Set(
@@ -401,7 +398,7 @@ export class Comparison {
   }
 
   /**
-   * A line of the legend for each run, with its values at `x` or its newest.
+   * Return one legend row per run, with its values at `x` or its newest values.
    *
    * @param {import("../panels/panel.js").PanelKind[]} kinds
    * @param {number | null} x
@@ -414,11 +411,11 @@ export class Comparison {
       const line = this.line(id);
       const ready = Boolean(member?.feed.ready);
       const note = member?.gone
-        ? "deleted, or of another server"
+        ? "deleted or unknown"
         : ready && !line
           ? this.source.view().x === "tokens"
-            ? "logs no count of tokens"
-            : "has no step yet"
+            ? "no token count"
+            : "no steps yet"
           : "";
       return {
         id,
@@ -436,7 +433,7 @@ export class Comparison {
   }
 
   /**
-   * Those asked for, as the alert book knows them by now.
+   * Return the loaded alerts in their current state.
    *
    * @param {string} id
    */

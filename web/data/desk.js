@@ -1,4 +1,4 @@
-/** Queries and acts of the alerting pages. */
+/** Requests of the alerting pages. */
 
 import { query } from "./api.js";
 
@@ -21,7 +21,7 @@ export class Desk {
    * @param {string} method
    * @param {string} path
    * @param {unknown} [body]
-   * @param {boolean} [keepalive] it goes on when the page is left
+   * @param {boolean} [keepalive] keeps running when the page is left
    */
   #send(method, path, body, keepalive = false) {
     return this.api.ask(path, {
@@ -85,7 +85,7 @@ export class Desk {
 
   /**
    * @param {NewSilence} wanted
-   * @param {string | null} [id] of the one to change
+   * @param {string | null} [id] of the existing one
    * @returns {Promise<Silence>}
    */
   putSilence(wanted, id = null) {
@@ -114,7 +114,7 @@ export class Desk {
 
   /**
    * @param {ChannelChange} wanted
-   * @param {string | null} [id] of the one to change
+   * @param {string | null} [id] of the existing one
    * @returns {Promise<Channel>}
    */
   putChannel(wanted, id = null) {
@@ -191,7 +191,7 @@ export class Desk {
    * @param {string} name
    * @param {string} scope
    * @param {string | null} project
-   * @returns {Promise<TokenRow>} with its secret, this once
+   * @returns {Promise<TokenRow>} with its secret, returned only once
    */
   makeToken(name, scope, project) {
     return this.#send("POST", "/tokens", { name, scope, project });
@@ -208,7 +208,7 @@ export class Desk {
   }
 
   /**
-   * Who did what, newest first; for admins.
+   * Return who did what, newest first (admin scope).
    *
    * @param {number} limit
    * @returns {Promise<{ items: AuditRow[] }>}

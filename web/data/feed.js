@@ -1,7 +1,4 @@
-/**
- * Series of one run, kept fresh: asked for once, then carried on by the socket, asked for again whenever the
- * socket was away.
- */
+/** The series of one run: loaded once, extended by the socket, loaded again after each reconnect. */
 
 import { SeriesSet } from "../lib/charts/series.js";
 
@@ -40,7 +37,7 @@ export class Feed {
   }
 
   /**
-   * Shows `names` over `window` from now on; the newest call wins.
+   * Show `names` over `window` from now on; the newest call wins.
    *
    * @param {string[]} names
    * @param {StepWindow & { buckets?: number }} window

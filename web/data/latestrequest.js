@@ -1,4 +1,6 @@
-/** One request at a time. If the text changes meanwhile, only the newest one is requested afterwards. */
+/**
+ * Runs one request at a time. If the text changes meanwhile, only the newest text is requested afterwards.
+ */
 
 /** @template T */
 export class Latest {
@@ -11,7 +13,7 @@ export class Latest {
   /**
    * @param {(text: string) => Promise<T>} ask
    * @param {(answer: T) => void} show
-   * @param {(text: string) => void} fail called in place of `show`
+   * @param {(text: string) => void} fail called instead of `show`
    */
   constructor(ask, show, fail) {
     this.ask = ask;

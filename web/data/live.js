@@ -1,16 +1,14 @@
-/**
- * The live socket: subscriptions with cursors, reconnect with back-off, and the truth about being offline.
- */
+/** The live socket: subscriptions with cursors, reconnects with back-off, and the connection state. */
 
-/** Without a frame for so long the page says that it is offline (the server beats every 5 s). */
+/** After this long without a frame the page is offline (the server sends a heartbeat every 5 s). */
 export const SILENCE_MS = 12_000;
 const FIRST_RETRY_MS = 250;
 const LONGEST_RETRY_MS = 8_000;
 const WATCH_MS = 1_000;
 
 /**
- * Wait before try number `tries` (0 first), doubled each time, spread by a fifth so that browsers do not
- * return as one.
+ * Return the wait before retry number `tries` (0 first): doubled each time, with 20 % jitter so that browsers
+ * don't reconnect at the same moment.
  *
  * @param {number} tries
  * @param {number} random 0 to 1
@@ -25,8 +23,7 @@ export const backoff = (tries, random) =>
  * @typedef {{ online: boolean, heard_ms: number | null, retry_ms: number | null, lag_ms: number | null,
  *   refused: boolean }} LiveState
  * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown,
- *   cancel: (timer: any) => void, random: () => number }} World what it needs of the outside, so that tests
- *   can give it another
+ *   cancel: (timer: any) => void, random: () => number }} World the environment, replaced in tests
  */
 
 export class Live {
@@ -65,7 +62,7 @@ export class Live {
     this.#watch();
   }
 
-  /** Ends for good. */
+  /** Stop for good. */
   stop() {
     this.#closed = true;
     this.world.cancel(this.#retry);
@@ -93,14 +90,14 @@ export class Live {
 
   /**
    * @param {(beat: { now_ms: number, backlog_bytes: number, lag_ms: number, failing: string | null }) =>
-   *   void} listener failing: the database's words while nothing can be stored
+   *   void} listener failing: the database's error message while records cannot be stored
    */
   onBeat(listener) {
     this.#beatListeners.add(listener);
   }
 
   /**
-   * @param {"changed" | "deliveries" | "notification"} type of a message to every page
+   * @param {"changed" | "deliveries" | "notification"} type type of a message that is sent to every page
    * @param {(frame: any) => void} listener
    * @returns {() => void}
    */
@@ -121,7 +118,7 @@ export class Live {
   }
 
   /**
-   * @param {(state: LiveState) => void} listener told at once and on each change
+   * @param {(state: LiveState) => void} listener called immediately and on each change
    * @returns {() => void}
    */
   onState(listener) {
@@ -130,7 +127,7 @@ export class Live {
     return () => this.#stateListeners.delete(listener);
   }
 
-  /** Tries now instead of at the end of the wait: the network came back, or a person asked. */
+  /** Reconnect now instead of after the wait: the network is back, or the user asked for it. */
   hurry() {
     if (this.#socket || this.#closed) return;
     this.world.cancel(this.#retry);
@@ -193,20 +190,20 @@ export class Live {
 
   /**
    * @param {WebSocket} socket
-   * @param {number} code 4401 and 1008: the server does not let this page in
+   * @param {number} code 4401 and 1008: the server rejected this browser's login
    */
   #lose(socket, code) {
     if (socket !== this.#socket) return;
     this.#socket = null;
     if (this.#closed) return;
     const wait = backoff(this.#tries++, this.world.random());
-    // A first quick retry is not worth a word: only when it fails too is the page offline.
+    // The first lost connection is not reported. The page is offline only if the quick retry fails too.
     const quiet = this.#tries === 1 && this.state.online;
     this.#say({ online: quiet, retry_ms: this.world.now() + wait, refused: code === 4401 || code === 1008 });
     this.#retry = this.world.later(() => this.#connect(), wait);
   }
 
-  /** A socket that is open but silent is dead: a sleeping laptop, a cut cable. */
+  /** A socket that is open but silent is dead (a sleeping laptop, a cut cable). */
   #watch() {
     if (this.#closed) return;
     this.world.later(() => {

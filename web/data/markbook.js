@@ -1,8 +1,9 @@
 /**
- * Who has taken which open alert on, and what keeps it from being told. Asked for as a whole: it is short.
+ * Acknowledgements, silences and inhibitions of open alerts. Always loaded as a whole, because the list is
+ * short.
  */
 
-/** Changes that come close together are asked for once. */
+/** Changes that come close together cause one request. */
 export const GATHER_MS = 150;
 
 /** @typedef {{ items: AlertMarks[], silences: Silence[] }} MarkAnswer */
@@ -28,7 +29,7 @@ export class MarkBook {
     this.later = later;
   }
 
-  /** Asks the server; an older answer never overwrites a newer one. Raises ApiError. */
+  /** Load the marks; an older response never replaces a newer one. Throws ApiError. */
   async load() {
     const mine = ++this.#turn;
     const { items, silences } = await this.api.marks();
@@ -39,7 +40,7 @@ export class MarkBook {
     this.#tell();
   }
 
-  /** Asks soon; once for all that happens until then. Nobody looks: nothing is asked. */
+  /** Load soon, once for all changes until then. A hidden page loads nothing. */
   stir() {
     if (this.#timer !== null || !this.#listeners.size) return;
     this.#timer = this.later(() => {
@@ -49,7 +50,7 @@ export class MarkBook {
   }
 
   /**
-   * What the server answered to an act on one alert: known at once, without asking.
+   * Apply the server's response to an action on one alert, without another request.
    *
    * @param {AlertMarks} marks
    */

@@ -1,7 +1,4 @@
-/**
- * Notifications of the browser channel as this browser shows them: only where its person allowed it, each
- * once.
- */
+/** Shows notifications of the browser channel, if the user allowed them, each once. */
 
 const KEY = "tocsin.notified";
 
@@ -30,10 +27,10 @@ export class Notifier {
   }
 
   /**
-   * What came while no page was open is no news: the log and the inbox have it. What came while this page was
-   * away is.
+   * Notifications from before the page was opened are not shown; the log and the inbox list them. Those
+   * missed during a disconnect are shown.
    *
-   * @param {boolean} again the page was here before
+   * @param {boolean} again the page was connected before
    */
   async catchUp(again) {
     const { items, next } = await this.source.notes(again ? this.cursor : null);
@@ -56,7 +53,7 @@ export class Notifier {
     try {
       this.storage?.setItem(KEY, id);
     } catch {
-      /* for this page only, then */
+      /* then it holds for this page only */
     }
   }
 

@@ -1,7 +1,4 @@
-/**
- * What this browser remembers of its person: pins. A browser that keeps nothing still works until it is
- * closed.
- */
+/** Pinned runs, stored in this browser. If storage is unavailable, pins last until the page is closed. */
 
 const KEY = "tocsin.pins";
 const MOST = 200;
@@ -27,6 +24,6 @@ export function writePins(storage, pins) {
   try {
     storage.setItem(KEY, JSON.stringify([...pins].slice(-MOST)));
   } catch {
-    /* full, or private: the page goes on without */
+    /* storage is full or blocked: continue without it */
   }
 }

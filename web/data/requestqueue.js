@@ -1,6 +1,6 @@
 /**
- * Work that takes turns: so many at once, in the order asked for. A page with a thousand questions leaves the
- * browser's few connections free for the others.
+ * A queue that limits how many requests run at once, in order of arrival. Browsers open only a few
+ * connections per server, and other requests need some of them.
  */
 
 export class Lane {
@@ -8,12 +8,12 @@ export class Lane {
   /** @type {(() => void)[]} */
   #waiting = [];
 
-  /** @param {number} width at once */
+  /** @param {number} width requests at once */
   constructor(width) {
     this.width = width;
   }
 
-  /** Whether work waits for its turn. */
+  /** Whether requests are waiting. */
   get busy() {
     return this.#waiting.length > 0;
   }
@@ -21,7 +21,7 @@ export class Lane {
   /**
    * @template T
    * @param {() => Promise<T>} work
-   * @returns {Promise<T>} its answer, or its error
+   * @returns {Promise<T>} its result, or its error
    */
   async run(work) {
     if (this.#running >= this.width) await new Promise((done) => this.#waiting.push(() => done(null)));

@@ -1,4 +1,4 @@
-/** Queries and acts of the rules page. */
+/** Requests of the rules page. */
 
 import { query } from "./api.js";
 
@@ -93,7 +93,7 @@ export class RuleClient {
   }
 
   /**
-   * Where a rule would have fired.
+   * Return where a rule would have fired.
    *
    * @param {Record<string, unknown>} order
    * @param {AbortSignal} signal

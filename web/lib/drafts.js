@@ -1,9 +1,6 @@
-/**
- * What people write of a run: names, tags, notes; and what becomes of a draft when somebody else wrote
- * meanwhile.
- */
+/** Names, tags and notes that users edit, and how drafts are merged with concurrent changes. */
 
-/** How long a deleted run can be brought back. */
+/** How long the deletion of a run can be canceled. */
 export const GRACE_S = 600;
 export const MOST_TAGS = 64;
 
@@ -27,10 +24,10 @@ export const parseTags = (text) =>
 export const tagsText = (tags) => tags.join(", ");
 
 /**
- * A draft beside what stands at the server.
+ * A draft and the value on the server.
  *
- * @typedef {{ seen: string, text: string, theirs: string | null }} Draft seen: what stood there when writing
- *   began; theirs: what somebody else wrote meanwhile
+ * @typedef {{ seen: string, text: string, theirs: string | null }} Draft seen: the value when editing began;
+ *   theirs: a value that another user saved since
  */
 
 /**
@@ -40,7 +37,8 @@ export const tagsText = (tags) => tags.join(", ");
 export const begun = (stands) => ({ seen: stands, text: stands, theirs: null });
 
 /**
- * The server holds something by now: the same as was seen or written is no conflict.
+ * Update a draft with the server's current value. There is no conflict if it equals the seen value or the
+ * draft.
  *
  * @param {Draft} draft
  * @param {string} stands
@@ -53,7 +51,7 @@ export function met(draft, stands) {
 }
 
 /**
- * Mine stands; theirs was read.
+ * Keep my text; I have read theirs.
  *
  * @param {Draft} draft
  * @returns {Draft}
@@ -61,7 +59,7 @@ export function met(draft, stands) {
 export const kept = (draft) => ({ seen: draft.theirs ?? draft.seen, text: draft.text, theirs: null });
 
 /**
- * Both, theirs first, for a person to sort out.
+ * Combine both texts, theirs first.
  *
  * @param {Draft} draft
  * @returns {Draft}
@@ -73,7 +71,7 @@ export const joined = (draft) => ({
 });
 
 /**
- * Whether leaving now would lose words.
+ * Return whether leaving would lose unsaved text.
  *
  * @param {Draft} draft
  */

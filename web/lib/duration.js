@@ -1,4 +1,4 @@
-/** Lengths of time as people type them, and ends of silences. */
+/** Parsing durations that users type, and the ends of silences. */
 
 /** @type {Record<string, number>} */
 const SECONDS = { s: 1, sec: 1, m: 60, min: 60, h: 3600, d: 86_400, w: 604_800 };
@@ -7,7 +7,7 @@ const SECONDS = { s: 1, sec: 1, m: 60, min: 60, h: 3600, d: 86_400, w: 604_800 }
  * "90", "90 s", "5 min", "1 h 30 min".
  *
  * @param {string} text
- * @returns {number | null} seconds; null: it cannot be read
+ * @returns {number | null} seconds, or null if it cannot be parsed
  */
 export function secondsOf(text) {
   const clean = text.trim().toLowerCase();
@@ -22,7 +22,7 @@ export function secondsOf(text) {
 }
 
 /**
- * As short as it is exact.
+ * Return the shortest exact form.
  *
  * @param {number} s
  */
@@ -43,7 +43,7 @@ export function durationText(s) {
 }
 
 /**
- * Ends of a silence, by the viewer's own clock and zone.
+ * Choices for the end of a silence, in the user's time zone.
  *
  * @type {readonly { key: string, text: string, at: (now: Date) => Date }[]}
  */
@@ -63,7 +63,7 @@ export const ENDS = [
 const after = (now, minutes) => new Date(now.getTime() + minutes * 60_000);
 
 /**
- * The next nine in the morning.
+ * The next 9:00.
  *
  * @param {Date} now
  */
@@ -80,7 +80,7 @@ function nextMonday(now) {
 }
 
 /**
- * For an input of type datetime-local.
+ * Format for an input of type datetime-local.
  *
  * @param {number} ms
  */
@@ -91,7 +91,7 @@ export function localText(ms) {
 }
 
 /**
- * @param {string} text of an input of type datetime-local
+ * @param {string} text value of an input of type datetime-local
  * @returns {number | null} Unix ms
  */
 export function localMs(text) {

@@ -1,10 +1,10 @@
-/** Numbers as the API writes them: non-finite ones as words, arrays as little-endian float64 in base64. */
+/** Numbers in the API's format: non-finite values as strings, arrays as little-endian float64 in base64. */
 
 /** @type {Record<string, number>} */
 const WORDS = { NaN, Infinity, "-Infinity": -Infinity };
 
 /**
- * A number of the API, or null where there is none. Missing is not NaN.
+ * Return a number of the API, or null if it is missing. Missing is not NaN.
  *
  * @param {unknown} value
  */
@@ -14,7 +14,7 @@ export function number(value) {
 }
 
 /**
- * Float64 values of a packed array, exact to the bit.
+ * Decode the float64 values of a packed array, bit for bit.
  *
  * @param {Packed} packed
  * @returns {Float64Array}

@@ -1,7 +1,8 @@
-/** Which field an error of the API is about, and the sentence that stands at it. */
+/** Maps an API error to a form field and to the sentence shown there. */
 
 /**
- * The longest name that is `subject` or a place it lies in: routes[0].matchers[1] lies in routes[0].matchers.
+ * Return the longest of `names` that equals `subject` or contains it: routes[0].matchers[1] is inside
+ * routes[0].matchers.
  *
  * @param {unknown} subject
  * @param {string[]} names

@@ -1,5 +1,5 @@
 /**
- * Nested settings as flat pairs: {"amp": {"dtype": "fp16"}} is "amp.dtype" = "fp16". Bounded, for configs of
+ * Flattens nested settings: {"amp": {"dtype": "fp16"}} becomes "amp.dtype" = "fp16". Limited, for configs of
  * any size.
  */
 
@@ -38,7 +38,7 @@ const isPlainList = (value) =>
   value.every((item) => item === null || typeof item !== "object");
 
 /**
- * A setting as it was written: no digit is rounded away.
+ * Format a setting without rounding.
  *
  * @param {unknown} value
  * @returns {string}

@@ -1,6 +1,6 @@
 /**
- * Numbers and times for people: narrow spaces, a true minus, powers of two, words for the non-finite, – for
- * the missing.
+ * Formatting for display: narrow spaces, a true minus sign, powers of two, words for non-finite values, – for
+ * missing ones.
  */
 
 const NARROW = "\u202f";
@@ -8,7 +8,7 @@ const MINUS = "\u2212";
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /**
- * A text without these characters at its end; the pattern /[.]+$/ takes quadratic time for some texts.
+ * Remove these characters from the end. The pattern /[.]+$/ takes quadratic time for some texts.
  *
  * @param {string} text
  * @param {string} letters
@@ -19,7 +19,7 @@ export function withoutEnd(text, letters) {
   return text.slice(0, end);
 }
 
-/** @param {number | null | undefined} n "18 412", or – */
+/** @param {number | null | undefined} n "18 412", or – if missing */
 export function int(n) {
   if (n === null || n === undefined || Number.isNaN(n)) return "–";
   const digits = String(Math.round(Math.abs(n))).replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
@@ -27,7 +27,7 @@ export function int(n) {
 }
 
 /**
- * The word for what is not finite, "" for the rest.
+ * Return the word for a non-finite value, or "".
  *
  * @param {number} v
  */
@@ -38,7 +38,7 @@ export function word(v) {
 }
 
 /**
- * `digits` significant figures; 1.3e-4 below 1e-3 and from 1e5.
+ * Format with `digits` significant figures; 1.3e-4 below 1e-3 and from 1e5.
  *
  * @param {number | null | undefined} v
  */
@@ -49,13 +49,13 @@ export function num(v, digits = 4) {
   const size = Math.abs(v);
   const sign = v < 0 ? MINUS : "";
   if (size < 1e-3 || size >= 1e5) return sign + exponent(size, digits);
-  // toPrecision would say 279.7 in two figures as 2.8e+2: from there on the whole number is shown
+  // toPrecision(2) formats 279.7 as 2.8e+2, so larger values are shown as whole numbers.
   const rounded = size.toPrecision(digits);
   return sign + (Number.isInteger(size) || rounded.includes("e") ? int(size) : rounded);
 }
 
 /**
- * The same without zeros at the end, where they say nothing: 0.5, not 0.5000.
+ * The same without trailing zeros: 0.5 instead of 0.5000.
  *
  * @param {number | null | undefined} v
  */
@@ -74,12 +74,12 @@ function exponent(size, digits) {
   return `${short}e${Number(power)}`;
 }
 
-/** @param {number} n a whole number, raised: ⁻¹² */
+/** @param {number} n a whole number as superscript: ⁻¹² */
 export const raised = (n) =>
   (n < 0 ? "⁻" : "") + [...String(Math.abs(n))].map((d) => SUPERSCRIPT[Number(d)]).join("");
 
 /**
- * 65 536 reads 2¹⁶; what is no power of two reads as a number.
+ * Format 65 536 as 2¹⁶; a number that is no power of two stays as it is.
  *
  * @param {number | null | undefined} v
  */
@@ -90,7 +90,7 @@ export function pow2(v) {
 }
 
 /**
- * A loss scale in full: "2⁹ 512".
+ * Format a loss scale: "2⁹ 512".
  *
  * @param {number | null | undefined} v
  * @returns {[string, string]} power and number
@@ -102,7 +102,7 @@ export function scale(v) {
 }
 
 /**
- * A length of time for people: 8.2 s, 4 min, 1 h 8 min, 3 d.
+ * Format a duration: 8.2 s, 4 min, 1 h 8 min, 3 d.
  *
  * @param {number} s seconds
  */
@@ -136,7 +136,7 @@ const DAY = /** @type {const} */ ({
   timeZoneName: "short",
 });
 /**
- * Making a formatter costs more than a thousand uses of it.
+ * Creating a formatter costs more than a thousand uses.
  *
  * @type {Map<string, Intl.DateTimeFormat>}
  */
@@ -154,7 +154,7 @@ function formatter(style, zone) {
 }
 
 /**
- * Exact time with its zone, for titles.
+ * Exact time with time zone, for tooltips.
  *
  * @param {number | null | undefined} ms
  * @param {string} [zone]
@@ -162,7 +162,7 @@ function formatter(style, zone) {
 export const moment = (ms, zone) => (ms ? formatter(DAY, zone).format(ms) : "");
 
 /**
- * Clock time, 03:12:44.
+ * Time of day, 03:12:44.
  *
  * @param {number | null | undefined} ms
  * @param {string} [zone]
@@ -170,7 +170,7 @@ export const moment = (ms, zone) => (ms ? formatter(DAY, zone).format(ms) : "");
 export const clock = (ms, zone) => (ms ? formatter(TIME, zone).format(ms) : "–");
 
 /**
- * "scaler-collapse" reads "Scaler collapse".
+ * "scaler-collapse" becomes "Scaler collapse".
  *
  * @param {string} id
  */
@@ -190,7 +190,7 @@ export function ruleTitle(id) {
 export const counted = (n, one, many = `${one}s`) => `${int(n)} ${n === 1 ? one : many}`;
 
 /**
- * Bytes for people.
+ * Format a number of bytes.
  *
  * @param {number} n
  */
@@ -205,7 +205,7 @@ export function bytes(n) {
 }
 
 /**
- * Summaries of the server write 2^16 for powers of two; people read 2¹⁶.
+ * Replace 2^16 in the server's summaries with 2¹⁶.
  *
  * @param {string} text
  */

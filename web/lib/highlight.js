@@ -1,11 +1,11 @@
-/** Pieces of Python code by kind, enough to read a remedy: comment, string, keyword, the rest. */
+/** Minimal Python highlighting for suggested code: comments, strings, keywords, other. */
 
 const PIECE =
   /(#[^\n]*)|("""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\b(import|from|as|def|return|for|in|if|else|elif|with|not|and|or|is|None|True|False|lambda|while|try|except|raise|class)\b/g;
 
 /**
  * @param {string} code
- * @returns {{ kind: "c" | "s" | "k" | "", text: string }[]} its texts joined are `code`
+ * @returns {{ kind: "c" | "s" | "k" | "", text: string }[]} their texts joined give `code`
  */
 export function pieces(code) {
   /** @type {{ kind: "c" | "s" | "k" | "", text: string }[]} */

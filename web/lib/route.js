@@ -29,7 +29,7 @@ export function match(path) {
 }
 
 /**
- * Whether a page of ours answers there, rather than the API or a file.
+ * Return whether a page answers at this path, rather than the API or a file.
  *
  * @param {string} path
  */
@@ -38,7 +38,7 @@ export const isPage = (path) =>
   /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
 
 /**
- * Longer ones stand behind a #: proxies refuse them (nginx above 8 kB), and what stands there they are never
+ * Longer queries go behind a #, because proxies reject them (nginx above 8 kB) and the fragment is never
  * sent.
  */
 const LONGEST = 6_000;
@@ -50,7 +50,7 @@ const LONGEST = 6_000;
 export const addressOf = (path, asked) => (asked.length > LONGEST ? `${path}#${asked}` : path + asked);
 
 /**
- * What an address asks for, wherever it stands in it.
+ * Return the query of an address, wherever it is.
  *
  * @param {{ search: string, hash: string }} place
  */

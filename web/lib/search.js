@@ -1,12 +1,12 @@
 /**
- * Finding a command or a run by a few letters: what is typed must appear in order; whole words and beginnings
- * count most.
+ * Fuzzy search for commands and runs: the typed letters must appear in order; whole words and word starts
+ * score highest.
  */
 
 /** @typedef {{ text: string, note: string, keys?: string, act: () => void }} Command */
 
 /**
- * How well `text` answers `typed`; -1: not at all.
+ * Score how well `text` matches `typed`; -1 if it doesn't.
  *
  * @param {string} typed
  * @param {string} text
@@ -31,7 +31,7 @@ export function fit(typed, text) {
 }
 
 /**
- * The best answers, best first; among equals the order given.
+ * Return the best matches, best first; ties keep their order.
  *
  * @template {{ text: string, note: string }} T
  * @param {string} typed

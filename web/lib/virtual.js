@@ -1,11 +1,11 @@
 /**
- * A long list of which only what is in sight exists. Heights are known beforehand, so nothing is measured and
+ * A virtualized list: only visible items exist. Heights are known in advance, so nothing is measured and
  * nothing jumps.
  */
 
 /**
  * @param {number[]} heights
- * @returns {number[]} where each item begins, and at the end the height of all
+ * @returns {number[]} the top of each item, and finally the total height
  */
 export function offsets(heights) {
   const tops = [0];
@@ -14,12 +14,12 @@ export function offsets(heights) {
 }
 
 /**
- * Items that touch [from, to], in pixels from the list's top.
+ * Return the items that overlap [from, to], in pixels from the list's top.
  *
  * @param {number[]} tops
  * @param {number} from
  * @param {number} to
- * @returns {[number, number]} first and one past the last
+ * @returns {[number, number]} first index and one past the last
  */
 export function sight(tops, from, to) {
   const count = tops.length - 1;
@@ -27,7 +27,7 @@ export function sight(tops, from, to) {
 }
 
 /**
- * How many tops lie at or above `y`.
+ * Return how many tops are at or above `y`.
  *
  * @param {number[]} tops
  * @param {number} y

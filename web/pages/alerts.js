@@ -1,6 +1,6 @@
 /**
- * The inbox: what rings, who has it, what waits and what has passed. A person on call works through it by
- * keyboard. The address holds filter and choice.
+ * The alert inbox: open, acknowledged, pending, silenced and resolved alerts, operable by keyboard. The
+ * address holds filter and selection.
  */
 
 import { el, refill, say } from "../browser/dom.js";
@@ -38,14 +38,14 @@ const TITLES = {
   all: "All",
 };
 const NOTES = {
-  open: "All that is not over and not silenced",
-  mine: "What I have acknowledged",
+  open: "Unresolved and not silenced",
+  mine: "Acknowledged by me",
   silenced: "Silenced, or muted by another alert",
-  pending: "True, but not yet long enough to ring",
-  resolved: "What is over",
-  all: "Everything",
+  pending: "Condition met, but not yet long enough to fire",
+  resolved: "No longer active",
+  all: "All alerts",
 };
-/** Rows shown at first, and more at a click. */
+/** Rows shown initially, and added by each click. */
 const PAGE = 150;
 const PAST = 500;
 const AGE_MS = 1_000;
@@ -66,7 +66,7 @@ class Inbox {
   #hovered = false;
   #frame = 0;
   #shape = "";
-  /** Asked for once: before that, what is on top may not be what needs somebody. */
+  /** Whether the first load is complete; before it, the top row may not be the most urgent. */
   #ready = false;
   /** @type {unknown} */
   #error = null;
@@ -119,7 +119,7 @@ class Inbox {
     );
     this.severity = selectInput(
       [
-        ["", "every severity"],
+        ["", "all severities"],
         ["critical", "critical"],
         ["warning", "warning"],
         ["info", "info"],
@@ -127,11 +127,11 @@ class Inbox {
       "",
       { "aria-label": "Severity", onchange: () => this.set({ severity: this.severity.value }) },
     );
-    this.project = selectInput([["", "every project"]], "", {
+    this.project = selectInput([["", "all projects"]], "", {
       "aria-label": "Project",
       onchange: () => this.set({ project: this.project.value }),
     });
-    this.rule = selectInput([["", "every rule"]], "", {
+    this.rule = selectInput([["", "all rules"]], "", {
       "aria-label": "Rule",
       onchange: () => this.set({ rule: this.rule.value }),
     });
@@ -219,7 +219,7 @@ class Inbox {
     this.#look();
   }
 
-  /** Marks, and more of the past than the book that every page keeps: what is open that book has whole. */
+  /** Load marks, and more resolved alerts than the shared store keeps. It already holds all open alerts. */
   async #load() {
     try {
       const { alerts, desk, marks } = this.app;
@@ -237,7 +237,7 @@ class Inbox {
   }
 
   /**
-   * A link may name an alert that is long over.
+   * Load an old alert that a link names.
    *
    * @param {string} id
    */
@@ -247,7 +247,7 @@ class Inbox {
     try {
       this.app.alerts.learn([await this.app.desk.alert(id)]);
     } catch {
-      /* it is gone: the list says what there is */
+      /* deleted: the list shows what exists */
     }
   }
 
@@ -323,19 +323,19 @@ class Inbox {
     say(
       this.count,
       this.app.alerts.loaded
-        ? `${counted(counts.open - counts.pending, "open alert")} · ${int(taken)} taken · ${int(counts.pending)} pending · ${int(counts.silenced)} silenced`
+        ? `${counted(counts.open - counts.pending, "open alert")} · ${int(taken)} acknowledged · ${int(counts.pending)} pending · ${int(counts.silenced)} silenced`
         : "–",
     );
     this.app.title("Alerts");
     this.#choices(
       this.project,
-      "every project",
+      "all projects",
       all.map((alert) => alert.project),
       this.view.project,
     );
     this.#choices(
       this.rule,
-      "every rule",
+      "all rules",
       all.map((alert) => alert.rule),
       this.view.rule,
     );
@@ -362,7 +362,7 @@ class Inbox {
   }
 
   /**
-   * Rows are kept and moved, not made anew; while the pointer is on them they stay where they are.
+   * Rows are reused and moved. While the pointer is over them, they keep their positions.
    *
    * @param {import("../lib/alerts/inbox.js").Group[]} groups
    * @param {string[]} ids
@@ -465,12 +465,12 @@ class Inbox {
         el(
           "div.pad.quiet",
           {},
-          el("h2", {}, icon("check"), " Nothing rings"),
-          el("p.soft", {}, "Rules watch every step of every run. What they find comes here at once. "),
+          el("h2", {}, icon("check"), " No open alerts"),
+          el("p.soft", {}, "Rules check every step of every run. Their alerts appear here. "),
           el(
             "p.soft.then",
             {},
-            "Who is told, and how: ",
+            "Who gets notified: ",
             el("a.link", { href: "/routes" }, "routes"),
             " and ",
             el("a.link", { href: "/channels" }, "channels"),
@@ -484,11 +484,11 @@ class Inbox {
         el(
           "div.pad",
           {},
-          el("p.soft", {}, "No alert fits this filter."),
+          el("p.soft", {}, "No alert matches this filter."),
           el(
             "button.btn.then",
             { type: "button", onclick: () => this.set({ ...PLAIN }) },
-            "Show all that is open",
+            "Show all open alerts",
           ),
         ),
       );
@@ -518,7 +518,7 @@ class Inbox {
 
   /**
    * @param {string} id
-   * @param {boolean} [far] on a narrow screen the pane lies below: go there
+   * @param {boolean} [far] on a narrow screen, scroll to the pane below
    */
   #choose(id, far = false) {
     this.set({ alert: id });
@@ -543,7 +543,7 @@ class Inbox {
     announce(this.#picked.size ? `${counted(this.#picked.size, "alert")} selected` : "None selected");
   }
 
-  /** @returns {Alert[]} those selected, else the one chosen; what is over needs nothing */
+  /** @returns {Alert[]} the selected alerts, else the chosen one, without resolved ones */
   #meant() {
     const all = this.app.alerts.all();
     const picked = all.filter((alert) => this.#picked.has(alert.id));
@@ -576,18 +576,18 @@ class Inbox {
     try {
       await giveBack(this.app, alerts);
       told(
-        `Acknowledgement of ${alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert")} taken back: what fires is repeated again`,
+        `Acknowledgement of ${alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert")} removed: reminders are on again`,
         null,
       );
     } catch (error) {
-      told(`Not taken back: ${/** @type {Error} */ (error).message}`, null);
+      told(`Acknowledgement not removed: ${/** @type {Error} */ (error).message}`, null);
     }
     this.#picked.clear();
     this.#soon();
   }
 
   /**
-   * Work goes on with what comes next in the list.
+   * Continue with the next alert in the list.
    *
    * @param {Alert[]} done
    */
@@ -659,7 +659,7 @@ class Inbox {
 
   /**
    * @param {string} key
-   * @returns {boolean} whether it meant something
+   * @returns {boolean} whether the key was handled
    */
   #letter(key) {
     const alert = this.app.alerts.all().find((each) => each.id === this.view.alert);

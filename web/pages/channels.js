@@ -1,4 +1,4 @@
-/** Channels: where notifications go, how each does, and a button that tries it. */
+/** Channels: where notifications go, the state of each, and a button to test it. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { ago, counted, int, moment } from "../lib/format.js";
@@ -15,9 +15,9 @@ class Channels {
   #items = [];
   /** @type {ChannelKind[]} */
   #kinds = [];
-  /** @type {Map<string, { ok: boolean, detail: string } | "asked">} what came of the last test */
+  /** @type {Map<string, { ok: boolean, detail: string } | "asked">} results of the last tests */
   #tests = new Map();
-  /** @type {Set<string>} deleted, as long as that can be undone */
+  /** @type {Set<string>} deleted channels that can still be restored */
   #gone = new Set();
   #loaded = false;
 
@@ -96,7 +96,7 @@ class Channels {
     const trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
     say(
       this.count,
-      `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} in trouble` : ""}`,
+      `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} failing` : ""}`,
     );
     const key = JSON.stringify([
       shown,
@@ -114,11 +114,11 @@ class Channels {
     return el(
       "div.pad.quiet",
       {},
-      el("h2", {}, icon("info"), " Nobody is told yet"),
+      el("h2", {}, icon("info"), " No notification channels"),
       el(
         "p.soft",
         {},
-        "Alerts show on these pages. To have them on a phone or in a chat, make a channel: an e-mail, ntfy, Slack or Telegram address, a webhook, an Alertmanager, or this browser.",
+        "Alerts are shown on these pages only. Create a channel to get them by e-mail, chat, webhook or Alertmanager.",
       ),
       el("button.btn.primary.then", { type: "button", onclick: () => this.#new() }, "New channel"),
     );
@@ -128,7 +128,7 @@ class Channels {
   #row(channel) {
     const { id, name, kind, enabled, trouble } = channel;
     const title = this.#kinds.find((each) => each.id === kind)?.title ?? kind;
-    const state = !enabled ? "off" : trouble ? "in trouble" : "on";
+    const state = !enabled ? "off" : trouble ? "failing" : "on";
     return el(
       "article.sil",
       { "data-channel": id, class: enabled ? "" : "done", "aria-label": `Channel ${name}` },
@@ -153,8 +153,8 @@ class Channels {
           "div.micro",
           {},
           channel.last_sent_ms
-            ? `told ${ago(channel.last_sent_ms, this.app.clock.now())}`
-            : "told nothing yet",
+            ? `last notified ${ago(channel.last_sent_ms, this.app.clock.now())}`
+            : "nothing sent yet",
         ),
       ),
       el(
@@ -164,7 +164,7 @@ class Channels {
         this.#button(id, "edit", "Edit", () =>
           channelForm(this.app, this.#kinds, channel, () => void this.load()),
         ),
-        this.#button(id, "switch", enabled ? "Switch off" : "Switch on", () => void this.#switch(channel)),
+        this.#button(id, "switch", enabled ? "Disable" : "Enable", () => void this.#switch(channel)),
         this.#button(id, "delete", "Delete", () => void this.#delete(channel)),
       ),
     );
@@ -187,7 +187,7 @@ class Channels {
   #facts({ id, config, limit_per_hour }) {
     const shown = Object.entries(config).map(([key, value]) => `${key} ${value}`);
     return [
-      `${[...shown, limit_per_hour ? `at most ${int(limit_per_hour)} an hour` : "no limit"].join(" · ")} · `,
+      `${[...shown, limit_per_hour ? `at most ${int(limit_per_hour)} per hour` : "no limit"].join(" · ")} · `,
       el("a.link", { href: `/deliveries?channel=${encodeURIComponent(id)}` }, "deliveries"),
     ];
   }
@@ -202,7 +202,7 @@ class Channels {
       { role: "status", class: test.ok ? "" : "is-critical" },
       icon(test.ok ? "check" : "critical", test.ok ? "arrived" : "failed"),
       " ",
-      el("b", {}, test.ok ? "The test arrived. " : "The test failed. "),
+      el("b", {}, test.ok ? "Test sent. " : "The test failed. "),
       test.detail,
     );
   }
@@ -232,7 +232,7 @@ class Channels {
   }
 
   /**
-   * Switched off at once, deleted when it cannot be undone any more: its secrets could not be brought back.
+   * Disable now, delete when it can no longer be undone, because deleted secrets cannot be restored.
    *
    * @param {Channel} channel
    */
@@ -264,7 +264,7 @@ class Channels {
   #new() {
     if (this.#loaded) {
       channelForm(this.app, this.#kinds, null, (channel) => {
-        told(`${channel.name} made: press Test to try it`, null);
+        told(`${channel.name} created. Press Test to try it.`, null);
         void this.load();
       });
     }

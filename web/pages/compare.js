@@ -1,6 +1,6 @@
 /**
- * Runs over one another: values or the difference to one of them, by step, time or tokens; what was set
- * differently; what rang.
+ * Comparison of runs: values or differences to a baseline, by step, time or tokens; settings that differ;
+ * alerts.
  */
 
 import { nearest, pathOf } from "../lib/charts/compare.js";
@@ -38,19 +38,19 @@ const ALIGN = /** @type {const} */ ([
   ["tokens", "Tokens"],
 ]);
 const AXIS_PX = 18;
-/** What the socket does not carry is asked for again this often. */
+/** How often data that the socket doesn't carry is refreshed. */
 const REFRESH_MS = 20_000;
-/** Tables are written at most this often while answers come in by the hundred. */
+/** Tables are rewritten at most this often while many responses arrive. */
 const TABLES_MS = 150;
-/** Charts are drawn anew at least so often while runs still come in. */
+/** Charts are redrawn at least this often while runs still load. */
 const LOADING_MS = 6_000;
-/** Whether that is so is looked at so often. */
+/** How often that is checked. */
 const AGAIN_MS = 250;
-/** After writing, they rest for this many times as long as it took. */
+/** After writing, pause for this many times as long as it took. */
 const TABLES_REST = 4;
-/** Room above a plot's drawing, and below it where there are no ticks (plot.js). */
+/** Space above a plot's drawing, and below it if it has no ticks (plot.js). */
 const PLOT_TOP = 6;
-/** A line this near to the pointer is the one pointed at. */
+/** The line nearest to the pointer is highlighted if it is within this many pixels. */
 const REACH_PX = 12;
 
 class ComparePage {
@@ -59,18 +59,18 @@ class ComparePage {
   /** @type {Panel[]} */
   panels = [];
   closed = false;
-  /** Of the charts, in pixels; asking the document for it at every record would cost a layout each. */
+  /** Width of the charts in pixels, cached because reading it for every record would force a layout. */
   width = 0;
   panelKey = "";
-  /** @type {string | null} the run that is pointed at */
+  /** @type {string | null} the highlighted run */
   lit = null;
-  /** Milliseconds that writing the tables took, the last time. */
+  /** How many milliseconds the last rewrite of the tables took. */
   tablesTook = 0;
   #frame = 0;
   #drew = -Infinity;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #waiting;
-  /** Runs that had come in by then. */
+  /** Runs loaded by then. */
   #drawn = 0;
   #pointing = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -95,8 +95,7 @@ class ComparePage {
       "a.btn",
       {
         download: "",
-        title:
-          "These runs over one another with their alerts, as one HTML file that opens without this server",
+        title: "These runs and their alerts as one HTML file that needs no server",
       },
       icon("down"),
       "Report",
@@ -170,7 +169,7 @@ class ComparePage {
     this.line = line;
     this.board = el("section.card.vitals.compare", {
       tabindex: "0",
-      "aria-label": "Charts of all runs over one axis. Arrow keys move the cross line, Escape lets it go.",
+      "aria-label": "Charts of all runs on one axis. Arrow keys move the cross line, Escape releases it.",
     });
     this.cross = new CrossLine(this.board, line, label, {
       width: () => this.width,
@@ -283,14 +282,14 @@ class ComparePage {
     }
   }
 
-  /** Names of all runs, for the box that adds one. */
+  /** Names of all runs, for the box to add one. */
   async #offer() {
     try {
       const { items } = await this.app.api.allRuns();
       this.offered = new Map(items.map((row) => [`${row.name} · ${row.project} · ${row.id}`, row.id]));
       refill(this.options, ...[...this.offered.keys()].map((value) => el("option", { value })));
     } catch {
-      /* the box takes an id as well */
+      /* the box accepts ids too */
     }
   }
 
@@ -307,7 +306,7 @@ class ComparePage {
     this.picker.reportValidity();
   }
 
-  /** All that the view decides. */
+  /** Apply the view. */
   #look() {
     const { view } = this;
     const none = !view.runs.length;
@@ -316,7 +315,7 @@ class ComparePage {
       this.count,
       none
         ? ""
-        : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", as many as a page bears" : ""}${view.runs.length > MOST_REPORTED ? ` · a report holds ${MOST_REPORTED}` : ""}`,
+        : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", the maximum" : ""}${view.runs.length > MOST_REPORTED ? ` · reports hold ${MOST_REPORTED}` : ""}`,
     );
     this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
     this.report.setAttribute(
@@ -340,10 +339,10 @@ class ComparePage {
       this.nothing,
       none
         ? inset(
-            "No run is picked",
-            "Two or more runs over one another show what differs: values, settings, alerts.",
-            "Tick runs in the fleet and press Compare, or type a name above.",
-            el("a.btn.primary", { href: "/" }, "To the fleet"),
+            "No runs selected",
+            "Compare two or more runs to see differences in values, settings and alerts.",
+            "Select runs in the fleet and press Compare, or type a name above.",
+            el("a.btn.primary", { href: "/" }, "Go to the fleet"),
           )
         : null,
     );
@@ -353,7 +352,7 @@ class ComparePage {
     this.draw();
   }
 
-  /** A panel for each vital sign and each series that was asked for. */
+  /** Create a panel for each vital sign and each chosen series. */
   #panels() {
     const kinds = [
       ...KINDS,
@@ -402,7 +401,7 @@ class ComparePage {
     const names = this.data.names().filter(isOther);
     const { series } = this.view;
     return [
-      { head: names.length ? "Also compare" : "These runs logged nothing else" },
+      { head: names.length ? "Add metric" : "No other metrics" },
       ...names.slice(0, 300).map((name) => ({
         text: name,
         on: series.includes(name),
@@ -414,7 +413,7 @@ class ComparePage {
     ];
   }
 
-  /** Answers come in by the hundred where there are as many runs. */
+  /** Batch the responses, because hundreds may arrive. */
   #tablesSoon() {
     this.#tabling ??= setTimeout(
       () => {
@@ -426,8 +425,8 @@ class ComparePage {
   }
 
   /**
-   * At the next frame; while runs come in by the hundred, each time that there are twice as many, and now and
-   * then: every drawing costs all lines that there are by then.
+   * Redraw at the next frame. While many runs load, redraw only when their number has doubled, or after a
+   * while, because each redraw costs all lines.
    */
   #drawSoon() {
     if (this.#frame || this.#waiting || this.closed) return;
@@ -475,7 +474,7 @@ class ComparePage {
   }
 
   /**
-   * One run steps forward, in the charts and in the table.
+   * Bring one run to the front, in the charts and in the table.
    *
    * @param {string | null} id
    */
@@ -496,7 +495,7 @@ class ComparePage {
   }
 
   /**
-   * Where values of a panel's drawing lie; null: it was never drawn.
+   * Return where the values of a panel are drawn, or null if it was never drawn.
    *
    * @param {Panel} panel
    */
@@ -521,8 +520,7 @@ class ComparePage {
   }
 
   /**
-   * The line of the run pointed at once more, over a veil: the chart below, of hundreds of lines, is not
-   * drawn anew.
+   * Draw the highlighted line again over a veil, because redrawing a chart with hundreds of lines is slow.
    *
    * @param {Panel} panel
    */
@@ -555,7 +553,7 @@ class ComparePage {
   }
 
   /**
-   * The run whose line is under the pointer.
+   * Return the run whose line is under the pointer.
    *
    * @param {PointerEvent} event
    * @returns {string | null}
@@ -629,7 +627,7 @@ class ComparePage {
     this.failure.hidden = false;
     refill(
       this.failure,
-      `${error.message} What is on the page stays. `,
+      `${error.message} Data already shown stays. `,
       button("Try now", () => {
         this.failure.hidden = true;
         void this.data.refresh();

@@ -1,5 +1,5 @@
 /**
- * The delivery log: what was sent, what waits and what failed, attempt by attempt. The address holds the
+ * The delivery log: what was sent, what waits and what failed, with every attempt. The address holds the
  * filter.
  */
 
@@ -34,7 +34,7 @@ class Deliveries {
   #items = [];
   /** @type {Channel[]} */
   #channels = [];
-  /** @type {Set<string>} whose attempts are shown */
+  /** @type {Set<string>} whose attempts are expanded */
   #open = new Set();
   /** @type {Set<string>} */
   #retrying = new Set();
@@ -52,7 +52,7 @@ class Deliveries {
     this.main = main;
     this.count = el("span.muted", {}, "–");
     this.states = segments("Which deliveries", STATES, (state) => this.#go({ state }));
-    this.channel = selectInput([["", "every channel"]], "", {
+    this.channel = selectInput([["", "all channels"]], "", {
       "aria-label": "Channel",
       onchange: () => this.#go({ channel: this.channel.value }),
     });
@@ -149,7 +149,7 @@ class Deliveries {
       this.channel.dataset.key = choices;
       refill(
         this.channel,
-        el("option", { value: "" }, "every channel"),
+        el("option", { value: "" }, "all channels"),
         ...this.#channels.map((each) => el("option", { value: each.id }, each.name)),
       );
     }
@@ -183,7 +183,7 @@ class Deliveries {
       return el(
         "div.pad",
         {},
-        el("p.soft", {}, "No notification fits this filter."),
+        el("p.soft", {}, "No delivery matches this filter."),
         el(
           "button.btn.then",
           { type: "button", onclick: () => this.#go({ state: "", channel: "" }) },
@@ -194,13 +194,13 @@ class Deliveries {
     return el(
       "div.pad.quiet",
       {},
-      el("h2", {}, icon("info"), " Nothing was sent yet"),
+      el("h2", {}, icon("info"), " No deliveries yet"),
       el(
         "p.soft",
         {},
         this.#channels.length
-          ? "When an alert takes a route to a channel, its notification stands here, attempt by attempt."
-          : "There is no channel yet: alerts show on these pages only.",
+          ? "Notifications of alerts appear here with every delivery attempt."
+          : "There is no channel yet, so alerts are shown on these pages only.",
       ),
       el("a.btn.then", { href: "/channels" }, "Channels"),
     );
@@ -214,7 +214,7 @@ class Deliveries {
     if (item.state === "sent") {
       return [
         `sent ${clockTime(item.sent_ms)}`,
-        `${span(Math.max(0, ((item.sent_ms ?? 0) - item.created_ms) / 1000))} after`,
+        `after ${span(Math.max(0, ((item.sent_ms ?? 0) - item.created_ms) / 1000))}`,
       ];
     }
     if (item.state === "failed") {
@@ -223,7 +223,7 @@ class Deliveries {
     if (item.state === "claimed") return ["sending", `attempt ${item.attempts.length + 1}`];
     return [
       "waiting",
-      item.due_ms && item.due_ms > now ? `again in ${span(Math.round((item.due_ms - now) / 1000))}` : "next",
+      item.due_ms && item.due_ms > now ? `retry in ${span(Math.round((item.due_ms - now) / 1000))}` : "next",
     ];
   }
 
@@ -257,7 +257,7 @@ class Deliveries {
           el("span", {}, item.title),
           KINDS[item.kind] === "" ? null : el("span.chip", {}, KINDS[item.kind] ?? item.kind),
         ),
-        el("p.micro", {}, `to ${item.channel ?? "a deleted channel"} · made ${moment(item.created_ms)}`),
+        el("p.micro", {}, `to ${item.channel ?? "a deleted channel"} · created ${moment(item.created_ms)}`),
         item.error ? el("p.trouble", {}, icon("warning"), " ", item.error) : null,
         item.attempts.length ? log : null,
       ),

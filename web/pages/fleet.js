@@ -1,6 +1,6 @@
 /**
- * Every run a row, live, the ones that need a person on top. The address holds filter, order, groups, columns
- * and picks.
+ * The fleet: one row per run, most urgent first. The address holds filter, order, groups, columns and
+ * selection.
  */
 
 import { el, refill, say } from "../browser/dom.js";
@@ -29,7 +29,7 @@ import { menu } from "../components/menu.js";
 import { button, notice } from "../components/notice.js";
 import { told } from "../components/undo.js";
 
-/** Rows keep their places for so long while numbers move, and for as long as the pointer is on them. */
+/** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
 const RESORT_MS = 5_000;
 
 /** @typedef {import("../lib/views/fleetview.js").FleetView} FleetView */
@@ -37,7 +37,7 @@ const RESORT_MS = 5_000;
 class Fleet {
   /** @type {Map<string, RunRow>} */
   #runs = new Map();
-  /** @type {Map<string, Map<string, unknown>> | null} asked for by the first filter that needs them */
+  /** @type {Map<string, Map<string, unknown>> | null} loaded by the first filter that needs them */
   #configs = null;
   #loaded = false;
   #frame = 0;
@@ -110,7 +110,7 @@ class Fleet {
     this.together = el("span.pickbar", {
       hidden: true,
       role: "group",
-      "aria-label": "With the runs that are picked",
+      "aria-label": "Actions on the selected runs",
     });
     const columns = menu(
       "Columns",
@@ -121,7 +121,7 @@ class Fleet {
           on: this.view.columns.includes(column.id),
           act: () => this.#column(column.id),
         })),
-        { text: "The usual ones", act: () => this.set({ columns: USUAL }) },
+        { text: "Default columns", act: () => this.set({ columns: USUAL }) },
       ],
       { text: "Columns", shape: "fleet" },
     );
@@ -138,7 +138,7 @@ class Fleet {
         el(
           "button.btn.leave",
           { type: "button", onclick: () => this.set({ wall: false }) },
-          "Leave wall ",
+          "Leave kiosk mode ",
           el("kbd", {}, "Esc"),
         ),
       ),
@@ -154,10 +154,10 @@ class Fleet {
           "button.btn.desk",
           {
             type: "button",
-            title: "For a big screen: only the runs, larger",
+            title: "Kiosk mode: only the runs, larger",
             onclick: () => this.set({ wall: true }),
           },
-          "Wall",
+          "Kiosk mode",
         ),
         el("span.grow"),
         this.together,
@@ -204,7 +204,7 @@ class Fleet {
     this.#look();
   }
 
-  /** All that the view decides: controls, columns, order. */
+  /** Apply the view: controls, columns, order. */
   #look() {
     const { view } = this;
     if (this.input && this.input.value !== view.q) this.input.value = view.q;
@@ -236,7 +236,7 @@ class Fleet {
         this.compare,
         icon("compare"),
         "Compare ",
-        el("span.muted", {}, picked.length ? `${int(picked.length)} picked` : "pick 2+"),
+        el("span.muted", {}, picked.length ? `${int(picked.length)} selected` : "select 2+"),
       );
     }
     this.compare?.classList.toggle("primary", picked.length > 1);
@@ -254,9 +254,9 @@ class Fleet {
         refill(
           this.main,
           notice(
-            "The list of runs did not load",
+            "The runs could not be loaded",
             String(/** @type {Error} */ (error).message),
-            "It is asked for again when the server is back.",
+            "The page tries again when the server is back.",
             button("Try now", () => void this.#load()),
           ),
         );
@@ -265,7 +265,7 @@ class Fleet {
   }
 
   /**
-   * Sparklines of rows that came into sight.
+   * Load sparklines of rows that became visible.
    *
    * @param {string[]} ids
    */
@@ -275,7 +275,7 @@ class Fleet {
       for (const row of items) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
       this.table.refresh(this.#runs);
     } catch {
-      /* they are asked for again at the next move */
+      /* they are requested again at the next scroll */
     }
   }
 
@@ -300,7 +300,7 @@ class Fleet {
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
   #hear(frame) {
     this.app.clock.hear(frame.now_ms);
-    // A row without sparks keeps those it had.
+    // A row without sparklines keeps its previous ones.
     for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
     for (const id of frame.removed ?? []) this.#runs.delete(id);
     this.#loaded = true;
@@ -330,7 +330,7 @@ class Fleet {
   }
 
   /**
-   * Puts rows into order: at once where runs come, go or change their health, else now and then.
+   * Sort the rows: at once if runs are added, removed or change their health, otherwise from time to time.
    *
    * @param {RunRow[]} shown
    */
@@ -358,7 +358,7 @@ class Fleet {
     if (this.count) {
       say(
         this.count,
-        `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "trainer")} connected`,
+        `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "training process", "training processes")} connected`,
       );
     }
     if (this.putAway) {
@@ -376,10 +376,10 @@ class Fleet {
       this.nothing,
       !all.length
         ? this.view.deleted
-          ? "No run is about to go."
+          ? "No deleted runs."
           : this.view.archived
-            ? "Nothing is archived."
-            : "Every run is archived or deleted: the buttons above show them."
+            ? "No archived runs."
+            : "All runs are archived or deleted. Use the buttons above to show them."
         : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`,
     );
   }
@@ -388,19 +388,19 @@ class Fleet {
   #pick(id) {
     const { picked } = this.view;
     const on = picked.includes(id);
-    if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs are picked at once.`, null);
+    if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs can be selected.`, null);
     this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
   }
 
   /**
-   * All that are listed, from the top, or none.
+   * Select all listed runs, from the top, or none.
    *
    * @param {boolean} on
    */
   #pickAll(on) {
     const ids = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
     if (on && ids.length > MOST_PICKED) {
-      told(`The first ${MOST_PICKED} of ${int(ids.length)} are picked.`, null);
+      told(`Selected the first ${MOST_PICKED} of ${int(ids.length)}.`, null);
     }
     this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
   }
@@ -414,11 +414,11 @@ class Fleet {
     this.together.hidden = !picked.length;
     refill(
       this.together,
-      ...(may && deleted ? [button("Bring back", () => void this.#restoreAll(this.view.picked))] : []),
+      ...(may && deleted ? [button("Restore", () => void this.#restoreAll(this.view.picked))] : []),
       ...(may && !deleted
         ? [
             button(
-              archived ? "Bring back" : "Archive",
+              archived ? "Unarchive" : "Archive",
               () => void this.#archiveAll(this.view.picked, !archived),
               "box",
             ),
@@ -430,7 +430,7 @@ class Fleet {
   }
 
   /**
-   * One run after another; how many it was done to, and why not to the others.
+   * Apply an action to runs one by one; return how many succeeded, and report why others failed.
    *
    * @param {string[]} ids
    * @param {(id: string) => Promise<unknown>} act
@@ -461,12 +461,12 @@ class Fleet {
     const good = await this.#each(
       ids,
       (id) => this.app.api.archive(id, archived),
-      archived ? "archived" : "brought back",
+      archived ? "archived" : "restored",
     );
     if (good.length) {
       told(
         archived
-          ? `${counted(good.length, "run is", "runs are")} archived and go on as before, out of sight.`
+          ? `${counted(good.length, "run is", "runs are")} archived and hidden from the fleet.`
           : `${counted(good.length, "run is", "runs are")} back in the fleet.`,
         () => void this.#archiveAll(good, !archived),
       );
@@ -474,7 +474,7 @@ class Fleet {
   }
 
   /**
-   * Deleted for everyone, and for a while brought back by a click.
+   * Schedule the deletion for everyone; a click can cancel it for a while.
    *
    * @param {string[]} ids
    */
@@ -482,7 +482,7 @@ class Fleet {
     const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
     if (good.length) {
       told(
-        `${counted(good.length, "run goes", "runs go")} for good in ${span(GRACE_S)}.`,
+        `${counted(good.length, "run", "runs")} will be deleted in ${span(GRACE_S)}.`,
         () => void this.#restoreAll(good),
       );
     }
@@ -490,7 +490,7 @@ class Fleet {
 
   /** @param {string[]} ids */
   async #restoreAll(ids) {
-    await this.#each(ids, (id) => this.app.api.restore(id), "brought back");
+    await this.#each(ids, (id) => this.app.api.restore(id), "restored");
   }
 
   /** @param {string} id */
@@ -518,15 +518,13 @@ class Fleet {
       this.#draw();
       if (!quiet) {
         told(
-          archived
-            ? `${name} is back in the fleet.`
-            : `${name} is archived. It goes on as before, out of sight.`,
+          archived ? `${name} is back in the fleet.` : `${name} is archived and hidden from the fleet.`,
           () => void this.#archive(row, true),
         );
       }
     } catch (error) {
       told(
-        `${name} was not ${archived ? "brought back" : "archived"}: ${/** @type {Error} */ (error).message}`,
+        `${name} was not ${archived ? "restored" : "archived"}: ${/** @type {Error} */ (error).message}`,
         null,
       );
     }
@@ -561,7 +559,7 @@ class Fleet {
   }
 
   /**
-   * What a key is for: all that is picked, else the row that has the focus.
+   * Return what a key applies to: the selected runs, else the focused row.
    *
    * @param {RunRow | undefined} row
    */
@@ -570,7 +568,7 @@ class Fleet {
   }
 
   /**
-   * The next or the previous row's link takes the focus.
+   * Focus the link of the next or previous row.
    *
    * @param {number} by
    */
@@ -584,7 +582,7 @@ class Fleet {
 }
 
 /**
- * A value deep in a config by its flat key.
+ * Return a value of a nested config by its flat key.
  *
  * @param {unknown} config
  * @param {string} key

@@ -2,7 +2,7 @@ import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 
 /**
- * An address that leads nowhere.
+ * The page for unknown addresses.
  *
  * @type {OpenPage}
  */
@@ -12,11 +12,11 @@ export function missingPage(app, main) {
     el(
       "section.card.pad.notice",
       {},
-      el("h1", {}, icon("info"), " There is no page here"),
+      el("h1", {}, icon("info"), " Page not found"),
       el(
         "p.soft",
         {},
-        "Nothing lies at ",
+        "There is no page at ",
         el("code", {}, location.pathname),
         ". Runs are at ",
         el("code", {}, "/runs/<id>"),

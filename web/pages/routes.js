@@ -1,6 +1,6 @@
 /**
- * Routes, mute times and inhibitions: one document, edited as a draft, tried on open alerts, then put in
- * force as a whole.
+ * Routes, mute times and inhibitions: one document, edited as a draft, tested on open alerts and saved as a
+ * whole.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
@@ -25,7 +25,7 @@ import { told } from "../components/undo.js";
 /** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
 
 /**
- * What was edited and not saved outlives a look at another page.
+ * Unsaved edits survive a visit to another page.
  *
  * @type {{ doc: Routing, saved: string } | null}
  */
@@ -34,7 +34,7 @@ let kept = null;
 class Routes {
   /** @type {Routing | null} */
   #doc = null;
-  /** What is in force, as text. */
+  /** The saved document, as text. */
   #saved = "";
   /** @type {string[]} names of channels */
   #channels = [];
@@ -73,7 +73,7 @@ class Routes {
         "p",
         {},
         icon("info"),
-        " Somebody else saved the document meanwhile. Saving puts yours in its place.",
+        " Somebody else saved the document meanwhile. Saving overwrites their version.",
       ),
       el(
         "button.btn.then",
@@ -84,7 +84,7 @@ class Routes {
             void this.load(true);
           },
         },
-        "Take theirs",
+        "Use theirs",
       ),
     );
     this.problems = el("div.notice.card.pad", { role: "alert", hidden: true });
@@ -113,7 +113,7 @@ class Routes {
         "div.sec",
         {},
         el("h2.grow", {}, "Routes"),
-        add("Add a route", () => this.#add()),
+        add("Add route", () => this.#add()),
       ),
       el(
         "p.soft",
@@ -125,7 +125,7 @@ class Routes {
         "div.sec",
         {},
         el("h2.grow", {}, "Mute times"),
-        add("Add a mute time", () =>
+        add("Add mute time", () =>
           this.#edit(added(this.#now, "mute_times", newMuteTime(this.#now, this.#zone()))),
         ),
       ),
@@ -134,7 +134,7 @@ class Routes {
         "div.sec",
         {},
         el("h2.grow", {}, "Inhibitions"),
-        add("Add an inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition()))),
+        add("Add inhibition", () => this.#edit(added(this.#now, "inhibitions", newInhibition()))),
       ),
       this.inhibitions,
       zoneList(),
@@ -147,7 +147,7 @@ class Routes {
         "div.pagehead",
         {},
         el("h1", {}, "Routes"),
-        el("span.muted", {}, "who is told of what, and when"),
+        el("span.muted", {}, "who is notified of what, and when"),
         el("span.grow"),
       ),
       scopeNote(this.app, "admin"),
@@ -197,7 +197,7 @@ class Routes {
     return this.#doc !== null && JSON.stringify(this.#doc) !== this.#saved;
   }
 
-  /** @param {boolean} anew what was edited is thrown away */
+  /** @param {boolean} anew discard the edits */
   async load(anew) {
     try {
       const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]);
@@ -224,7 +224,7 @@ class Routes {
 
   /**
    * @param {Routing} doc
-   * @param {string} [focus] what has the focus afterwards
+   * @param {string} [focus] what to focus afterwards
    */
   #edit(doc, focus) {
     this.#doc = doc;
@@ -232,7 +232,7 @@ class Routes {
   }
 
   /**
-   * Something was typed: the draft changes, the form stays as it is.
+   * Update the draft after typing; the form stays as it is.
    *
    * @param {Routing} doc
    */
@@ -338,19 +338,19 @@ class Routes {
       this.routes,
       ...(routes.length
         ? routes.map((each) => each.node)
-        : [el("p.soft", {}, icon("info"), " Without a route nobody is told of anything.")]),
+        : [el("p.soft", {}, icon("info"), " Without routes, no notifications are sent.")]),
     );
     refill(
       this.mutes,
       ...(mutes.length
         ? mutes.map((each) => each.node)
-        : [el("p.muted", {}, "None: a mute time names nights or weekends in which a route tells nothing.")]),
+        : [el("p.muted", {}, "No mute times. They define hours in which a route sends nothing.")]),
     );
     refill(
       this.inhibitions,
       ...(rules.length
         ? rules.map((each) => each.node)
-        : [el("p.muted", {}, "None: every alert is told by itself.")]),
+        : [el("p.muted", {}, "No inhibitions. Every alert sends its own notifications.")]),
     );
     scrollTo(scrollX, top);
     const target = focus ? `[data-focus="${focus}"]` : place ? `[data-field="${CSS.escape(place)}"]` : "";
@@ -363,14 +363,7 @@ class Routes {
     const dirty = this.#dirty();
     this.save.disabled = !dirty || this.#busy;
     this.discard.disabled = !dirty;
-    say(
-      this.state,
-      this.#doc === null
-        ? "–"
-        : dirty
-          ? "Unsaved changes: what was saved last is in force"
-          : "In force as shown",
-    );
+    say(this.state, this.#doc === null ? "–" : dirty ? "Unsaved changes" : "All changes saved");
     if (!dirty) {
       this.rest.hidden = true;
     }
@@ -396,7 +389,7 @@ class Routes {
       this.stale.hidden = true;
       complain(this.#fields, this.rest, null);
       this.#draw();
-      told("Routes are in force", null);
+      told("Routes saved", null);
     } catch (error) {
       this.#blame(error);
     } finally {
@@ -406,7 +399,7 @@ class Routes {
   }
 
   /**
-   * The route that is at fault is opened, so that its field can say so.
+   * Open the route with the error, so that its field can show it.
    *
    * @param {unknown} error
    */

@@ -1,4 +1,4 @@
-/** Rules: the list of built-in ones and one's own, packs, and the editor. The address holds the view. */
+/** Rules: built-in rules, custom rules, packs, and the editor. The address holds the view. */
 
 import { ApiError } from "../data/api.js";
 import { el, focusIn, refill, say } from "../browser/dom.js";
@@ -54,7 +54,7 @@ class Rules {
       })
     );
     this.severity = this.#choice("severity", "Severity", [
-      ["", "any severity"],
+      ["", "all severities"],
       ["critical", "critical"],
       ["warning", "warning"],
       ["info", "info"],
@@ -63,9 +63,9 @@ class Rules {
       ["", "on and off"],
       ["on", "on"],
       ["off", "off"],
-      ["changed", "own or changed"],
+      ["changed", "custom or changed"],
     ]);
-    this.project = this.#choice("project", "Project", [["", "any project"]]);
+    this.project = this.#choice("project", "Project", [["", "all projects"]]);
     this.acts = {
       href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "" }),
       toggle: (/** @type {AnyRule} */ rule) => void this.#toggle(rule),
@@ -128,7 +128,7 @@ class Rules {
     return node;
   }
 
-  /** The list, or the editor where a rule is open. */
+  /** Show the list, or the editor if a rule is open. */
   #frame() {
     const { rule, fresh } = this.view;
     if (rule || fresh) return this.#edit();
@@ -167,14 +167,14 @@ class Rules {
       const { items } = await this.app.api.ask("/projects");
       refill(
         this.project,
-        el("option", { value: "" }, "any project"),
+        el("option", { value: "" }, "all projects"),
         ...items.map((/** @type {{ name: string }} */ { name }) =>
           el("option", { value: name }, `in ${name}`),
         ),
       );
       this.project.value = this.view.project;
     } catch {
-      /* the list does without */
+      /* the list works without it */
     }
   }
 
@@ -197,13 +197,13 @@ class Rules {
     const { view } = this;
     if (view.rule || view.fresh) return;
     if (!known) {
-      return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
+      return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Loading rules …"));
     }
     const own = listed(known.own, view);
     const builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
     say(
       this.count,
-      `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} own, ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built in are on`,
+      `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} custom and ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built-in rules are on`,
     );
     const key = JSON.stringify([
       view,
@@ -217,17 +217,12 @@ class Rules {
     refill(
       this.list,
       this.#section(
-        "Your own",
-        "limits that people set",
+        "Custom rules",
+        "defined by users",
         own,
-        known.own.length ? "No rule of your own matches." : this.#none(),
+        known.own.length ? "No custom rule matches." : this.#none(),
       ),
-      this.#section(
-        "Built in",
-        "each with a page of its own in the docs",
-        builtin,
-        "No built-in rule matches.",
-      ),
+      this.#section("Built-in rules", "each is documented", builtin, "No built-in rule matches."),
       this.#packSection(),
       this.#history(),
     );
@@ -238,11 +233,11 @@ class Rules {
     return el(
       "span",
       {},
-      "No rule of your own yet. ",
+      "No custom rules yet. ",
       this.may
-        ? el("a.link", { href: this.#address({ fresh: true }) }, "Write one")
-        : "Somebody with the right to write makes them",
-      ", or switch on a pack below. Rules can live in a file beside your code as well: ",
+        ? el("a.link", { href: this.#address({ fresh: true }) }, "Create one")
+        : "A login with write scope can create them",
+      ", or enable a pack below. You can also keep rules in a file: ",
       el("code", {}, "tocsin-server rules apply rules.toml"),
       ".",
     );
@@ -267,7 +262,7 @@ class Rules {
     return el(
       "section.card.listing",
       { "aria-label": "Packs" },
-      el("h2.grouphead", {}, "Packs", el("span.micro", {}, "ready-made rules, switched on and off as one")),
+      el("h2.grouphead", {}, "Packs", el("span.micro", {}, "ready-made rules, enabled together")),
       ...this.#packs.map((pack) => packRow(pack, (each) => void this.#switchPack(each), this.may)),
     );
   }
@@ -297,7 +292,7 @@ class Rules {
                     ),
                   ),
               )
-            : el("p.muted", {}, "Nobody has changed a rule yet."),
+            : el("p.muted", {}, "No changes yet."),
         );
       } catch (error) {
         refill(body, el("p.soft", {}, /** @type {Error} */ (error).message));
@@ -311,14 +306,14 @@ class Rules {
             if (node.open) void read();
           },
         },
-        el("summary", {}, "Who changed what"),
+        el("summary", {}, "Change log"),
         body,
       )
     );
     return node;
   }
 
-  // What is done in the list
+  // Actions in the list
 
   /** @param {AnyRule} rule */
   async #toggle(rule) {
@@ -333,7 +328,7 @@ class Rules {
   }
 
   /**
-   * Keeps what else is set for it.
+   * Keep its other settings.
    *
    * @param {BuiltinRule} rule
    * @param {boolean} on
@@ -362,7 +357,7 @@ class Rules {
     await this.#do(
       () => this.client.remove(rule.id),
       `Deleted: ${rule.title || rule.id}`,
-      () => void this.#do(() => this.client.create(fields), `Back: ${rule.title || rule.id}`, null),
+      () => void this.#do(() => this.client.create(fields), `Restored: ${rule.title || rule.id}`, null),
     );
   }
 
@@ -387,8 +382,8 @@ class Rules {
     } catch (error) {
       told(
         error instanceof ApiError && error.status === 403
-          ? "Not with this login: it may only look."
-          : `Not done: ${/** @type {Error} */ (error).message}`,
+          ? "Not allowed with this login: it has read scope."
+          : `Not changed: ${/** @type {Error} */ (error).message}`,
         null,
       );
     }
@@ -402,7 +397,7 @@ class Rules {
     const key = `${rule} ${fresh} ${copy} ${project}`;
     if (this.#editor?.key === key) return;
     if (!this.#known) {
-      return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Reading the rules …"));
+      return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Loading rules …"));
     }
     this.#editor?.close();
     this.#editor = new RuleEditor({

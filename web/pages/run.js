@@ -1,4 +1,4 @@
-/** One run: vital signs, alerts with their diagnosis, everything else that was logged. */
+/** One run: vital signs, alerts with their diagnosis, and all other metrics. */
 
 import { ApiError } from "../data/api.js";
 import { alertAt } from "../lib/alerts/attention.js";
@@ -27,12 +27,12 @@ import { showValues } from "../components/runs/valuetable.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { Vitals } from "../panels/vitals.js";
 
-/** What the socket does not carry (series that are new, writers, facts) is asked for again this often. */
+/** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
-/** The tape shows the whole run: it need not follow every record. */
+/** The overview strip shows the whole run, so it need not follow every record. */
 const TAPE_MS = 1_000;
 const BUCKETS = { least: 400, most: 2000 };
-/** Events kept in memory, for flags and the list; the newest. */
+/** The most events kept in memory, newest first, for flags and the list. */
 const EVENTS_KEPT = 1_000;
 const NO_LAYERS = /** @type {Layer[]} */ ([]);
 
@@ -47,16 +47,16 @@ class RunPage {
   home = null;
   /** @type {Plots | null} */
   plots = null;
-  /** @type {Feed | null} the window's own series, finer than those of the whole run */
+  /** @type {Feed | null} the series of the window, finer than those of the whole run */
   fine = null;
   closed = false;
   /** Everything with charts, beside the diagnosis. */
   charts = el("div");
-  /** What of the alerts the charts show, as of the last drawing. */
+  /** The alerts that the charts last drew. */
   alertKey = "";
   tapeDrawn = 0;
   /**
-   * The x axis as last worked out; null: something changed since.
+   * The cached x axis; null after a change.
    *
    * @type {import("../lib/charts/timeline.js").Timeline | null}
    */
@@ -169,7 +169,7 @@ class RunPage {
           {
             href: this.app.api.report([this.id]),
             download: "",
-            title: "Charts, alerts, notes and settings as one HTML file that opens without this server",
+            title: "Charts, alerts, notes and settings as one HTML file that needs no server",
           },
           icon("down"),
           "Report",
@@ -265,7 +265,7 @@ class RunPage {
     document.documentElement.classList.remove("has-full");
   }
 
-  /** The address changed and still means this run. */
+  /** Handle a changed address that still names this run. */
   moved() {
     this.view = readView(location.search);
     this.vitals.cross.pin(this.view.at);
@@ -286,7 +286,7 @@ class RunPage {
     }
   }
 
-  /** Asks for what the socket does not carry. */
+  /** Load what the socket doesn't carry. */
   async refresh() {
     try {
       const [run, { items }] = await Promise.all([this.app.api.run(this.id), this.app.api.events(this.id)]);
@@ -317,7 +317,7 @@ class RunPage {
   }
 
   /**
-   * The server's answer to what a person changed here.
+   * Apply the server's response to a change made here.
    *
    * @param {RunRow} row
    */
@@ -327,7 +327,7 @@ class RunPage {
   }
 
   /**
-   * @param {RunDelta | null} delta null: the whole answer came
+   * @param {RunDelta | null} delta null if the response was complete
    * @param {boolean} grew
    */
   #heard(delta, grew) {
@@ -359,7 +359,7 @@ class RunPage {
     refill(
       this.failure,
       icon("offline"),
-      ` ${error.message} What is on the page stays; it is asked for again when the server is back. `,
+      ` ${error.message} Data already shown stays; the page tries again when the server is back. `,
       button("Try now", () => {
         void this.base.reload();
         void this.refresh();
@@ -373,8 +373,8 @@ class RunPage {
       this.main,
       notice(
         "There is no such run",
-        `The server knows no run ${this.id}.`,
-        "It may have been deleted, or it lives on another server.",
+        `No run has the id ${this.id}.`,
+        "It may have been deleted, or it is on another server.",
         el("a.btn.primary", { href: "/" }, "All runs"),
       ),
     );
@@ -403,7 +403,7 @@ class RunPage {
   }
 
   /**
-   * Steps in sight.
+   * The visible steps.
    *
    * @returns {[number, number]}
    */
@@ -433,7 +433,7 @@ class RunPage {
     };
   }
 
-  /** The x axis that was chosen, by the times of the records in memory. */
+  /** The chosen x axis, from the times of the records in memory. */
   timeline() {
     if (this.view.x === "step") return STEPS;
     const of = (/** @type {Feed | null} */ feed) =>
@@ -447,14 +447,14 @@ class RunPage {
     return (this.#axis ??= timeline(this.view.x, moments([...of(this.base), ...of(this.fine)])));
   }
 
-  /** First steps of the attempts after the first. */
+  /** First steps of all attempts but the first. */
   #restarts() {
     return (this.run?.attempts_list ?? [])
       .filter((each) => each.attempt > 1 && each.first_step !== null)
       .map((each) => Number(each.first_step));
   }
 
-  /** Names of all series the run has; null: not known yet. */
+  /** Names of all series of the run; null if not loaded yet. */
   #reported() {
     if (!this.run || !this.base.ready) return null;
     const live = [...this.base.set.layers]
@@ -463,13 +463,13 @@ class RunPage {
     return new Set([...this.run.series.map((each) => each.name), ...live]);
   }
 
-  /** All charts: the window, the theme or the size changed. */
+  /** Redraw all charts after the window, theme or size changed. */
   draw() {
     this.#drawVitals();
     if (!this.closed) this.others.draw();
   }
 
-  /** New records came. The other series have a feed of their own. */
+  /** Draw new records. The other metrics have a feed of their own. */
   #drawVitals() {
     if (this.closed) return;
     const zoomed = this.view.from !== null;
@@ -518,7 +518,7 @@ class RunPage {
   }
 
   /**
-   * A window chosen on a chart, in the units of its x axis.
+   * A window chosen on a chart, in units of its x axis.
    *
    * @param {[number, number]} range
    */
@@ -528,7 +528,7 @@ class RunPage {
   }
 
   /**
-   * Another look at the same steps.
+   * Redraw the same steps differently.
    *
    * @param {Partial<import("../lib/views/runview.js").View>} change
    */
@@ -595,7 +595,7 @@ class RunPage {
     this.#changed();
   }
 
-  /** The newest steps, as many as are in sight now; again: the whole run. */
+  /** Follow the newest steps, as many as are visible now; again: the whole run. */
   follow() {
     const follow = this.view.follow === null ? this.#followSize() : null;
     this.view = { ...this.view, from: null, to: null, follow };
@@ -603,7 +603,7 @@ class RunPage {
   }
 
   /**
-   * Moves the cross line to a step, and the window if it is not in sight.
+   * Move the cross line to a step, and the window if the step is not visible.
    *
    * @param {number} step
    */
@@ -617,7 +617,7 @@ class RunPage {
   }
 
   /**
-   * Zooms to where an alert began and rang, with as much before it.
+   * Zoom to where an alert began and fired, with as much before it.
    *
    * @param {Alert} alert
    */
@@ -666,7 +666,7 @@ class RunPage {
     history.replaceState(null, "", location.pathname + writeView(this.view));
   }
 
-  /** Asks for the window's own series, finer than those of the whole run, which stand in until they come. */
+  /** Load the series of the window. The coarser ones of the whole run are shown until they arrive. */
   #look() {
     const { from, to, follow } = this.view;
     const last = this.base.set.last ?? this.row?.last_step ?? 0;
@@ -679,7 +679,7 @@ class RunPage {
   }
 
   /**
-   * Norms of layers: of the window where one was chosen, else around the alert that is read.
+   * Load layer norms: of the chosen window, else around the alert being read.
    *
    * @param {boolean} again the run may have more by now
    */
@@ -733,13 +733,13 @@ class RunPage {
 }
 
 /**
- * Norms of layers come as events too, by the thousand; the heat map shows those.
+ * Layer norms are events too, but the heat map shows them.
  *
  * @param {RunEvent} event
  */
 const isTold = (event) => event.kind !== "layers" && event.kind !== "layer-names";
 
-/** What the shapes mean: no colour is needed to read it. */
+/** The legend of shapes; no colors are needed to read it. */
 function legend() {
   return el(
     "p.micro.legendline",
@@ -748,10 +748,10 @@ function legend() {
       "⊗ NaN",
       "△ +Inf",
       "▽ −Inf",
-      "○ zero, ◇ negative, where the axis is log",
+      "○ zero, ◇ negative (log axis)",
       "| skipped step",
       "tint: alert, from its onset",
-      "dotted: rang",
+      "dotted: fired",
     ].map((text) => el("span", {}, text)),
   );
 }

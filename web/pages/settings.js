@@ -1,4 +1,4 @@
-/** Settings: access tokens, what this browser does, and the facts of this server. */
+/** Settings: access tokens, this browser, and information about the server. */
 
 import { ring, setSound, soundOn } from "../browser/sound.js";
 import { el, refill } from "../browser/dom.js";
@@ -13,20 +13,19 @@ import { permission, show } from "../components/header/notify.js";
 import { told } from "../components/undo.js";
 
 const EVERY_MS = 10_000;
-/** Acts of people that are listed. */
+/** The most entries of the audit log listed. */
 const ACTS = 30;
 const SCOPES = /** @type {const} */ ([
-  ["ingest", "ingest: report runs, nothing else"],
-  ["read", "read: look at everything"],
+  ["ingest", "ingest: report runs only"],
+  ["read", "read: view everything"],
   ["write", "write: also acknowledge, silence, archive, delete"],
   ["admin", "admin: also channels, routes, tokens"],
 ]);
 const PERMISSIONS = /** @type {Record<string, string>} */ ({
-  granted: "Allowed: what a browser channel is sent shows here while a page is open.",
-  denied:
-    "The browser refuses them for this address. Its own settings (the sign before the address) can change that; no page can.",
+  granted: "Allowed: open pages show the notifications of browser channels.",
+  denied: "Blocked for this address. You can change that in the browser's site settings.",
   default: "Not asked yet.",
-  unsupported: "This browser has none, or the page is not on https or localhost.",
+  unsupported: "Not supported: this browser has no notifications, or the page needs https or localhost.",
 });
 
 class Settings {
@@ -75,9 +74,9 @@ class Settings {
         ),
         part("This browser", this.browser),
         part("Server", this.server),
-        part("Who watches tocsin", this.watch),
+        part("Self-monitoring", this.watch),
         part("Projects", this.projects),
-        part("Who did what", this.audit),
+        part("Audit log", this.audit),
       ),
     );
     for (const host of [this.tokens, this.server, this.watch, this.projects, this.audit]) {
@@ -154,7 +153,7 @@ class Settings {
       el(
         "p.soft",
         {},
-        "Whoever has a token may do what its scope says. Its secret is shown once. The two of the data directory, admin and trainer, are managed on the server's machine: ",
+        "A token's secret is shown once. The tokens admin and trainer of the data directory are managed on the server's machine: ",
         el("code", {}, "tocsin-server token"),
       ),
       rows.length
@@ -170,7 +169,7 @@ class Settings {
                 el(
                   "tr",
                   {},
-                  ...["Name", "Scope", "Project", "Made", "Revoke"].map((text, i) =>
+                  ...["Name", "Scope", "Project", "Created", "Revoke"].map((text, i) =>
                     el("th", { scope: "col", class: i === 4 ? "n" : "" }, text),
                   ),
                 ),
@@ -178,7 +177,7 @@ class Settings {
               el("tbody", {}, ...rows.map(row)),
             ),
           )
-        : el("p.muted.then", {}, "No token of its own yet."),
+        : el("p.muted.then", {}, "No tokens yet."),
     );
   }
 
@@ -189,12 +188,12 @@ class Settings {
     const fields = [
       field("name", "Name", name),
       field("scope", "Scope", scope),
-      field("project", "Project", project, "An ingest token may be held to one project"),
+      field("project", "Project", project, "Ingest tokens can be limited to one project"),
     ];
     formDialog({
       title: "New token",
       fields,
-      submit: "Make",
+      submit: "Create",
       run: async () => {
         const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null);
         const secret = String(made.token);
@@ -203,7 +202,7 @@ class Settings {
           el(
             "div.madetoken",
             {},
-            el("p", {}, el("b", {}, made.name), " is made. Copy it now: it is not shown again."),
+            el("p", {}, el("b", {}, made.name), " was created. Copy it now: it is not shown again."),
             el(
               "div.row",
               {},
@@ -223,11 +222,11 @@ class Settings {
   #revoke({ id, name }) {
     ask(
       `Revoke ${name}?`,
-      "It ends at once and for good: who reports or looks with it is cut off within seconds. There is no way back; a new token can be made.",
+      "Everything that uses this token loses access within seconds. This cannot be undone; you can create a new token.",
       "Revoke",
       async () => {
         await this.app.desk.revokeToken(id);
-        told(`${name} is revoked`, null);
+        told(`${name} was revoked`, null);
         void this.#loadTokens();
         void this.#loadAudit();
       },
@@ -287,9 +286,9 @@ class Settings {
               },
               soundOn() ? "On" : "Off",
             ),
-            soundOn() ? el("button.btn", { type: "button", onclick: () => ring() }, "Try it") : null,
+            soundOn() ? el("button.btn", { type: "button", onclick: () => ring() }, "Test") : null,
           ),
-          el("p.micro", {}, "One stroke of a bell when a critical alert begins, while a page is open."),
+          el("p.micro", {}, "Plays when a critical alert begins, while a page is open."),
         ),
         row(
           "Notifications",
@@ -310,7 +309,7 @@ class Settings {
                         "/settings",
                       ),
                   },
-                  "Try it",
+                  "Test",
                 )
               : null,
             el("span", { "data-permission": now }, now === "default" ? "" : now),
@@ -319,7 +318,7 @@ class Settings {
             "p.micro",
             {},
             PERMISSIONS[now] ?? now,
-            " They are sent by a channel of the kind Browser: ",
+            " Sent by channels of the kind Browser: ",
             el("a.link", { href: "/channels" }, "channels"),
             ".",
           ),
@@ -327,7 +326,7 @@ class Settings {
         row(
           "Time zone",
           timeZone || "unknown",
-          el("p.micro", {}, `Times on these pages are in it. Now: ${moment(this.app.clock.now())}`),
+          el("p.micro", {}, `Used for all times on these pages. Now: ${moment(this.app.clock.now())}`),
         ),
         row("Logged in as", `${this.app.session.name} (${this.app.session.scope})`),
       ),
@@ -356,26 +355,24 @@ class Settings {
    * @param {HealthAnswer} health
    */
   #facts(about, health) {
-    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "for ever");
+    const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "indefinitely");
     const own = Object.entries(about.retention.projects);
     list(this.server, [
       ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
-      ["Trainers report to", this.app.session.ingest_url],
+      ["Ingest address", this.app.session.ingest_url],
       [
         "Database",
         `${about.storage.database}, ${bytes(about.storage.bytes)}${about.storage.free_bytes === null ? "" : `, ${bytes(about.storage.free_bytes)} free on its disk`}`,
       ],
-      ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} trainers connected`],
+      ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} training processes connected`],
       [
-        "Ended runs are kept",
+        "Retention of ended runs",
         [days(about.retention.days), ...own.map(([project, n]) => `${project}: ${days(n)}`)].join(" · "),
       ],
       ["Time zone", `${about.zone}, now ${moment(about.now_ms)}`],
       [
-        "Channels may name hosts inside",
-        about.private_addresses
-          ? "yes (notify_private_addresses)"
-          : "no: addresses of the server's own network are refused",
+        "Private addresses in channels",
+        about.private_addresses ? "allowed (notify_private_addresses)" : "rejected",
       ],
     ]);
   }
@@ -390,31 +387,29 @@ class Settings {
     list(this.watch, [
       [
         "State",
-        health.status === "ok"
-          ? "ok: records become durable"
-          : `failing: ${String(failing ?? health.status)}`,
+        health.status === "ok" ? "ok: records are stored" : `failing: ${String(failing ?? health.status)}`,
       ],
       [
         "Outgoing ping",
         about.ping
-          ? `${about.ping.host}, every ${about.ping.every_s} s; with /fail behind it while something is wrong`
-          : "none: set ping_url, and healthchecks.io or its like tells somebody when tocsin falls silent",
+          ? `${about.ping.host}, every ${about.ping.every_s} s; with /fail appended while there is a problem`
+          : "none. Set ping_url so that healthchecks.io or similar notices if tocsin stops.",
       ],
       [
         "Watchdog",
-        "sent to every Alertmanager channel as an alert that always fires: alert there on its absence",
+        "sent to every Alertmanager channel as an alert that always fires; alert on its absence there",
       ],
       [
         "Deliveries",
         news
-          ? `${int(news.waiting)} wait, ${int(news.failed)} failed within a day${news.failing.length ? `, in trouble: ${news.failing.join(", ")}` : ""}`
+          ? `${int(news.waiting)} waiting, ${int(news.failed)} failed in the last day${news.failing.length ? `, failing: ${news.failing.join(", ")}` : ""}`
           : "–",
       ],
-      ["For monitors", "/metrics, /api/v1/health, /api/v1/ready"],
+      ["Monitoring", "/metrics, /api/v1/health, /api/v1/ready"],
     ]);
   }
 
-  /** The newest acts of people: tokens, channels, silences, routes, acknowledgements, deletions. */
+  /** The newest user actions: tokens, channels, silences, routes, acknowledgements, deletions. */
   async #loadAudit() {
     try {
       const { items } = await this.app.desk.audit(ACTS);
@@ -441,7 +436,7 @@ class Settings {
         items.length
           ? el(
               "div.scroll",
-              { tabindex: "0", role: "region", "aria-label": "Table of acts" },
+              { tabindex: "0", role: "region", "aria-label": "Table of user actions" },
               el(
                 "table.plain-table.acts",
                 {},
@@ -451,7 +446,7 @@ class Settings {
                   el(
                     "tr",
                     {},
-                    ...["When", "Who", "What", "Of", "Details"].map((text) =>
+                    ...["When", "Who", "Action", "Target", "Details"].map((text) =>
                       el("th", { scope: "col" }, text),
                     ),
                   ),
@@ -459,7 +454,7 @@ class Settings {
                 el("tbody", {}, ...items.map(row)),
               ),
             )
-          : el("p.muted", {}, "Nobody has changed anything yet."),
+          : el("p.muted", {}, "No changes yet."),
       );
     } catch (error) {
       failed(this.audit, error, () => void this.#loadAudit());
@@ -484,7 +479,7 @@ class Settings {
                   el(
                     "tr",
                     {},
-                    ...["Project", "Runs", "Not ended", "Last heard"].map((text, i) =>
+                    ...["Project", "Runs", "Active", "Last seen"].map((text, i) =>
                       el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : "" }, text),
                     ),
                   ),
@@ -517,7 +512,7 @@ class Settings {
                 ),
               ),
             )
-          : el("p.muted", {}, "No project yet: the first run makes one."),
+          : el("p.muted", {}, "No projects yet. The first run creates one."),
       );
     } catch (error) {
       failed(this.projects, error, () => void this.#loadProjects());
@@ -526,7 +521,7 @@ class Settings {
 }
 
 /**
- * Facts one below the other; what did not change is not touched.
+ * Facts below one another; unchanged ones are not rewritten.
  *
  * @param {HTMLElement} host
  * @param {[string, string][]} pairs

@@ -1,4 +1,4 @@
-/** Silences: what is kept quiet, by whom, why and until when. The address holds the filter. */
+/** Silences: what is silenced, by whom, why and until when. The address holds the filter. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { clock as clockTime, counted, int, moment, span } from "../lib/format.js";
@@ -114,7 +114,7 @@ class Silences {
   }
 
   /**
-   * What time makes of a silence, without asking again.
+   * Return the state of a silence by the clock, without a request.
    *
    * @param {Silence} silence
    * @returns {Silence["state"]}
@@ -158,17 +158,11 @@ class Silences {
     return el(
       "div.pad",
       {},
-      el(
-        "p.soft",
-        {},
-        this.state === "expired"
-          ? "No silence has ended within 90 days."
-          : "Nothing is silenced: whatever a route lets through is told.",
-      ),
+      el("p.soft", {}, this.state === "expired" ? "No silence expired in the last 90 days." : "No silences"),
       el(
         "p.soft.then",
         {},
-        "A silence keeps alerts that match it quiet for a while: maintenance, a known fault. In the inbox S silences the alert that is read.",
+        "A silence suppresses notifications for matching alerts for a while, for example during maintenance. In the inbox, S silences the chosen alert.",
       ),
     );
   }
@@ -214,7 +208,7 @@ class Silences {
         el(
           "button.btn",
           { type: "button", "data-focus": `edit-${id}`, onclick: () => this.#edit(silence) },
-          state === "expired" ? "Again" : "Edit",
+          state === "expired" ? "Reuse" : "Edit",
         ),
         state === "expired"
           ? null
@@ -235,7 +229,7 @@ class Silences {
   }
 
   /**
-   * An expired one is made anew, from now.
+   * An expired silence is recreated, starting now.
    *
    * @param {Silence} silence
    */
@@ -266,7 +260,7 @@ class Silences {
         () =>
           void this.app.desk.putSilence({ matchers, starts_ms, ends_ms, reason }, id).then(
             () => this.load(),
-            (error) => told(`Not brought back: ${error.message}`, null),
+            (error) => told(`Not restored: ${error.message}`, null),
           ),
       );
     } catch (error) {

@@ -1,11 +1,11 @@
 /**
- * One line through all panels. Moving the pointer costs no redraw: it only moves this line and writes the
- * panel heads.
+ * One vertical line through all panels. Moving the pointer only moves the line and updates the panel heads;
+ * nothing is redrawn.
  */
 
 import { say } from "../browser/dom.js";
 
-/** A click is no drag: it moved less than this. */
+/** A pointer that moved less than this is a click, not a drag. */
 const CLICK_PX = 4;
 /** A second click within this time is a double click, which resets the zoom and pins nothing. */
 const DOUBLE_CLICK_MS = 280;
@@ -44,7 +44,7 @@ export class CrossLine {
     host.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** The step that heads tell of: under the pointer, else the pinned one. */
+  /** The step shown in the panel heads: the one under the pointer, else the pinned one. */
   get step() {
     return this.#hover ?? this.#pin;
   }
@@ -57,7 +57,7 @@ export class CrossLine {
   }
 
   /**
-   * The step under a pointer elsewhere, which is told here too; null: it left.
+   * Show the step under a pointer elsewhere; null if the pointer left.
    *
    * @param {number | null} step
    */
@@ -65,7 +65,7 @@ export class CrossLine {
     this.#hoverAt(step);
   }
 
-  /** Draws the line anew: the window or the data changed. */
+  /** Redraw the line after the window or the data changed. */
   refresh() {
     const { step } = this;
     const { left, right } = this.source.margins();
@@ -116,11 +116,11 @@ export class CrossLine {
     if (event.pointerType !== "mouse") this.#move(event);
     if (event.button || !(/** @type {Element} */ (event.target).closest(".plot"))) return;
     this.#downX = event.clientX;
-    // On the window: plotly covers the page while a button is down.
+    // Listen on window, because plotly covers the page while a button is pressed.
     addEventListener("pointerup", (up) => this.#up(up), { once: true });
   }
 
-  /** @param {PointerEvent} event a click pins the line, a click on the pinned step lets it go */
+  /** @param {PointerEvent} event a click pins the line; a click on the pinned step unpins it */
   #up(event) {
     const step = this.#stepAt(event);
     if (Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
@@ -135,7 +135,9 @@ export class CrossLine {
     this.source.pinned(step);
   }
 
-  /** @param {KeyboardEvent} event arrows move the line by a 400th of the window, with Shift by one step */
+  /**
+   * @param {KeyboardEvent} event arrow keys move the line by a 400th of the window, with Shift by one step
+   */
   #key(event) {
     if (event.target !== this.host) return;
     if (event.key === "Escape" && this.#pin !== null) return this.#set(null);

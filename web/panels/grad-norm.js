@@ -1,6 +1,6 @@
 import { meanReadout } from "../lib/charts/readout.js";
 
-/** Total norm before clipping, in true units. Zeros stand on the rail: a log axis has no place for them. */
+/** Total norm before clipping, unscaled. Zeros are drawn as marks, because a log axis cannot show them. */
 export const gradNorm = {
   name: "grad_norm",
   title: "Grad norm",

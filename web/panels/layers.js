@@ -3,19 +3,19 @@ import { int, num } from "../lib/format.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
 import { colour } from "./plot.js";
 
-/** Height of the map in pixels, and of a layer's row at least and at most. */
+/** Height of the map in pixels, and the smallest and largest height of a layer's row. */
 const TALL = 420;
 const ROW = { least: 3, most: 18 };
-/** Names beside the map are this far apart at least. */
+/** The minimum distance between the names beside the map. */
 const NAME_PX = 13;
-/** Steps before the onset and after the bell of an alert. */
+/** Steps before the onset and after an alert fired. */
 const AROUND = { before: 400, after: 200 };
 
 /** @typedef {import("../lib/charts/heat.js").LayersAnswer} LayersAnswer */
 
 /**
- * Gradient norms layer by layer and step by step, around an alert or over the window: where a blow-up began,
- * and in which layer.
+ * Gradient norms by layer and step, around an alert or over the window: shows where and in which layer a
+ * problem began.
  */
 export class LayerHeat {
   /** @type {LayersAnswer | null} */
@@ -25,14 +25,14 @@ export class LayerHeat {
   asked = "";
   series = "";
   /**
-   * Step at which the alert that is read began.
+   * Step at which the chosen alert began.
    *
    * @type {number | null}
    */
   onset = null;
   /** @type {StepWindow | null} */
   window = null;
-  /** @type {[number, number] | null} row and column that the readout tells of */
+  /** @type {[number, number] | null} row and column of the readout */
   at = null;
 
   /**
@@ -81,7 +81,7 @@ export class LayerHeat {
 
   /**
    * @param {Alert | null} alert
-   * @param {StepWindow} window the zoomed one; null: the whole run
+   * @param {StepWindow} window the zoomed window; null for the whole run
    * @returns {StepWindow}
    */
   static window(alert, window) {
@@ -93,7 +93,7 @@ export class LayerHeat {
   }
 
   /**
-   * Shows these steps; asks only where they changed, or `again`.
+   * Show these steps; request them only if they changed, or if `again` is set.
    *
    * @param {StepWindow} window
    * @param {number | null} onset
@@ -113,7 +113,7 @@ export class LayerHeat {
       this.draw();
     } catch (error) {
       if (this.answer) {
-        say(this.note, `The norms of layers did not load: ${/** @type {Error} */ (error).message}`);
+        say(this.note, `The layer norms did not load: ${/** @type {Error} */ (error).message}`);
       }
     }
   }
@@ -205,24 +205,24 @@ export class LayerHeat {
     );
     const fault = firstFault(matrix);
     const found = fault
-      ? `Not finite first at step ${int(steps[fault.column])}: ${fault.rows
+      ? `First non-finite value at step ${int(steps[fault.column])}: ${fault.rows
           .slice(0, 3)
           .map((row) => layers[row])
           .join(
             ", ",
           )}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.`
-      : "Every norm here is finite.";
+      : "All norms are finite.";
     say(
       this.what,
       `${int(layers.length)} layers, ${int(steps.length)} of the steps ${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`,
     );
     say(
       this.note,
-      `${found} Darker is larger, on a log scale; ✕ NaN, △ Inf, a thin line is zero, empty is no gradient.`,
+      `${found} Darker is larger (log scale); ✕ NaN, △ Inf, thin line: zero, empty: no gradient.`,
     );
     this.canvas.setAttribute(
       "aria-label",
-      `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} Arrow keys read single values, Enter shows the step on the charts.`,
+      `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} Arrow keys read single values, Enter shows the step in the charts.`,
     );
     this.#tell(this.at);
   }
@@ -283,7 +283,7 @@ export class LayerHeat {
 }
 
 /**
- * A cross for NaN, a triangle for infinity: the colour is not needed to tell them.
+ * A cross for NaN, a triangle for Inf, so that color is not needed to tell them apart.
  *
  * @param {CanvasRenderingContext2D} pen
  * @param {string} ink

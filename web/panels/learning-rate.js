@@ -1,6 +1,6 @@
 import { heldReadout } from "../lib/charts/readout.js";
 
-/** Learning rate of parameter group 0, held from step to step. */
+/** Learning rate of parameter group 0, held between steps. */
 export const learningRate = {
   name: "lr",
   title: "Learning rate",

@@ -1,8 +1,7 @@
 import { meanReadout } from "../lib/charts/readout.js";
 
 /**
- * The objective whose gradient is applied. Its axis turns logarithmic by itself where a linear one would hide
- * more than it shows.
+ * The objective whose gradient is applied. Its axis becomes logarithmic if a linear one would hide too much.
  */
 export const loss = {
   name: "loss",

@@ -1,6 +1,6 @@
 import { heldReadout, meanReadout, scaleReadout } from "../lib/charts/readout.js";
 
-/** Series whose story the vital signs already tell. */
+/** Series that the vital signs already show. */
 const BOOKKEEPING = new Set([
   "loss",
   "grad_norm",
@@ -13,7 +13,7 @@ const BOOKKEEPING = new Set([
 ]);
 
 /**
- * Whether the grid below the vital signs shows it.
+ * Return whether the metrics section shows it.
  *
  * @param {string} name
  */
@@ -21,8 +21,8 @@ export const isOther = (name) =>
   !BOOKKEEPING.has(name.split("/")[0]) || /^(loss|grad_norm|scale|lr)\//.test(name);
 
 /**
- * Any other series, drawn as its name says: another scaler in powers of two, another norm on a log axis, the
- * rest as it comes.
+ * Any other series, drawn according to its name: scales in powers of two, norms on a log axis, everything
+ * else on an automatic axis.
  *
  * @param {string} name
  * @returns {import("./panel.js").PanelKind}

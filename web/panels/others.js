@@ -1,6 +1,6 @@
 /**
- * All other series of the run, in sections by prefix. They share the window, the x axis and the cross line of
- * the vital signs. Only what is in sight is asked for and drawn.
+ * All other metrics of the run, in sections by prefix, with the window, x axis and cross line of the vital
+ * signs. Only visible panels are loaded and drawn.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
@@ -15,9 +15,9 @@ import { Panel } from "./panel.js";
 import { background } from "./vitals.js";
 
 const BUCKETS = 600;
-/** Series asked for at once; more than fit on any screen. */
+/** Series requested at once; more than fit on any screen. */
 const MOST = 60;
-/** Panels scroll by faster than they can be asked for: wait until they stay. */
+/** Panels that scroll by are not requested; wait until they stay. */
 const SETTLE_MS = 90;
 
 /**
@@ -60,7 +60,7 @@ export class Others {
         placeholder: "filter: act/|opt/",
         spellcheck: "false",
         title: "Part of a name; | for alternatives, * for any text, ^ and $ for the ends",
-        "aria-label": "Filter series by name",
+        "aria-label": "Filter metrics by name",
         oninput: () => this.#found(),
       })
     );
@@ -73,7 +73,7 @@ export class Others {
     this.head = el(
       "div.sec",
       { hidden: true },
-      el("h2", {}, "Other series"),
+      el("h2", {}, "Metrics"),
       this.count,
       el("span.grow"),
       el("label.field", {}, icon("search"), this.input),
@@ -88,7 +88,7 @@ export class Others {
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
   }
 
-  /** @param {string[]} all every series of the run */
+  /** @param {string[]} all all series of the run */
   offer(all) {
     const names = all.filter(isOther).sort();
     if (names.join("\n") === this.names.join("\n")) return;
@@ -96,7 +96,7 @@ export class Others {
     this.arrange();
   }
 
-  /** Sections, pins, order and filter as the address says. */
+  /** Apply sections, pins, order and filter of the view. */
   arrange() {
     const view = this.source.view();
     this.list = sections(this.names, view);
@@ -111,7 +111,7 @@ export class Others {
         : counted(this.names.length, "series", "series"),
     );
     this.nothing.hidden = shown > 0 || !this.names.length;
-    say(this.nothing, `No series matches “${view.find}”.`);
+    say(this.nothing, `No metric matches “${view.find}”.`);
     if (key !== this.key) this.#build(view);
     this.key = key;
   }
@@ -373,7 +373,7 @@ export class Others {
     this.failure.hidden = false;
     say(
       this.failure,
-      `These series did not load: ${error.message} They are asked for again when the server is back.`,
+      `These metrics did not load: ${error.message} The page tries again when the server is back.`,
     );
   }
 

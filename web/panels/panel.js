@@ -1,7 +1,4 @@
-/**
- * The frame of a chart: title, how it is drawn, exact value at the right, plot below. The frame is there
- * before the data.
- */
+/** The frame of a chart: title, note, value and plot. The frame exists before the data. */
 
 import { at } from "../lib/charts/buckets.js";
 import { el, say } from "../browser/dom.js";
@@ -11,7 +8,7 @@ import { NOTHING } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 
 /**
- * A kind of panel: one file in panels/ each.
+ * A kind of panel, one file each in panels/.
  *
  * @typedef {{ name: string, title: string, height: number, colour: string, skips: boolean, drawing:
  *   import("../lib/charts/picture.js").Drawing, read: (layer: Layer, i: number) =>
@@ -25,7 +22,7 @@ export class Panel {
    * @type {import("../lib/charts/picture.js").Picture | null}
    */
   picture = null;
-  /** What is added to the note: where its values come from. */
+  /** Added to the note: where the values come from. */
   source = "";
 
   /**
@@ -67,7 +64,7 @@ export class Panel {
   }
 
   /**
-   * Writes the value at step `x`, or the newest; where the line is smoothed also that, first.
+   * Show the value at step `x`, or the newest; for a smoothed line also the smoothed value, first.
    *
    * @param {Layer[]} layers
    * @param {number | null} x
@@ -88,7 +85,7 @@ export class Panel {
 
   /**
    * @param {number | null} x
-   * @returns {number | null} null: nothing is smoothed
+   * @returns {number | null} null if nothing is smoothed
    */
   #smoothed(x) {
     const lines = this.picture?.lines ?? [];
@@ -100,7 +97,7 @@ export class Panel {
   }
 
   /**
-   * A vital sign that this run never reported keeps only its head.
+   * A vital sign that this run never reported shows only its head.
    *
    * @param {boolean} absent
    */
@@ -110,7 +107,7 @@ export class Panel {
   }
 
   /**
-   * Takes note of what was drawn: how, and what stands on the rails.
+   * Remember what was drawn and update note and counts.
    *
    * @param {import("../lib/charts/picture.js").Picture} picture
    */
@@ -123,14 +120,14 @@ export class Panel {
     say(this.faults, counts);
     this.plot.setAttribute(
       "aria-label",
-      `${this.kind.title} by step${counts ? `. In sight: ${counts}` : ""}${picture.empty ? ". No values in sight" : ""}`,
+      `${this.kind.title} by step${counts ? `. Visible: ${counts}` : ""}${picture.empty ? ". No values visible" : ""}`,
     );
     this.plot.classList.toggle("is-empty", picture.empty);
   }
 }
 
 /**
- * "act/attn_logit_max": the prefix steps back.
+ * "act/attn_logit_max": the prefix is dimmed.
  *
  * @param {string} title
  */

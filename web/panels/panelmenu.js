@@ -1,4 +1,4 @@
-/** What can be done with one chart: its axis, its place, its size, its data as a file. */
+/** The menu of a chart: axis, order, size, data as a file. */
 
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { isOther } from "./other.js";
@@ -14,10 +14,10 @@ import { menu } from "../components/menu.js";
  */
 
 const AXES = /** @type {const} */ ([
-  ["auto", "As the values ask"],
+  ["auto", "Auto"],
   ["linear", "Linear"],
-  ["log", "Log, powers of ten"],
-  ["log2", "Log, powers of two"],
+  ["log", "Log (powers of ten)"],
+  ["log2", "Log (powers of two)"],
 ]);
 
 /**
@@ -46,19 +46,19 @@ function items(host, panel) {
     })),
     { head: "Chart" },
     {
-      text: full ? "Leave full window" : "Full window",
+      text: full ? "Leave full screen" : "Full screen",
       hint: full ? "Esc" : "",
       act: () => host.setFull(full ? null : name),
     },
     ...(isOther(name) && !host.drop ? place(host, name) : []),
-    ...one(host.drop, "Take away", name),
-    ...one(host.table, "Values as a table", name),
+    ...one(host.drop, "Remove", name),
+    ...one(host.table, "Show values", name),
     { head: "Download" },
     { text: "PNG", act: () => void image(host, panel, "png") },
     { text: "SVG", act: () => void image(host, panel, "svg") },
     ...one(
       host.csv && ((/** @type {string} */ each) => hand(String(host.csv?.(each)))),
-      "CSV, every record in the window",
+      "CSV of all records in the window",
       name,
     ),
   ];
@@ -86,7 +86,7 @@ function place(host, name) {
 }
 
 /**
- * A name cannot turn round what follows it: it stands between marks of isolation.
+ * Isolate the name, so that right-to-left text doesn't reorder what follows.
  *
  * @param {PanelHost} host
  * @param {import("./panel.js").Panel} panel

@@ -1,7 +1,4 @@
-/**
- * The only module that touches Plotly. It draws pictures (lib/charts/picture.js), batched per animation
- * frame, and only where a person can see them.
- */
+/** The only module that uses Plotly. It draws pictures (lib/charts/picture.js), a few per frame, only while visible. */
 
 import { MARK_WORDS } from "../lib/charts/marks.js";
 import { outside } from "../lib/root.js";
@@ -15,7 +12,8 @@ import { outside } from "../lib/root.js";
  */
 
 /**
- * Rows of the rail, as shares of the panel's height, and the shape of each kind: shape carries the meaning.
+ * Rows of marks as shares of the panel's height, and the shape of each kind. Shapes carry the meaning, not
+ * colors.
  */
 const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: string }>} */ ({
   nan: { row: 0.94, symbol: "circle-x-open", token: "--critical" },
@@ -37,7 +35,7 @@ const CLEAR = "rgba(0,0,0,0)";
 let loading = null;
 
 /**
- * plotly.js is large: asked for by the first page with a chart, never by one without.
+ * plotly.js is large, so only pages with charts load it.
  *
  * @param {string} version
  */
@@ -58,7 +56,7 @@ export function loadPlotly(version) {
       script.remove();
       fail(
         new Error(
-          "The charts' code (plotly.js) did not load. Reload the page; if that does not help, look at the server's log.",
+          "The chart library (plotly.js) did not load. Reload the page. If that does not help, check the server's log.",
         ),
       );
     };
@@ -72,7 +70,7 @@ const colours = new Map();
 addEventListener("themechange", () => colours.clear());
 
 /**
- * Computed colour of a token in the theme now on.
+ * Return the computed color of a token in the current theme.
  *
  * @param {string} name
  */
@@ -101,8 +99,8 @@ addEventListener("resize", () => {
 });
 
 /**
- * Margins of every plot area, in pixels: the same for all, so that one cross line fits. Read once a size of
- * the window: asking for styles costs a layout.
+ * Return the margins of every plot area in pixels. They are equal for all plots, so that one cross line fits.
+ * Cached by window size, because reading styles forces a layout.
  */
 export function margins() {
   if (sides) return sides;
@@ -115,7 +113,7 @@ export function margins() {
 }
 
 /**
- * Ticks of the x axis: plotly's own where it counts steps, ours where it tells time.
+ * Ticks of the x axis: plotly's own for steps, ours for time.
  *
  * @param {Drawn} drawn
  */
@@ -162,8 +160,8 @@ function layout(drawn) {
     hovermode: false,
     dragmode: touch ? false : "zoom",
     separators: ".\u202f",
-    // Told that it is linear, plotly need not read every value as a date first. A label that the edge would
-    // cut is left out.
+    // With an explicit linear type, plotly doesn't try to parse values as dates. Labels cut by the edge are
+    // left out.
     xaxis: {
       ...axis,
       type: "linear",
@@ -210,8 +208,8 @@ const tint = (band) => ({
 });
 
 /**
- * Where an alert began (solid: critical, dashed: the others) and, dotted, where it rang; where an attempt
- * began, thin and grey.
+ * Lines where an alert began (solid if critical, else dashed), where it fired (dotted), and where an attempt
+ * began (thin gray).
  *
  * @param {Edge} edge
  */
@@ -327,25 +325,22 @@ const rail = (x, row, symbol, ink, width) => ({
 });
 
 /**
- * Time a frame may spend on drawing before the rest waits for the next: a page with many charts stays quick
- * to touch.
+ * Drawing time per frame; the rest waits for the next frame, so that pages with many charts stay responsive.
  */
 const BUDGET_MS = 12;
 /**
- * After drawing, rest for this many times as long as it took, so that a slow machine keeps most of its time;
- * at most so long.
+ * After drawing, pause for this many times as long as it took, up to a maximum, so that slow machines stay
+ * usable.
  */
 const REST = 1.5;
 const LONGEST_REST_MS = 1_500;
 
 /**
  * @typedef {{ seen: boolean, bound: boolean, width: number, height: number, last: Draw | null }} PlotState
- * @typedef {(width: number) => Drawn | null} Draw given the width of the plot area in pixels
+ * @typedef {(width: number) => Drawn | null} Draw called with the width of the plot area in pixels
  */
 
-/**
- * Plots of one page: draws what changed, a few a frame, when it is on screen and nobody is dragging in it.
- */
+/** All plots of a page: draws changed ones, a few per frame, if visible and not being dragged. */
 export class Plots {
   /** @type {Map<HTMLElement, Draw>} */
   #dirty = new Map();
@@ -359,7 +354,7 @@ export class Plots {
 
   /**
    * @param {PlotlyStatic} plotly
-   * @param {(range: [number, number] | null) => void} zoomed null: back to all
+   * @param {(range: [number, number] | null) => void} zoomed null: show everything
    */
   constructor(plotly, zoomed) {
     this.plotly = plotly;
@@ -380,7 +375,7 @@ export class Plots {
   }
 
   /**
-   * Draws `div` by `draw` at the next frame in which it can be seen; the last call wins.
+   * Draw `div` with `draw` at the next frame in which it is visible; the last call wins.
    *
    * @param {HTMLElement} div
    * @param {Draw} draw
@@ -405,12 +400,12 @@ export class Plots {
   }
 
   /**
-   * The chart as it stands, as a picture's address ("data:image/…").
+   * Return the chart as an image address ("data:image/…").
    *
    * @param {HTMLElement} div
    * @param {"png" | "svg"} format
    * @param {string} title
-   * @returns {Promise<string | null>} null: it was never drawn
+   * @returns {Promise<string | null>} null if it was never drawn
    */
   image(div, format, title) {
     const state = this.#known.get(div);
@@ -486,7 +481,7 @@ export class Plots {
     }
   }
 
-  /** Draws what fits into the budget, in the order asked for; the rest in the next frames. */
+  /** Draw what fits the time budget, in the order requested; the rest follows in the next frames. */
   #paint() {
     this.#frame = 0;
     if (this.#held) return;
@@ -504,7 +499,7 @@ export class Plots {
     else this.#pause();
   }
 
-  /** Paper shows what is out of sight too: all that waits is drawn at once. */
+  /** A print includes what is off screen, so draw everything that is pending. */
   #all() {
     for (const [div, draw] of [...this.#dirty]) {
       const state = this.#known.get(div);

@@ -1,6 +1,6 @@
 import { scaleReadout } from "../lib/charts/readout.js";
 
-/** The loss scale of the GradScaler, in powers of two, over the ticks of the steps that it skipped. */
+/** The loss scale of the GradScaler in powers of two, with ticks at the steps it skipped. */
 export const scale = {
   name: "scale",
   title: "Loss scale",

@@ -1,5 +1,6 @@
 /**
- * The whole run, always: loss range, the window shown, alerts above, attempts. Drag on it to choose a window.
+ * The overview strip: the whole run with loss range, visible window, alerts and attempts. Drag on it to
+ * choose a window.
  */
 
 import { bands } from "../lib/alerts/attention.js";
@@ -7,7 +8,7 @@ import { el, refill, say, svg } from "../browser/dom.js";
 import { int } from "../lib/format.js";
 import { tapePath } from "../lib/charts/tapeshape.js";
 
-/** A drag shorter than this is a click: it moves the window there. */
+/** A drag shorter than this counts as a click, which moves the window there. */
 const CLICK_PX = 5;
 
 export class Tape {
@@ -22,7 +23,7 @@ export class Tape {
       viewBox: "0 0 1000 40",
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": "Whole run: range of the loss, the window shown, alerts",
+      "aria-label": "Whole run: range of the loss, visible window, alerts",
     });
     this.left = el("span", {}, "–");
     this.right = el("span", {}, "–");
@@ -81,7 +82,7 @@ export class Tape {
   }
 
   /**
-   * Moves the window's frame alone.
+   * Move only the frame of the window.
    *
    * @param {[number, number]} range
    */

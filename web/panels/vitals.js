@@ -1,6 +1,6 @@
 /**
- * The four vital signs on one step axis, with flags above, alerts from their onset, and one cross line
- * through all.
+ * The four vital signs on one x axis, with flags above, alerts from their onset, and one cross line through
+ * all.
  */
 
 import { bands, byGravity, isOpen } from "../lib/alerts/attention.js";
@@ -20,16 +20,16 @@ import { Panel } from "./panel.js";
 
 export const KINDS = [loss, gradNorm, scale, learningRate];
 const AXIS_PX = 18;
-/** Alerts whose onset is drawn as a line; more would be a fence. The gravest come first. */
+/** The most onset lines, because more would hide the data. The most urgent come first. */
 const MOST_EDGES = 12;
 
 /**
- * What the board draws; range in the units of the x axis, all else in steps.
+ * What to draw; range in units of the x axis, everything else in steps.
  *
  * @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string |
- *   null, reported: Set<string> | null, restarts: number[], timeline: import("../lib/charts/timeline.js").Timeline,
- *   look: import("../lib/charts/picture.js").Look, axis: (name: string) => import("../lib/charts/picture.js").AxisKind |
- *   null, layers: (name: string) => Layer[] }} Scene
+ *   null, reported: Set<string> | null, restarts: number[], timeline:
+ *   import("../lib/charts/timeline.js").Timeline, look: import("../lib/charts/picture.js").Look, axis: (name:
+ *   string) => import("../lib/charts/picture.js").AxisKind | null, layers: (name: string) => Layer[] }} Scene
  */
 
 export class Vitals {
@@ -52,7 +52,7 @@ export class Vitals {
       "section.card.vitals",
       {
         tabindex: "0",
-        "aria-label": "Vital signs over one step axis. Arrow keys move the cross line, Escape lets it go.",
+        "aria-label": "Vital signs on one step axis. Arrow keys move the cross line, Escape releases it.",
       },
       this.flags,
       ...this.panels.map((panel) => panel.node),
@@ -68,7 +68,7 @@ export class Vitals {
     });
     this.flagKey = "";
     this.width = 0;
-    /** @type {string | null} the one panel that fills the window */
+    /** @type {string | null} the panel shown in full screen, if any */
     this.full = null;
     new ResizeObserver(([entry]) => {
       this.width = entry.contentRect.width;
@@ -90,7 +90,7 @@ export class Vitals {
   }
 
   /**
-   * One panel fills the window, with the flags above it; null: none.
+   * Show one panel in full screen, with the flags above it; null for none.
    *
    * @param {string | null} name
    */
@@ -138,7 +138,7 @@ export class Vitals {
     this.source.told(step);
   }
 
-  /** Flags are made anew only when one moves by a pixel. */
+  /** Flags are rebuilt only when one moved by a pixel. */
   #placeFlags() {
     const {
       range: [a, b],
@@ -181,7 +181,7 @@ export class Vitals {
 }
 
 /**
- * Tints and lines behind the data, in the units of the x axis: alerts, changes that were announced, attempts.
+ * Return tints and lines behind the data, in units of the x axis: alerts, announced changes, attempts.
  *
  * @param {Scene} scene
  * @param {boolean} lines
@@ -205,8 +205,8 @@ export function background(scene, lines) {
 }
 
 /**
- * Lines at the onsets of the gravest open alerts and of the chosen one, and where they rang; what has passed
- * keeps its tint only.
+ * Return lines where the most urgent open alerts and the chosen one began and fired; resolved alerts keep
+ * only their tint.
  *
  * @param {Alert[]} alerts
  * @param {string | null} chosen

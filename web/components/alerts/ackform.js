@@ -1,4 +1,4 @@
-/** Acknowledging with a note, and taking it back: one alert or several. */
+/** The dialog to acknowledge one or more alerts with a note, and the request that takes it back. */
 
 import { el } from "../../browser/dom.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
@@ -15,9 +15,9 @@ export function acknowledge(app, alerts, done) {
   const [first] = alerts;
   const note = field(
     "note",
-    "Note for the others (may be empty)",
+    "Note (optional)",
     textArea("", { maxlength: LONGEST, rows: 2 }),
-    "Not repeated any more. That it becomes graver, and its end, are still told.",
+    "No more reminders. You'll still hear if it escalates or resolves.",
   );
   const what =
     alerts.length === 1

@@ -1,4 +1,4 @@
-/** What can be done about the alert that a run's page tells of: take it on, give it back, silence it. */
+/** Actions on the alert of a run page: acknowledge, take back, silence. */
 
 import { ruleTitle } from "../../lib/format.js";
 import { acknowledge, giveBack } from "./ackform.js";
@@ -20,8 +20,8 @@ export function alertActs(app, alert) {
   };
   const back = () =>
     giveBack(app, [alert]).then(
-      () => told(`Acknowledgement of ${title} taken back: what fires is repeated again`, null),
-      (error) => told(`Not taken back: ${error.message}`, null),
+      () => told(`Acknowledgement of ${title} removed: reminders are on again`, null),
+      (error) => told(`Acknowledgement not removed: ${error.message}`, null),
     );
   return {
     may: app.session.scope !== "read",

@@ -1,6 +1,5 @@
 /**
- * One line of the inbox, kept while its alert changes, so that nothing flickers and the pointer keeps what it
- * points at.
+ * One row of the inbox. The node is kept while its alert changes, so that nothing flickers under the pointer.
  */
 
 import { isOpen } from "../../lib/alerts/attention.js";
@@ -15,7 +14,7 @@ import { icon } from "../icons.js";
  */
 
 /**
- * Who and when, for chips and the pane.
+ * Describe who did what and when, for chips and the pane.
  *
  * @param {AlertMarks} marks
  * @param {RowFacts} facts
@@ -26,7 +25,7 @@ export function markTexts(marks, facts) {
   if (marks.ack) {
     out.push({
       shape: "check",
-      text: `${marks.ack.by} has it`,
+      text: `Acknowledged by ${marks.ack.by}`,
       title: `Acknowledged ${moment(marks.ack.at_ms)}${marks.ack.note ? `: ${marks.ack.note}` : ""}`,
     });
   }
@@ -42,14 +41,14 @@ export function markTexts(marks, facts) {
     out.push({
       shape: "down",
       text: `muted by ${facts.rule(id)}`,
-      title: "An open alert of the same run explains it: an inhibition of the routes",
+      title: "An open alert of the same run explains this one (inhibition)",
     });
   }
   return out;
 }
 
 /**
- * Age of what is open, clock time of what is past.
+ * Return the age of an open alert, or the time when it was resolved.
  *
  * @param {Alert} alert
  * @param {number} now
@@ -94,7 +93,7 @@ export class AlertRow {
       el("span.edge"),
       this.shape,
       el("div.what", {}, el("div.row", {}, this.title, this.run, this.chips), this.text),
-      el("div.when.fired", {}, this.steps, el("div.micro.nowrap", {}, "onset → rang")),
+      el("div.when.fired", {}, this.steps, el("div.micro.nowrap", {}, "onset → fired")),
       this.when,
     );
     this.key = "";
@@ -147,7 +146,9 @@ export class AlertRow {
     refill(
       this.chips,
       facts.picked ? el("span.chip.picked", {}, icon("check"), "selected") : null,
-      alert.late ? el("span.chip", { title: "From records that came late: nobody was told" }, "late") : null,
+      alert.late
+        ? el("span.chip", { title: "From records that arrived late: no notifications were sent" }, "late")
+        : null,
       ...markTexts(facts.marks, facts).map(({ shape, text, title }) =>
         el("span.chip", { title }, icon(shape), el("span.clip", {}, text)),
       ),

@@ -20,8 +20,8 @@ export class Aside {
   }
 
   /**
-   * The alert in full: the one a person chose, else the one that the fleet names as the reason, else the
-   * gravest.
+   * Return the alert to show in full: the one the user chose, else the reason given in the fleet, else the
+   * most urgent.
    *
    * @returns {Alert | null}
    */
@@ -36,7 +36,7 @@ export class Aside {
     );
   }
 
-  /** Writes anew only what changed, so that a reader keeps the place and the selection. */
+  /** Rewrite only what changed, so that readers keep their place and selection. */
   draw() {
     const alerts = [...this.source.alerts()].sort(byGravity);
     const current = this.current();
@@ -74,19 +74,19 @@ export class Aside {
     return el(
       "section.card.pad.quiet",
       {},
-      el("h2", {}, icon("check"), " ", this.source.loaded() ? "Nothing rings" : "–"),
+      el("h2", {}, icon("check"), " ", this.source.loaded() ? "No open alerts" : "–"),
       this.source.loaded()
         ? el(
             "p.soft.then",
             {},
-            "Rules judge every step of this run as it comes. What they find stands here, with its onset, evidence and what to do first.",
+            "Rules check every step of this run. Alerts appear here with onset, evidence and first action.",
           )
         : null,
     );
   }
 
   /**
-   * On a phone the diagnosis lies below the charts: a line above them leads there.
+   * On a phone the diagnosis is below the charts; this line above them links to it.
    *
    * @param {Alert | null} current
    */
@@ -110,7 +110,7 @@ export class Aside {
   }
 }
 
-/** @param {Alert[]} alerts chips for the page's head */
+/** @param {Alert[]} alerts chips for the page head */
 export function severityChips(alerts) {
   const open = alerts.filter(isOpen);
   return /** @type {const} */ (["critical", "warning", "info"]).map((severity) => {

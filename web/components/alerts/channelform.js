@@ -1,10 +1,10 @@
-/** A channel is made or changed. Secrets come in here and are never shown again. */
+/** The form to create or edit a channel. Secrets are entered here and never shown again. */
 
 import { el, refill } from "../../browser/dom.js";
 import { checkbox, field, formDialog, selectInput, textInput } from "../form.js";
 
 const MASK = "***";
-/** What most people want comes first. */
+/** The most common kinds come first. */
 const ORDER = ["apprise", "webhook", "browser", "alertmanager"];
 /** @param {ChannelKind} kind */
 const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);
@@ -17,7 +17,7 @@ const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length
 /**
  * @param {App} app
  * @param {ChannelKind[]} kinds
- * @param {Channel | null} channel null: a new one
+ * @param {Channel | null} channel null for a new one
  * @param {(channel: Channel) => void} done
  */
 export function channelForm(app, kinds, channel, done) {
@@ -34,13 +34,13 @@ export function channelForm(app, kinds, channel, done) {
     channel?.kind ?? kinds[0]?.id ?? "",
     channel ? { disabled: true } : {},
   );
-  const on = checkbox("Switched on", channel?.enabled ?? true);
-  const head = [field("name", "Name", name, "Routes call it by this name"), field("kind", "Kind", kind)];
+  const on = checkbox("Enabled", channel?.enabled ?? true);
+  const head = [field("name", "Name", name, "Routes refer to this name"), field("kind", "Kind", kind)];
   const limits = field(
     "limit_per_hour",
-    "At most an hour",
+    "Limit per hour",
     limit,
-    "What is above is told together, at most every ten minutes. 0: no limit",
+    "The rest is sent as a digest, at most every ten minutes. 0: no limit",
   );
   const config = el("div.formfields");
   const fields = /** @type {import("../form.js").Field[]} */ ([]);
@@ -59,7 +59,7 @@ export function channelForm(app, kinds, channel, done) {
         : el(
             "p.soft",
             {},
-            "Nothing to fill in: its notifications are shown by the pages themselves, where the browser is allowed to (Settings).",
+            "Nothing to configure. Open pages show the notifications if the browser allows it (see Settings).",
           ),
     );
   };
@@ -75,9 +75,9 @@ export function channelForm(app, kinds, channel, done) {
     done(await app.desk.putChannel(channel ? wanted : { ...wanted, kind: kind.value }, channel?.id ?? null));
   };
   return formDialog({
-    title: channel ? `Change ${channel.name}` : "New channel",
+    title: channel ? `Edit ${channel.name}` : "New channel",
     fields,
-    submit: channel ? "Save" : "Make",
+    submit: channel ? "Save" : "Create",
     run,
     body: [...head.map((each) => each.node), config, limits.node, on.node],
     wide: true,
@@ -93,21 +93,21 @@ function configInput(each, channel) {
   const known = channel !== null && each.name in channel.config;
   const hidden = known && each.secret;
   const input = textInput(known && !each.secret ? channel.config[each.name] : "", {
-    placeholder: hidden ? `${MASK}  stays as it is` : each.required ? "" : "may be empty",
+    placeholder: hidden ? `${MASK}  unchanged` : each.required ? "" : "optional",
   });
-  const forget = hidden && !each.required ? checkbox("forget it", false) : null;
+  const forget = hidden && !each.required ? checkbox("clear", false) : null;
   const made = field(
     `config.${each.name}`,
     each.name,
     input,
-    `${each.help}${each.secret ? ". Kept secret: it is never shown again" : ""}`,
+    `${each.help}${each.secret ? ". Secret: it is never shown again" : ""}`,
   );
   if (forget) input.after(forget.node);
   return { name: each.name, input, forget: forget?.input ?? null, field: made };
 }
 
 /**
- * What was filled in; a secret that was left empty is left out and stays.
+ * Return what was entered; empty secret fields are omitted, so the stored secrets stay.
  *
  * @param {ConfigInput[]} inputs
  */

@@ -1,4 +1,4 @@
-/** One alert in full: verdict, story, evidence, what to do first, what would disprove it. */
+/** One alert in full: likely cause, timeline, evidence, first action, how to confirm. */
 
 import { isOpen } from "../../lib/alerts/attention.js";
 import { el } from "../../browser/dom.js";
@@ -10,14 +10,14 @@ import { icon } from "../icons.js";
 /** @typedef {{ go: (step: number) => void, around: (alert: Alert) => void, now: () => number }} Mover */
 
 /**
- * What can be done about an alert where its diagnosis stands, and who did.
+ * Actions on an alert, and who took them.
  *
  * @typedef {{ may: boolean, acked: boolean, told: { shape: string, text: string, title: string }[],
  *   acknowledge: () => void, silence: () => void }} Acts
  */
 
 /**
- * Take it on, keep it quiet, and who has done so already.
+ * Buttons to acknowledge and silence, and who did so.
  *
  * @param {Alert} alert
  * @param {Acts} acts
@@ -41,7 +41,7 @@ export function actBar(alert, { may, acked, told, acknowledge, silence }) {
       : el(
           "div.pad.row.paneacts.still",
           {},
-          act("ack", acked ? "Take it back" : "Acknowledge", acknowledge, !acked),
+          act("ack", acked ? "Unacknowledge" : "Acknowledge", acknowledge, !acked),
           act("silence", "Silence", silence),
         ),
     told.length
@@ -76,7 +76,7 @@ export function standing(alert, now) {
 /**
  * @param {Alert} alert
  * @param {Mover} mover
- * @param {Acts | null} acts null: they stand elsewhere
+ * @param {Acts | null} acts null: the actions are shown elsewhere
  * @returns {HTMLElement}
  */
 export function diagnosisCard(alert, mover, acts = null) {
@@ -109,7 +109,7 @@ export function diagnosisCard(alert, mover, acts = null) {
       ),
       el("p.verdict", { id: "verdict" }, verdict),
       sum ? el("p.soft", {}, sum) : null,
-      alert.late ? el("p.micro", {}, "From records that came late: nobody was told.") : null,
+      alert.late ? el("p.micro", {}, "From records that arrived late: no notifications were sent.") : null,
     ),
     ...(acts ? actBar(alert, acts) : []),
     moments(alert, mover),
@@ -141,7 +141,7 @@ function moments(alert, mover) {
           ),
       rang === null
         ? null
-        : el("button.btn", { type: "button", onclick: () => mover.go(rang) }, `Rang ${int(rang)}`),
+        : el("button.btn", { type: "button", onclick: () => mover.go(rang) }, `Fired ${int(rang)}`),
       el("span.grow"),
       flightLink(alert),
       copyButton("Copy as text", () => asText(alert, location.href)),
@@ -150,14 +150,14 @@ function moments(alert, mover) {
       ? el(
           "p.micro.then",
           {},
-          `${int(rang - onset)} steps from onset to bell${alert.onset_ms && alert.fired_ms ? `, ${span((alert.fired_ms - alert.onset_ms) / 1000)}` : ""}`,
+          `Detected ${int(rang - onset)} steps${alert.onset_ms && alert.fired_ms ? ` (${span((alert.fired_ms - alert.onset_ms) / 1000)})` : ""} after onset`,
         )
       : null,
   );
 }
 
 /**
- * Every series at full rate around the onset, as a file that `tocsin-server diagnose` reads.
+ * Download of all series at full rate around the onset, as a file for `tocsin-server diagnose`.
  *
  * @param {Alert} alert
  */
@@ -169,9 +169,9 @@ const flightLink = (alert) =>
         {
           href: `/api/v1/alerts/${encodeURIComponent(alert.id)}/flight`,
           download: "",
-          title: "Every series at full rate around the onset; tocsin-server diagnose reads it",
+          title: "All series at full rate around the onset, for tocsin-server diagnose",
         },
-        "Flight record",
+        "Incident snapshot",
       );
 
 /**
@@ -183,7 +183,7 @@ function story(why, mover) {
   return el(
     "section",
     {},
-    el("h3", {}, "What happened, in order"),
+    el("h3", {}, "Timeline"),
     el(
       "ol.story",
       {},
@@ -260,7 +260,7 @@ function remedies(why) {
       ? el(
           "details",
           {},
-          el("summary", {}, `Then, if it persists (${rest.length})`),
+          el("summary", {}, `If it persists (${rest.length})`),
           ...rest.map((each) => remedy(each, "soft then")),
         )
       : null,
@@ -276,7 +276,7 @@ const remedy = (each, style) =>
     "div",
     { class: style },
     el("p", {}, powers(each.text)),
-    each.code ? el("div.then", {}, codeBlock("paste into the training script", each.code)) : null,
+    each.code ? el("div.then", {}, codeBlock("Paste into the training script", each.code)) : null,
   );
 
 /** @param {Diagnosis | null} why */
@@ -286,9 +286,9 @@ function disproof(why) {
   return el(
     "section",
     {},
-    why?.disproof ? el("h3", {}, "What would disprove this") : null,
+    why?.disproof ? el("h3", {}, "How to confirm") : null,
     why?.disproof ? el("p.soft", {}, powers(why.disproof)) : null,
-    others.length ? el("p.soft.then", {}, "Also possible, less likely:") : null,
+    others.length ? el("p.soft.then", {}, "Less likely causes:") : null,
     others.length ? el("ul.alts.soft", {}, ...others.map((text) => el("li", {}, powers(text)))) : null,
   );
 }

@@ -1,4 +1,4 @@
-/** Beside the inbox: the chosen alert in full, who has it, what became of it, and what to do with it. */
+/** The pane beside the inbox: the chosen alert in full, who acknowledged it, its history, and actions. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
@@ -10,14 +10,14 @@ import { diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "../icons.js";
 
 /**
- * What a line of an alert's life is called.
+ * Display names of the history's entries.
  *
  * @type {Record<string, string>}
  */
 const KINDS = {
   transition: "",
   ack: "acknowledged",
-  unack: "acknowledgement taken back",
+  unack: "unacknowledged",
   notification: "told",
 };
 
@@ -51,7 +51,7 @@ export class InboxPane {
   show(alert, facts) {
     if (!alert) {
       this.#shown = this.#card = this.#asked = "";
-      refill(this.node, el("p.pad.muted", {}, "Choose an alert: its diagnosis stands here."));
+      refill(this.node, el("p.pad.muted", {}, "Choose an alert to see its diagnosis."));
       return;
     }
     if (this.#shown !== alert.id) {
@@ -124,7 +124,7 @@ export class InboxPane {
               class: ack ? "" : "primary",
               onclick: this.acts.acknowledge,
             },
-            ack ? "Take it back " : "Acknowledge ",
+            ack ? "Unacknowledge " : "Acknowledge ",
             el("kbd.desk", {}, "A"),
           ),
       over
@@ -139,7 +139,7 @@ export class InboxPane {
         "a.btn",
         {
           "data-act": "open",
-          title: "At the moment, on the charts of its run",
+          title: "Open the run's charts at the onset",
           href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
         },
         "Open ",
@@ -161,12 +161,12 @@ export class InboxPane {
       ...told.map(({ shape, text, title }) =>
         el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title))),
       ),
-      isQuiet(facts.marks) ? el("li.micro", {}, "While that holds nobody is told of it.") : null,
+      isQuiet(facts.marks) ? el("li.micro", {}, "No notifications are sent while this holds.") : null,
     );
   }
 
   /**
-   * Its life is asked for when the alert or its marks changed.
+   * Loaded again when the alert or its marks change.
    *
    * @param {Alert} alert
    * @param {import("./alertrow.js").RowFacts} facts

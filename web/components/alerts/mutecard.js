@@ -12,7 +12,7 @@ import { checkbox, field, textArea, textInput } from "../form.js";
  */
 /** @typedef {import("../form.js").Field} Field */
 
-/** Names of time zones for completion, as the browser knows them. */
+/** Names of time zones for completion, from the browser. */
 export function zoneList() {
   const zones =
     "supportedValuesOf" in Intl ? /** @type {any} */ (Intl).supportedValuesOf("timeZone") : ["UTC"];
@@ -24,12 +24,12 @@ export function zoneList() {
 }
 
 /**
- * What a mute time's fields do. `now` is the mute time as it is by then: fields that were left before may
- * have changed it.
+ * Handlers of a mute time's fields. `now` is the current mute time, because earlier fields may have changed
+ * it.
  *
  * @typedef {{ now: () => MuteTime, change: (change: Partial<MuteTime>) => void, shape: (change:
  *   Partial<MuteTime>) => void, rename: (name: string) => void, renamed: () => void, remove: () => void }}
- *   MuteActs change: a field's value; shape: fields come or go
+ *   MuteActs change: a field's value; shape: fields are added or removed
  */
 
 /**
@@ -58,7 +58,7 @@ export function muteCard(mute, at, acts) {
   );
   const fields = [
     field(`${where}.name`, "Name", name),
-    field(`${where}.zone`, "Time zone", zone, "Its wall clock counts, over changes to summer time too"),
+    field(`${where}.zone`, "Time zone", zone, "Hours are local times, also across daylight saving changes"),
   ];
   const more = el(
     "button.btn",
@@ -107,7 +107,7 @@ function stretchFields(stretch, where, { now, change, remove }) {
   const fields = [
     field(`${where}.days`, "Days", days),
     field(`${where}.from`, "From", time("from")),
-    field(`${where}.to`, "To", time("to"), "not after From: the next day; 24:00 ends the day"),
+    field(`${where}.to`, "To", time("to"), "to before from: the next day; 24:00 ends the day"),
   ];
   return {
     node: el(
@@ -150,7 +150,7 @@ export function inhibitionCard(rule, at, acts) {
   );
   const fields = [
     field(`${where}.source`, "While an alert is open that matches", area("source")),
-    field(`${where}.target`, "nobody is told of those that match", area("target")),
+    field(`${where}.target`, "mute alerts that match", area("target")),
     field(`${where}.equal`, "where these labels agree", equal),
   ];
   const title = `${rule.source.join(" and ")} mutes ${rule.target.join(" and ")}`;

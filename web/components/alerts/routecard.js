@@ -1,4 +1,4 @@
-/** One route of the document, with a field for everything it says. */
+/** The form of one route. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
 import { durationText, secondsOf } from "../../lib/duration.js";
@@ -14,8 +14,8 @@ import { checkbox, field, textArea, textInput } from "../form.js";
  */
 
 /**
- * A length of time in a field: what cannot be read goes to the server as it is, and comes back as an error at
- * the field.
+ * A duration field. Text that cannot be parsed is sent as it is, and the server's error is shown at the
+ * field.
  *
  * @param {number | null} s
  * @param {(s: number | null) => void} change
@@ -32,12 +32,12 @@ export function durationInput(s, change, empty) {
 }
 
 /**
- * Choices by boxes: names, one of which may be every one.
+ * Checkboxes for names, one of which may stand for all.
  *
  * @param {string[]} names
  * @param {string[]} chosen
  * @param {(chosen: string[]) => void} change
- * @param {string | null} every text of the box for all
+ * @param {string | null} every label of the box for all
  */
 export function boxes(names, chosen, change, every) {
   const known = [...new Set([...names, ...chosen.filter((name) => name !== EVERY)])];
@@ -56,7 +56,7 @@ export function boxes(names, chosen, change, every) {
           }).node,
       ...known.map(
         (name) =>
-          checkbox(names.includes(name) ? name : `${name} (gone)`, all || now.includes(name), {
+          checkbox(names.includes(name) ? name : `${name} (deleted)`, all || now.includes(name), {
             disabled: all,
             "data-box": name,
             onchange: (/** @type {Event} */ event) =>
@@ -97,7 +97,7 @@ export function routeCard(route, acts) {
     },
     el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
     ` ${at + 1}. `,
-    el("b", {}, route.name || "without a name"),
+    el("b", {}, route.name || "unnamed"),
   );
   const node = el(
     "article.card.routecard",
@@ -186,15 +186,15 @@ function routeFields(route, { change, channels, muteTimes }, where) {
       "Name",
       text(route.name, (name) => change({ name })),
     ),
-    field(`${where}.matchers`, "Matchers, one a line; all must hold", matchers, "Empty: every alert"),
+    field(`${where}.matchers`, "Matchers, one a line; all must hold", matchers, "Empty: all alerts"),
     field(
       `${where}.channels`,
       "Channels",
-      boxes(channels, route.channels, (chosen) => change({ channels: chosen }), "every channel"),
+      boxes(channels, route.channels, (chosen) => change({ channels: chosen }), "all channels"),
     ),
     field(
       `${where}.group_by`,
-      "Told together where these labels agree",
+      "Group by",
       text(route.group_by.join(", "), (list) =>
         change({
           group_by: list
@@ -203,32 +203,32 @@ function routeFields(route, { change, channels, muteTimes }, where) {
             .filter(Boolean),
         }),
       ),
-      "rule, severity, project, run, run_id, subject, host, tags; empty: all together",
+      "rule, severity, project, run, run_id, subject, host, tags; empty: one group",
     ),
     field(
       `${where}.group_wait_s`,
-      "A new group waits",
+      "Group wait",
       durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "5 s if critical, else 30 s"),
     ),
     field(
       `${where}.group_interval_s`,
-      "Later news waits",
+      "Group interval",
       durationInput(route.group_interval_s, (s) => change({ group_interval_s: s ?? 60 }), "1 min"),
     ),
     field(
       `${where}.repeat_interval_s`,
-      "What still fires is told again after",
+      "Repeat interval",
       durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h"),
     ),
     field(
       `${where}.mute_times`,
-      "Not told in",
+      "Muted during",
       boxes(muteTimes, route.mute_times, (chosen) => change({ mute_times: chosen }), null),
-      "Mute times are below",
+      "Mute times are defined below",
     ),
     field(
       `${where}.continue`,
-      "Also",
+      "Options",
       el(
         "div.row.boxes",
         {},

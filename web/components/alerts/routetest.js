@@ -1,4 +1,4 @@
-/** Which way open alerts, or one that is made up, would take by the document as it is edited. */
+/** Tests the edited routing document with open alerts or with a made-up one. */
 
 import { ApiError } from "../../data/api.js";
 import { el, refill } from "../../browser/dom.js";
@@ -27,10 +27,10 @@ export class RouteTest {
     this.which = selectInput(
       [
         ["open", "open alerts"],
-        ["made", "an alert made up"],
+        ["made", "made-up alert"],
       ],
       "open",
-      { "aria-label": "What to try", onchange: () => this.stir() },
+      { "aria-label": "What to test", onchange: () => this.stir() },
     );
     this.severity = selectInput(
       [
@@ -53,20 +53,20 @@ export class RouteTest {
     });
     this.tags = textInput("", {
       "aria-label": "Tags",
-      placeholder: "tags, by commas",
+      placeholder: "tags, separated by commas",
       oninput: () => this.stir(),
     });
     this.made = el("div.row.madeup", { hidden: true }, this.severity, this.rule, this.project, this.tags);
     this.node = el(
       "section.card.pad.routetest",
-      { "aria-label": "Which way would an alert take?" },
-      el("div.row", {}, el("h2.grow", {}, "Which way would it take?"), this.which),
+      { "aria-label": "Test the routes" },
+      el("div.row", {}, el("h2.grow", {}, "Test routes"), this.which),
       this.made,
       this.list,
     );
   }
 
-  /** Asks soon: once for what is typed together. */
+  /** Send the request after a pause in typing. */
   stir() {
     this.made.hidden = this.which.value !== "made";
     clearTimeout(this.#timer);
@@ -122,7 +122,7 @@ export class RouteTest {
     const more = items.length - shown.length + leftOut;
     refill(
       this.list,
-      items.length ? null : el("p.muted", {}, "No alert is open: try one made up."),
+      items.length ? null : el("p.muted", {}, "No alert is open. Test a made-up one."),
       ...shown.map((item) => this.#item(item)),
       more ? el("p.micro", {}, `and ${int(more)} more`) : null,
     );
@@ -134,7 +134,7 @@ export class RouteTest {
     const { labels } = item;
     const told = item.routes.flatMap((route) => route.channels.map((channel) => `${channel}`));
     const quiet = item.imported
-      ? "imported: nobody is told"
+      ? "imported: no notifications"
       : item.silenced_by.length
         ? "silenced"
         : item.inhibited_by.length
@@ -142,7 +142,7 @@ export class RouteTest {
           : "";
     const head =
       item.alert === null
-        ? el("b", {}, "It would go")
+        ? el("b", {}, "Would be sent")
         : el(
             "span",
             {},
@@ -165,19 +165,19 @@ export class RouteTest {
                 "li",
                 {},
                 el("b", {}, route.name),
-                ` → ${route.channels.join(", ") || "no channel that is on"} `,
+                ` → ${route.channels.join(", ") || "no enabled channel"} `,
                 el("span.muted", {}, `after ${span(route.wait_s)}`),
                 route.muted ? el("span.chip", {}, icon("mute"), "muted now") : null,
               ),
             ),
           )
-        : el("p.soft", {}, icon("info"), " No route matches: nobody is told."),
+        : el("p.soft", {}, icon("info"), " No route matches: no notification would be sent."),
       item.routes.length && !told.length
         ? el(
             "p.micro",
             {},
             counted(item.routes.length, "route"),
-            " match, but none leads to a channel that is switched on.",
+            " match, but none leads to an enabled channel.",
           )
         : null,
     );

@@ -1,7 +1,4 @@
-/**
- * A silence is made or changed: matchers, from, to, reason, and beforehand which open alerts it would
- * silence.
- */
+/** The form to create or edit a silence, with a preview of the open alerts it would silence. */
 
 import { ApiError } from "../../data/api.js";
 import { el, refill } from "../../browser/dom.js";
@@ -16,7 +13,7 @@ const PREVIEW_MS = 250;
 const MOST_SHOWN = 6;
 
 /**
- * What the form begins with.
+ * Initial values of the form.
  *
  * @typedef {{ id: string | null, matchers: string[], starts_ms: number | null, ends_ms: number | null,
  *   reason: string, about: Alert | null }} Beginning
@@ -24,7 +21,7 @@ const MOST_SHOWN = 6;
 
 /**
  * @param {Alert} alert
- * @returns {Beginning} this rule in this run: what is likely meant
+ * @returns {Beginning} by default this rule in this run
  */
 export const silenceOf = (alert) => ({
   id: null,
@@ -53,7 +50,7 @@ export const blankSilence = () => ({
  */
 export function silenceForm(app, begin, done) {
   const matchers = textArea(begin.matchers.join("\n"), { rows: 3, class: "mono" });
-  const reason = textInput(begin.reason, { maxlength: 1000, placeholder: "why, for the others" });
+  const reason = textInput(begin.reason, { maxlength: 1000, placeholder: "why, for others" });
   const starts = textInput(begin.starts_ms === null ? "" : localText(begin.starts_ms), {
     type: "datetime-local",
   });
@@ -91,7 +88,7 @@ export function silenceForm(app, begin, done) {
     done(made);
   };
   const dialog = formDialog({
-    title: begin.id ? "Change the silence" : "New silence",
+    title: begin.id ? "Edit silence" : "New silence",
     fields,
     submit: begin.id ? "Save" : "Silence",
     run,
@@ -103,7 +100,7 @@ export function silenceForm(app, begin, done) {
 }
 
 /**
- * Labels of the alert at hand, to put in and take out at a click.
+ * Labels of the alert, added or removed by a click.
  *
  * @param {Alert} alert
  * @param {HTMLTextAreaElement} matchers
@@ -170,7 +167,7 @@ function endChoices(app, ends) {
 }
 
 /**
- * Asks, shortly after the last letter, which open alerts match.
+ * Request matching open alerts, shortly after the last key.
  *
  * @param {App} app
  * @param {HTMLTextAreaElement} matchers
@@ -184,7 +181,7 @@ function watch(app, matchers, host, dialog) {
   const look = async () => {
     const mine = ++turn;
     const lines = linesOf(matchers.value);
-    if (!lines.length) return refill(host, el("p.muted", {}, "Without a matcher nothing is silenced."));
+    if (!lines.length) return refill(host, el("p.muted", {}, "Enter at least one matcher."));
     try {
       const { items, open } = await app.desk.trySilence(lines);
       if (mine === turn) refill(host, ...matching(app, items, open));
@@ -237,7 +234,7 @@ function matching(app, ids, open) {
       {},
       ids.length
         ? `Matches ${counted(ids.length, "open alert")} of ${int(open)}`
-        : `Matches none of ${counted(open, "open alert")}: it silences what comes`,
+        : `Matches none of ${counted(open, "open alert")}; applies to future ones`,
     ),
     el("ul.matching", {}, ...shown.map(line)),
     ids.length > shown.length ? el("p.micro", {}, `and ${int(ids.length - shown.length)} more`) : null,

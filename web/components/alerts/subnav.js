@@ -1,4 +1,4 @@
-/** The pages of alerting, side by side above each of them. */
+/** Links between the alerting pages, at the top of each. */
 
 import { el } from "../../browser/dom.js";
 import { inside } from "../../lib/root.js";

@@ -1,4 +1,4 @@
-/** The master bar: who you are, where you are, what rings. On every page. */
+/** The header of every page: navigation, search, counts of open alerts, connection, theme and sound. */
 
 import { lamps } from "../../lib/alerts/attention.js";
 import { setSound, soundOn } from "../../browser/sound.js";
@@ -16,7 +16,7 @@ const PAGES = /** @type {const} */ ([
   ["/rules", "Rules", "rules"],
   ["/settings", "Settings", "gear"],
 ]);
-/** Pages that lie under another one in the header. */
+/** Pages that belong to another page in the header. */
 const UNDER = /** @type {Record<string, string>} */ ({
   runs: "/",
   silences: "/alerts",
@@ -90,7 +90,7 @@ function mark(links) {
 
 /** @param {import("../../data/alertbook.js").AlertBook} alerts */
 function annunciator(alerts) {
-  const board = el("div.annunciator", { role: "status", "aria-label": "What needs you, over all projects" });
+  const board = el("div.annunciator", { role: "status", "aria-label": "Open alerts of all projects" });
   const lit = LAMPS.map(([key, text, style]) => {
     const number = el("b", {}, "0");
     const lamp = el(
@@ -118,7 +118,7 @@ function annunciator(alerts) {
 }
 
 /**
- * Three slow pulses, then it stands still.
+ * Pulse three times, then stop.
  *
  * @param {HTMLElement} lamp
  */
@@ -160,8 +160,8 @@ function soundButton() {
     node.setAttribute("aria-pressed", String(soundOn()));
     node.setAttribute("aria-label", "Sound for new critical alerts");
     node.title = soundOn()
-      ? "A new critical alert is heard. Click: silent."
-      : "Silent. Click: a new critical alert is heard.";
+      ? "Sound on: new critical alerts are announced. Click to turn off."
+      : "Sound off. Click to announce new critical alerts.";
   };
   write();
   addEventListener("soundchosen", write);

@@ -1,4 +1,4 @@
-/** Notifications of the browser channel, by the browser's own means: where its person allowed it. */
+/** Shows notifications of the browser channel, if the user allowed them. */
 
 import { powers } from "../../lib/format.js";
 import { Notifier } from "../../data/notifier.js";
@@ -6,13 +6,13 @@ import { outside } from "../../lib/root.js";
 import { go } from "../../browser/navigate.js";
 import { runAddress } from "../../lib/route.js";
 
-/** What this browser says about notifications: granted, denied, default (not asked yet) or unsupported. */
+/** The browser's permission for notifications: granted, denied, default (not asked yet) or unsupported. */
 export const permission = () => ("Notification" in globalThis ? Notification.permission : "unsupported");
 
 /**
  * @param {string} title
  * @param {string} body
- * @param {string} tag of the same tag one is shown
+ * @param {string} tag notifications with the same tag replace each other
  * @param {string} address
  */
 export function show(title, body, tag, address) {
@@ -30,7 +30,7 @@ export function words(note) {
   const run = note.runs?.[0];
   const body =
     note.alerts
-      .map((alert) => `${alert.over ? "over: " : ""}${powers(alert.summary)}`)
+      .map((alert) => `${alert.over ? "resolved: " : ""}${powers(alert.summary)}`)
       .slice(0, 3)
       .join("\n") || (run ? `${run.run_name} failed` : "");
   return {
@@ -49,7 +49,7 @@ export function notify({ desk, live }) {
   try {
     storage = localStorage;
   } catch {
-    /* for this page only, then */
+    /* then it holds for this page only */
   }
   const notifier = new Notifier(desk, { permission, show }, storage, words);
   const catchUp = (/** @type {boolean} */ again) => void notifier.catchUp(again).catch(() => {});

@@ -1,7 +1,4 @@
-/**
- * Says that the page is offline, since when, and when it tries again. It floats: nothing moves when it comes
- * or goes.
- */
+/** A floating strip: the page is offline, since when, and when it tries again. */
 
 import { el, say } from "../../browser/dom.js";
 import { clock as clockTime } from "../../lib/format.js";
@@ -12,11 +9,11 @@ import { icon } from "../icons.js";
  * @param {number} now
  */
 export function offlineText(state, now) {
-  if (state.refused) return "The server refused this browser's login. Open the login link again.";
+  if (state.refused) return "The server rejected this browser's login. Open the login link again.";
   const heard =
     state.heard_ms === null
-      ? "No word from the server yet"
-      : `Offline. Last heard ${clockTime(state.heard_ms)}`;
+      ? "No connection to the server yet"
+      : `Offline since ${clockTime(state.heard_ms)}`;
   return state.retry_ms !== null && state.retry_ms > now
     ? `${heard}, retrying in ${Math.ceil((state.retry_ms - now) / 1000)} s`
     : `${heard}, trying now`;

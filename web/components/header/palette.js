@@ -1,4 +1,4 @@
-/** Ctrl K: every page, run and command by a few letters. ?: the keys of all pages. */
+/** Ctrl K: search for pages, runs and commands. ?: the list of keyboard shortcuts. */
 
 import { el, refill } from "../../browser/dom.js";
 import { best } from "../../lib/search.js";
@@ -11,7 +11,7 @@ import { icon } from "../icons.js";
 
 const MOST = 12;
 /**
- * The letter behind G and where it leads.
+ * The key after G and the page it opens.
  *
  * @type {Record<string, string>}
  */
@@ -26,18 +26,18 @@ const PLACES = {
   h: "/channels",
   d: "/deliveries",
 };
-/** What each page listens to. */
+/** Shortcuts by page. */
 export const SHORTCUTS = /** @type {const} */ ([
   [
     "Everywhere",
     [
-      ["Ctrl K", "Find a page, a run, a command"],
+      ["Ctrl K", "Find a page, run or command"],
       ["?", "This list"],
       ["G then F, C, A", "Fleet, Compare, Alerts"],
       ["G then R, S", "Rules, Settings"],
       ["G then L, O, H, D", "Silences, Routes, Channels, Deliveries"],
       ["T", "Theme: system, light, dark"],
-      ["Esc", "Close what is open"],
+      ["Esc", "Close or cancel"],
     ],
   ],
   [
@@ -46,11 +46,11 @@ export const SHORTCUTS = /** @type {const} */ ([
       ["/", "Filter"],
       ["J K", "Next and previous run"],
       ["Enter", "Open the run"],
-      ["X", "Pick to compare"],
+      ["X", "Select"],
       ["P", "Pin to the top"],
-      ["E", "Archive, or bring back"],
-      ["Del", "Delete the picked runs, or this one; Undo brings back"],
-      ["W", "Wall: only the runs, larger"],
+      ["E", "Archive or restore"],
+      ["Del", "Delete the selected runs, or this one; can be undone"],
+      ["W", "Kiosk mode"],
     ],
   ],
   [
@@ -58,17 +58,17 @@ export const SHORTCUTS = /** @type {const} */ ([
     [
       ["R", "Reset the window"],
       ["F", "Follow the newest steps"],
-      ["← →", "Move the cross line (charts in focus), with Shift by one step"],
+      ["← →", "Move the cross line (charts focused); with Shift by one step"],
       ["Double click", "Reset the window"],
     ],
   ],
   [
     "Alerts",
     [
-      ["J K, ↓ ↑", "Next and previous alert; its diagnosis follows"],
+      ["J K, ↓ ↑", "Next and previous alert"],
       ["Enter", "Into the diagnosis; Esc: back to the list"],
-      ["O", "Open at the moment on the chart"],
-      ["A", "Acknowledge, with a note, or take it back"],
+      ["O", "Open the run at the onset"],
+      ["A", "Acknowledge with a note, or unacknowledge"],
       ["S", "Silence"],
       ["X", "Select several, for A and S"],
       ["H", "History of the alert"],
@@ -78,7 +78,7 @@ export const SHORTCUTS = /** @type {const} */ ([
   [
     "Routes",
     [
-      ["Alt ↑ ↓", "Move the route that has the focus"],
+      ["Alt ↑ ↓", "Move the focused route"],
       ["Ctrl S", "Save"],
     ],
   ],
@@ -93,7 +93,7 @@ export const SHORTCUTS = /** @type {const} */ ([
 
 /** @param {App} app */
 export function palette(app) {
-  let waiting = -Infinity; // 0 would be the moment the page began: the first letters would lead away
+  let waiting = -Infinity; // 0 is the time the page was opened, so the first letters would navigate away
   document.addEventListener(
     "keydown",
     (event) => {
@@ -149,10 +149,10 @@ function commands() {
     page("Channels", "/channels", "G H"),
     page("Deliveries", "/deliveries", "G D"),
     page("Settings", "/settings", "G S"),
-    { text: "Deliveries that failed", note: "page", act: () => go("/deliveries?state=failed") },
+    { text: "Failed deliveries", note: "page", act: () => go("/deliveries?state=failed") },
     { text: "New silence", note: "page", act: () => go("/silences?new=1") },
     { text: "Fleet: archived runs", note: "page", act: () => go("/?archived=1") },
-    { text: "Fleet: wall", note: "page", act: () => go("/?wall=1") },
+    { text: "Fleet: kiosk mode", note: "page", act: () => go("/?wall=1") },
     {
       text: "Theme: next",
       note: `now ${theme()}`,
@@ -186,7 +186,7 @@ async function open(app) {
       autocomplete: "off",
     })
   );
-  const list = el("div", { role: "listbox", id: "palette-list", "aria-label": "Found" });
+  const list = el("div", { role: "listbox", id: "palette-list", "aria-label": "Results" });
   const dialog = /** @type {HTMLDialogElement} */ (
     el("dialog.card.palette", { "aria-label": "Find" }, el("label.field", {}, icon("search"), input), list)
   );
@@ -218,7 +218,7 @@ async function open(app) {
         ),
       ),
     );
-    if (!shown.length) list.append(el("p.muted.pad", {}, "Nothing by that name."));
+    if (!shown.length) list.append(el("p.muted.pad", {}, "No results."));
     mark();
   };
   input.addEventListener("input", draw);
@@ -248,12 +248,12 @@ async function open(app) {
     ];
     if (dialog.open && input.value) draw();
   } catch {
-    /* pages and commands are there without the server */
+    /* pages and commands work without the server */
   }
 }
 
 /**
- * Shows a dialog that is gone once closed; a click beside it closes it.
+ * Show a dialog that is removed when closed; a click outside closes it.
  *
  * @param {HTMLDialogElement} dialog
  */

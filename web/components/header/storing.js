@@ -1,22 +1,19 @@
-/**
- * Says that the server cannot store: a full disk, a database that is away. It floats: nothing moves when it
- * comes or goes.
- */
+/** A floating strip: the server cannot store records (full disk, database unavailable). */
 
 import { el, say } from "../../browser/dom.js";
 import { withoutEnd } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
 /**
- * What a person reads while the database fails.
+ * Return what to show while the database fails.
  *
- * @param {string} failing the database's own words
+ * @param {string} failing the database's error message
  */
 export const storingText = (failing) =>
   `The server cannot store new records: ${withoutEnd(failing, ". \n")}. Training continues; records are buffered on disk until it can.`;
 
 /**
- * Of a page that is offline nothing is known: the strip goes until the next beat.
+ * The state is unknown while the page is offline, so the strip hides until the next heartbeat.
  *
  * @param {HTMLElement} host
  * @param {import("../../data/live.js").Live} live

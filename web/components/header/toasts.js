@@ -1,7 +1,4 @@
-/**
- * A new critical alert says its name once, in a corner, until it is read or the alert has passed. At most
- * three at a time: the newest.
- */
+/** New critical alerts in a corner, until dismissed or resolved; at most the newest three. */
 
 import { isOpen } from "../../lib/alerts/attention.js";
 import { el } from "../../browser/dom.js";
@@ -51,7 +48,7 @@ function toast(alert) {
           href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
           onclick: () => card.remove(),
         },
-        "Look",
+        "Show",
       ),
     ),
     el(

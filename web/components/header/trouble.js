@@ -1,26 +1,23 @@
-/**
- * Deliveries that fail, on every page: a lamp in the header, and once for each new trouble a note with the
- * reason.
- */
+/** Failing deliveries, on every page: a count in the header, and a note for each new failure. */
 
 import { el, refill, say } from "../../browser/dom.js";
 import { withoutEnd } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
 const EVERY_MS = 30_000;
-/** Channels whose trouble this tab's person has read. */
+/** Channels whose failure the user has read in this tab. */
 const READ = "tocsin.trouble";
 
 /**
- * What the lamp says; empty: all is well.
+ * Return the count to show; 0 if all is well.
  *
  * @param {DeliveryNews | null} news
  */
 export const troubleCount = (news) => (news && news.failing.length ? news.failing.length : 0);
 
 /**
- * @param {HTMLElement} board the lamps of the header
- * @param {HTMLElement} host of what floats
+ * @param {HTMLElement} board the counts in the header
+ * @param {HTMLElement} host for floating notes
  * @param {App} app
  */
 export function troubleLamp(board, host, app) {
@@ -39,7 +36,7 @@ export function troubleLamp(board, host, app) {
     { role: "alert", hidden: true },
     icon("warning"),
     text,
-    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Look"),
+    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Show"),
     el(
       "button.btn.bare",
       {
@@ -91,7 +88,7 @@ function keep(failing) {
   try {
     sessionStorage.setItem(READ, failing);
   } catch {
-    /* until the next page, then */
+    /* until the next page load */
   }
 }
 

@@ -1,10 +1,10 @@
-/** A built-in rule is set for a project, or for all: on or off, its severity, its settings. */
+/** The form to tune a built-in rule for one project or for all: on or off, severity, settings. */
 
 import { el } from "../../browser/dom.js";
 import { numberOf } from "../../lib/rules/ruledraft.js";
 import { complain, field, selectInput, textInput } from "../form.js";
 
-const AS_IT_IS = /** @type {const} */ (["", "as without this"]);
+const AS_IT_IS = /** @type {const} */ (["", "default"]);
 
 /**
  * @typedef {{ project: string, enabled: boolean | null, severity: string | null, settings: Record<string,
@@ -14,9 +14,9 @@ const AS_IT_IS = /** @type {const} */ (["", "as without this"]);
 export class BuiltinForm {
   /**
    * @param {BuiltinRule} rule
-   * @param {string} project "*": all
+   * @param {string} project "*" for all
    * @param {{ changed: () => void, save: () => void }} o
-   * @param {Tuned} [begun] what was written here before and not saved
+   * @param {Tuned} [begun] unsaved input from an earlier visit
    */
   constructor(rule, project, { changed, save }, begun) {
     const tuning = begun ?? rule.tunings.find((each) => each.project === project);
@@ -29,7 +29,7 @@ export class BuiltinForm {
     );
     this.severity = selectInput(
       [
-        ["", `as without this (up to ${rule.severity})`],
+        ["", `default (up to ${rule.severity})`],
         ["info", "info"],
         ["warning", "warning"],
         ["critical", "critical"],
@@ -44,8 +44,8 @@ export class BuiltinForm {
       }),
     }));
     this.fields = [
-      field("enabled", "Switched", this.enabled),
-      field("severity", "Severity", this.severity, "every alert of the rule has it"),
+      field("enabled", "Enabled", this.enabled),
+      field("severity", "Severity", this.severity, "for all alerts of this rule"),
       ...this.settings.map(({ name, input, unit, help }) =>
         field(`settings.${name}`, name.replaceAll("_", " "), input, `${unit}: ${help}`),
       ),
@@ -74,7 +74,7 @@ export class BuiltinForm {
   }
 
   /**
-   * What is set here, as it stands in the form.
+   * Return what the form holds.
    *
    * @returns {Tuned}
    */

@@ -1,4 +1,4 @@
-/** One rule is open: its form, and below it what it would have said of stored runs. */
+/** The open rule: its form, and below it a backtest on stored runs. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
 import { ruleTitle } from "../../lib/format.js";
@@ -9,10 +9,10 @@ import { icon } from "../icons.js";
 import { RuleForm } from "./ruleform.js";
 import { RuleTrial } from "./ruletrial.js";
 
-/** Runs that a draft is tried on: the newest. */
+/** The newest runs are used for the backtest. */
 const RUNS = 8;
 /**
- * Series of built-in rules whose name says what they look at.
+ * Series of built-in rules whose name matches what they check.
  *
  * @type {[RegExp, string][]}
  */
@@ -28,20 +28,13 @@ const LOOKS_AT = [
  *   }} Left
  */
 /**
- * What was written and neither saved nor discarded when its page was left, by the editor's key; the newest
- * few.
+ * Unsaved edits of the newest few editors that were left, by editor key.
  *
  * @type {Map<string, Left>}
  */
 const left = new Map();
 const MOST_LEFT = 20;
-const BACK = () =>
-  el(
-    "p.notefile.soft",
-    { role: "status" },
-    icon("info"),
-    " What you wrote here before is back: it is not saved yet.",
-  );
+const BACK = () => el("p.notefile.soft", { role: "status" }, icon("info"), " Restored your unsaved changes.");
 
 /**
  * @typedef {{ app: App, client: import("../../data/ruleclient.js").RuleClient, known: { items: BuiltinRule[],
@@ -62,7 +55,7 @@ export class RuleEditor {
     this.builtin = view.fresh ? undefined : builtin;
     this.missing = !view.fresh && !own && !builtin;
     this.busy = false;
-    /** Written and not saved: asked about when the tab closes, kept for coming back while it lives. */
+    /** Unsaved edits: ask before the tab closes, keep them for a return to the page. */
     this.leave = (/** @type {BeforeUnloadEvent} */ event) => {
       if (this.#dirty()) event.preventDefault();
     };
@@ -105,7 +98,7 @@ export class RuleEditor {
       el("nav.muted", { "aria-label": "Where" }, el("a", { href: back }, "Rules"), " /"),
       this.heading,
       own?.source ? el("span.chip", {}, sourceText(own.source)) : null,
-      this.builtin ? el("span.chip", {}, "built in") : null,
+      this.builtin ? el("span.chip", {}, "built-in") : null,
       el("span.grow"),
       el(
         "div.row",
@@ -146,12 +139,12 @@ export class RuleEditor {
       "section.card.pad.notice",
       {},
       el("h2", {}, icon("info"), " There is no such rule"),
-      el("p.soft", {}, "It may have been deleted, or its file no longer holds it."),
+      el("p.soft", {}, "It may have been deleted, or removed from its file."),
       el("p.then", {}, el("a.btn", { href: this.given.back }, "All rules")),
     );
   }
 
-  /** What was left here. */
+  /** Unsaved edits of an earlier visit. */
   #back() {
     const found = left.get(this.key);
     left.delete(this.key);
@@ -183,7 +176,7 @@ export class RuleEditor {
             "p.notefile.soft",
             {},
             icon("info"),
-            ` This rule lives in the file ${this.own.source}: the next apply puts back what is changed here.`,
+            ` This rule is defined in the file ${this.own.source}. The next apply overwrites changes made here.`,
           )
         : null;
     if (back) this.begun = "left";
@@ -245,7 +238,7 @@ export class RuleEditor {
       el(
         "p.soft.ruleabout",
         {},
-        `${rule.title}. Judged by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`,
+        `${rule.title}. Evaluated by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`,
       ),
       tabs,
       host,
@@ -253,7 +246,7 @@ export class RuleEditor {
   }
 
   /**
-   * What is wrong, while one types.
+   * Validate while the user types.
    *
    * @param {unknown} error
    * @returns {boolean}
@@ -263,7 +256,7 @@ export class RuleEditor {
     return Boolean(error && this.setting?.complain(error));
   }
 
-  /** All that is written, as one text. */
+  /** Return everything entered, as one text. */
   #written() {
     return JSON.stringify(this.form ? this.form.body : this.setting ? this.setting.tuning : null);
   }
@@ -288,7 +281,7 @@ export class RuleEditor {
     this.trial.stop();
   }
 
-  /** Names of series of the newest run, for whoever types. */
+  /** Suggest series names of the newest run. */
   async #seriesNames() {
     const list = this.node.querySelector("#known-series");
     if (!list) return;
@@ -302,11 +295,11 @@ export class RuleEditor {
           .map((/** @type {{ name: string }} */ { name }) => el("option", { value: name })),
       );
     } catch {
-      /* typing does without */
+      /* suggestions are optional */
     }
   }
 
-  /** Asks where it would have fired. */
+  /** Request where the rule would have fired. */
   #try() {
     if (this.form) {
       const { body, draft } = this.form;
@@ -319,7 +312,7 @@ export class RuleEditor {
           : numberOf(draft.limit);
       if (draft.reducer !== "absent" && body.limit === null) {
         this.trial.stop();
-        refill(this.trial.state, "Give a limit, and stored runs show what it would have said.");
+        refill(this.trial.state, "Enter a limit to test the rule on stored runs.");
         return;
       }
       this.trial.follow({
@@ -353,7 +346,7 @@ export class RuleEditor {
         ? { project, most: RUNS / 2 }
         : { runs: items.map((/** @type {RunRow} */ row) => row.id) };
       if (!project && !items.length) {
-        refill(this.trial.state, "No run is stored yet.");
+        refill(this.trial.state, "No runs are stored yet.");
         return;
       }
       this.trial.follow({ order: { rule: rule.id, settings, ...where }, limit, of });

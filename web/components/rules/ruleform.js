@@ -1,4 +1,4 @@
-/** A rule of people's own is written: as a sentence, with every field beside it, and the same as text. */
+/** The form of a custom rule: the condition as a sentence, every field, and the same as TOML. */
 
 import { el, refill } from "../../browser/dom.js";
 import {
@@ -24,14 +24,14 @@ export class RuleForm {
   /**
    * @param {Draft} draft
    * @param {{ fresh: boolean, taken: string[], changed: () => void, save: () => void, below: Node }} o below:
-   *   stands under the condition
+   *   shown under the condition
    */
   constructor(draft, { fresh, taken, changed, save, below }) {
     this.draft = { ...draft };
     this.fresh = fresh;
     this.taken = taken;
     this.changed = changed;
-    /** An id that nobody typed follows the title. */
+    /** Until the user edits the id, it follows the title. */
     this.follows = fresh && !draft.id;
     if (this.follows && draft.title) this.draft.id = idFrom(draft.title, taken);
     this.rest = el("p.fielderror", { role: "alert", hidden: true });
@@ -64,8 +64,8 @@ export class RuleForm {
       ),
       el(
         "section.card.pad",
-        { "aria-label": "Words and scope" },
-        el("h2", {}, "What and where"),
+        { "aria-label": "Text and scope" },
+        el("h2", {}, "Where it applies"),
         ...this.#words(),
       ),
       el("button", { type: "submit", hidden: true, tabindex: "-1" }, "Save"),
@@ -88,12 +88,12 @@ export class RuleForm {
     this.changed();
   }
 
-  /** What the API takes. */
+  /** Return the fields for the API. */
   get body() {
     return bodyOf(this.draft);
   }
 
-  /** What this form cannot have is out of sight; the text follows. */
+  /** Hide fields that this form doesn't have; update the TOML. */
   #shape() {
     const { reducer, comparison } = this.draft;
     const absent = reducer === "absent";
@@ -197,34 +197,34 @@ export class RuleForm {
       "div.rulesentence",
       {},
       this.#choice("reducer", "The", REDUCERS),
-      this.#textField("series", "of the series", "a name, or a glob: val/*", { list: "known-series" }),
+      this.#textField("series", "of series", "a name, or a glob: val/*", { list: "known-series" }),
       this.#span("window", "over"),
       this.#choice("comparison", "is", COMPARISONS),
       limit,
-      this.#span("for", "and stays so for", "until then it is pending"),
+      this.#span("for", "for at least", "it is pending until then"),
       this.#choice("severity", "ring", SEVERITIES),
-      this.#textField("recover", "until it is back at", "empty: at the limit", { inputmode: "decimal" }),
+      this.#textField("recover", "resolve at", "empty: at the limit", { inputmode: "decimal" }),
       this.#span("keep_firing_for", "for"),
     );
   }
 
   #words() {
-    const on = checkbox("Switched on", this.draft.enabled);
+    const on = checkbox("Enabled", this.draft.enabled);
     on.input.addEventListener("change", () => this.#set("enabled", on.input.checked));
     return [
       this.#textField("title", "Title", "", { maxlength: 200 }),
-      this.#textField("id", "Id", this.fresh ? "a-z, 0-9 and -; it stays" : "stays as it is", {
+      this.#textField("id", "Id", this.fresh ? "a-z, 0-9 and -; permanent" : "permanent", {
         readonly: !this.fresh,
         maxlength: 64,
       }),
-      this.#textField("projects", "Projects", "globs, parted by commas; empty: all"),
+      this.#textField("projects", "Projects", "globs, separated by commas; empty: all"),
       this.#textField("runs", "Runs", "names or ids; empty: all"),
-      this.#textField("tags", "Tags", "one of them is enough; empty: all"),
-      this.#areaField("labels", "Labels", "name=value, one a line: for matchers of routes and silences", {
+      this.#textField("tags", "Tags", "any of them matches; empty: all"),
+      this.#areaField("labels", "Labels", "name=value, one per line; for matchers of routes and silences", {
         rows: 1,
       }),
       this.#areaField("description", "Why it matters", "", { maxlength: 2000 }),
-      this.#areaField("remedy", "What to do first", "", { maxlength: 2000 }),
+      this.#areaField("remedy", "First action", "", { maxlength: 2000 }),
       on.node,
     ];
   }
@@ -236,7 +236,7 @@ export class RuleForm {
       el(
         "div.cap",
         {},
-        el("span", {}, "the same as text, for a file under version control"),
+        el("span", {}, "As TOML, for a file under version control"),
         copyButton("Copy", () => `${toml(this.body)}\n`),
       ),
       this.text,
@@ -244,10 +244,10 @@ export class RuleForm {
   }
 
   /**
-   * Puts an error to its field.
+   * Show an error at its field.
    *
    * @param {unknown} error
-   * @returns {boolean} whether there is one for it
+   * @returns {boolean} whether it has a field
    */
   complain(error) {
     const focus = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -256,7 +256,7 @@ export class RuleForm {
   }
 
   /**
-   * The same while one types: nothing takes the focus.
+   * The same while the user types: the focus stays.
    *
    * @param {unknown} error
    * @returns {boolean}

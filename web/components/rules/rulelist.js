@@ -1,4 +1,4 @@
-/** Rules as a list: what each says, how grave, whether it is on, and what people changed. */
+/** The list of rules: condition, severity, on or off, and changes by users. */
 
 import { el } from "../../browser/dom.js";
 import { int, ruleTitle } from "../../lib/format.js";
@@ -13,7 +13,7 @@ import { icon } from "../icons.js";
  */
 
 /**
- * A switch: pressed is on.
+ * A toggle; pressed means on.
  *
  * @param {string} label
  * @param {boolean} on
@@ -94,7 +94,7 @@ export function ruleRow(rule, acts) {
             icon("trash"),
           )
         : null,
-      toggle(`${name} switched on`, rule.enabled, () => acts.toggle(rule), acts.may, `switch-${rule.id}`),
+      toggle(`Enable ${name}`, rule.enabled, () => acts.toggle(rule), acts.may, `switch-${rule.id}`),
     ),
   );
 }
@@ -108,8 +108,8 @@ function chips(rule) {
             "span.chip.tag",
             {
               title: rule.source.startsWith("pack:")
-                ? "Switched on with its pack"
-                : "Kept in a file: the next apply puts back what is changed here",
+                ? "Enable it together with its pack"
+                : "Defined in a file: the next apply overwrites changes made here",
             },
             sourceText(rule.source),
           ),
@@ -161,7 +161,7 @@ export function packRow(pack, flip, may) {
     el(
       "div.rowacts",
       {},
-      toggle(`Pack ${pack.title} switched on`, pack.enabled, () => flip(pack), may, `pack-${pack.name}`),
+      toggle(`Enable pack ${pack.title}`, pack.enabled, () => flip(pack), may, `pack-${pack.name}`),
     ),
   );
 }

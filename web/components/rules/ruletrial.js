@@ -1,6 +1,4 @@
-/**
- * What a rule would have said of stored runs: a strip a run, alarms marked, and how many on healthy steps.
- */
+/** The backtest of a rule: one strip per stored run with its alarms, and how many were on healthy steps. */
 
 import { ApiError } from "../../data/api.js";
 import { el, refill, svg } from "../../browser/dom.js";
@@ -11,9 +9,9 @@ import { H, W, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../lib/rules/
 import { SeriesSet } from "../../lib/charts/series.js";
 import { icon } from "../icons.js";
 
-/** After the last letter. */
+/** After the last key. */
 const PAUSE_MS = 450;
-/** Another backtest is under way: the server judges one at a time. */
+/** Another backtest is running; the server runs one at a time. */
 const AGAIN_MS = 1500;
 const BUCKETS = 240;
 
@@ -26,7 +24,7 @@ export class RuleTrial {
   /**
    * @param {App} app
    * @param {import("../../data/ruleclient.js").RuleClient} client
-   * @param {(error: unknown) => boolean} complain true: the error stands at its field already
+   * @param {(error: unknown) => boolean} complain returns true if the error is shown at its field
    */
   constructor(app, client, complain) {
     this.app = app;
@@ -37,11 +35,11 @@ export class RuleTrial {
     this.rows = el("div.trialrows");
     this.node = el(
       "section.card.ruletrial",
-      { "aria-label": "What it would have said" },
+      { "aria-label": "Backtest" },
       el(
         "div.trialhead",
         {},
-        el("div", {}, el("h2", {}, "What it would have said"), this.state),
+        el("div", {}, el("h2", {}, "Backtest"), this.state),
         el("span.grow"),
         this.numbers,
       ),
@@ -55,7 +53,7 @@ export class RuleTrial {
   }
 
   /**
-   * Asks anew, shortly after the last change.
+   * Run the backtest again, shortly after the last change.
    *
    * @param {Asked} asked
    */
@@ -73,7 +71,7 @@ export class RuleTrial {
   /** @param {Asked} asked */
   async #ask(asked) {
     const turn = this.turn;
-    refill(this.state, icon("waiting"), " judging stored runs …");
+    refill(this.state, icon("waiting"), " testing stored runs …");
     try {
       const answer = await this.client.trial(asked.order, turn.signal);
       if (turn.signal.aborted) return;
@@ -90,7 +88,7 @@ export class RuleTrial {
    */
   #fail(error, asked) {
     if (error instanceof ApiError && error.status === 429) {
-      refill(this.state, icon("waiting"), " another backtest is under way; this one follows");
+      refill(this.state, icon("waiting"), " waiting for another backtest");
       this.timer = setTimeout(() => void this.#ask(asked), AGAIN_MS);
       return;
     }
@@ -102,7 +100,7 @@ export class RuleTrial {
       " ",
       refused
         ? at
-          ? "Not judged: see the field that is marked."
+          ? "Not tested: see the marked field."
           : sentence(error)
         : /** @type {Error} */ (error).message,
     );
@@ -129,7 +127,7 @@ export class RuleTrial {
     const cut = runs.filter((run) => run.cut).length;
     refill(
       this.state,
-      `${counted(runs.length, "stored run")} · ${counted(answer.steps, "step")}${cut ? ` · ${counted(cut, "run")} not judged to the end` : ""} · follows every edit`,
+      `${counted(runs.length, "stored run")} · ${counted(answer.steps, "step")}${cut ? ` · ${counted(cut, "run")} stopped early` : ""} · updates as you edit`,
     );
     refill(
       this.numbers,
@@ -149,7 +147,7 @@ export class RuleTrial {
             el(
               "p.pad.soft",
               {},
-              "No stored run is meant. Widen projects, runs or tags, or wait for the first run.",
+              "No stored run is in scope. Widen projects, runs or tags, or wait for the first run.",
             ),
           ]),
     );
@@ -220,13 +218,13 @@ export class RuleTrial {
       refill(
         host,
         strip(run, [], [0, Math.max(1, run.steps - 1)], null),
-        el("div.micro", {}, "The series could not be read."),
+        el("div.micro", {}, "The series could not be loaded."),
       );
     }
   }
 
   /**
-   * A run's series once, however often the rule is edited.
+   * Load a run's series once, however often the rule is edited.
    *
    * @param {string} run
    * @param {string[]} names
@@ -285,7 +283,7 @@ function strip(run, layers, steps, limit) {
       viewBox: `0 0 ${W} ${H}`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${shape.bad ? "; not finite in places" : ""}`,
+      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${shape.bad ? "; contains non-finite values" : ""}`,
     },
     ...stretches.map(({ from, to, firing }) =>
       svg("rect", {

@@ -1,4 +1,4 @@
-/** The audit tab: findings by gravity, each with its remedy, and what could not be looked at. */
+/** The config check tab: findings by severity, each with its remedy, and what could not be checked. */
 
 import { auditOf } from "../../lib/runs/audit.js";
 import { el } from "../../browser/dom.js";
@@ -12,7 +12,7 @@ import { icon } from "../icons.js";
 export function auditList(events) {
   const audit = auditOf(events);
   if (!audit) {
-    return el("p.muted", {}, "No audit: it is made at the first step of a run whose optimizers are watched.");
+    return el("p.muted", {}, "No config check. It runs at the first step if tocsin watches the optimizer.");
   }
   return el(
     "div.then",
@@ -20,14 +20,14 @@ export function auditList(events) {
     el(
       "p.soft",
       {},
-      `${counted(audit.findings.length, "finding")} of ${counted(audit.checks, "check")}, in ${num(audit.tookMs, 3)} ms`,
+      `${counted(audit.findings.length, "finding")} in ${counted(audit.checks, "check")}, took ${num(audit.tookMs, 3)} ms`,
     ),
     audit.findings.length ? findingTable(audit.findings) : null,
     audit.unseen.length
       ? el(
           "div",
           {},
-          el("h3", {}, "Not auditable"),
+          el("h3", {}, "Not checked"),
           el("ul.soft", {}, ...audit.unseen.map((what) => el("li", {}, what))),
         )
       : null,
@@ -48,7 +48,7 @@ const findingTable = (findings) =>
         el(
           "tr",
           {},
-          ...["", "Check", "What", "Expected", "Got", "Remedy"].map((head) =>
+          ...["", "Check", "Subject", "Expected", "Got", "Remedy"].map((head) =>
             el("th", { scope: "col" }, head),
           ),
         ),
@@ -63,7 +63,7 @@ const findingTable = (findings) =>
             el("td", { class: one.severity }, icon(one.severity, one.severity)),
             el("td", {}, el("code", {}, one.check)),
             ...[
-              ["What", one.subject],
+              ["Subject", one.subject],
               ["Expected", one.expected],
               ["Got", one.got],
               ["Remedy", one.remedy],

@@ -1,7 +1,4 @@
-/**
- * Below and above the charts of a comparison: its runs with colours, values and alerts; the settings in which
- * they differ.
- */
+/** The tables of a comparison: runs with colors, values and alerts; settings that differ. */
 
 import { byGravity, isOpen } from "../../lib/alerts/attention.js";
 import { settings } from "../../lib/charts/compare.js";
@@ -19,16 +16,16 @@ import { icon } from "../icons.js";
 /** @typedef {{ id: string, slot: number, detail: RunDetail | null }} Described */
 
 /**
- * Above so many runs each is a line of the settings, not a column: a table twenty screens wide is read by
- * nobody.
+ * With more runs than this, each run is a row of the settings table instead of a column, because the table
+ * would be too wide.
  */
 const COLUMNS_AT_MOST = 8;
-/** Cells of the settings that a page is filled with; those that differ come first. */
+/** The most settings cells on a page; settings that differ come first. */
 const MOST_CELLS = 20_000;
 
 /**
- * The runs of a comparison: a line each, with its colour, values and alerts. Written anew is only the line
- * that changed, for there may be a thousand and answers come in by the hundred.
+ * The table of runs: one row each with color, values and alerts. Only changed rows are rewritten, because
+ * there may be a thousand runs.
  */
 export class RunsTable {
   /** @type {Map<string, { key: string, node: HTMLElement, cells: Element[] }>} */
@@ -89,7 +86,7 @@ export class RunsTable {
   }
 
   /**
-   * Only the values moved.
+   * Update only the values.
    *
    * @param {CompareRow[]} rows
    */
@@ -100,7 +97,7 @@ export class RunsTable {
   }
 
   /**
-   * Marks the run that is pointed at.
+   * Highlight the run under the pointer.
    *
    * @param {string | null} id
    */
@@ -126,7 +123,7 @@ export class RunsTable {
         el(
           "th",
           { scope: "col", class: i > 0 && i <= titles.length - 3 ? "n" : "" },
-          title || el("span.vh", {}, "Take away"),
+          title || el("span.vh", {}, "Remove"),
           i ? null : this.every,
         ),
       ),
@@ -151,7 +148,7 @@ export class RunsTable {
   }
 
   /**
-   * The button that had the focus, written anew; where its run is gone, that of the next run.
+   * Focus the rewritten button that had the focus; if its run is gone, the button of the next run.
    *
    * @param {string} act
    * @param {number} place
@@ -206,7 +203,7 @@ function line(row, based, acts) {
       type: "button",
       "data-act": `base ${row.id}`,
       "aria-pressed": String(based),
-      title: "Baseline: the others are measured against it",
+      title: "Baseline: other runs are compared with it",
       onclick: () => acts.pin(row.id),
     },
     icon("pin"),
@@ -238,7 +235,7 @@ function line(row, based, acts) {
         {
           type: "button",
           "data-act": `drop ${row.id}`,
-          "aria-label": `Take ${row.name} away`,
+          "aria-label": `Remove ${row.name}`,
           onclick: () => acts.drop(row.id),
         },
         icon("close"),
@@ -248,7 +245,7 @@ function line(row, based, acts) {
 }
 
 /**
- * The gravest alert in words, the others counted.
+ * The most urgent alert by name, and the number of the others.
  *
  * @param {Alert[]} alerts
  */
@@ -276,7 +273,7 @@ function alertSummary(alerts) {
 const texts = new WeakMap();
 
 /**
- * Name and config of a run as one text, made once an answer: there may be a thousand.
+ * Name and config of a run as one key, cached by response, because there may be a thousand runs.
  *
  * @param {RunDetail} detail
  */
@@ -314,23 +311,27 @@ export function settingsTable(host, runs, same, toggle, base) {
     el(
       "span.muted",
       {},
-      `${int(differing.length)} of ${int(rows.length)} differ${left ? `; ${int(left)} are left out` : ""}`,
+      `${int(differing.length)} of ${int(rows.length)} differ${left ? `; ${int(left)} not shown` : ""}`,
     ),
     el("span.grow"),
     el(
       "button.btn",
       { type: "button", "aria-pressed": String(same), onclick: toggle },
-      "Also those that agree",
+      "Show equal settings",
     ),
   );
   if (!rows.length) {
     return refill(
       host,
       head,
-      el("p.muted", {}, "None of these runs has a config: tocsin.watch(..., config={...}) records it."),
+      el(
+        "p.muted",
+        {},
+        "None of these runs has a config. Pass tocsin.watch(..., config={...}) to record it.",
+      ),
     );
   }
-  if (!shown.length) return refill(host, head, el("p.muted", {}, "Every setting agrees."));
+  if (!shown.length) return refill(host, head, el("p.muted", {}, "All settings are equal."));
   const lay = known.length > COLUMNS_AT_MOST ? aLineARun : aColumnARun;
   refill(
     host,

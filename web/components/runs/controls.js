@@ -1,4 +1,4 @@
-/** Above the charts: the x axis, smoothing, attempts and ranks. What is chosen goes into the address. */
+/** Controls above the charts: x axis, smoothing, attempts, ranks. The choices go into the address. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { int, moment } from "../../lib/format.js";
@@ -8,9 +8,9 @@ import { SMOOTHEST } from "../../lib/views/runview.js";
 const X_KINDS = /** @type {const} */ ([
   ["step", "Step"],
   ["relative", "Relative"],
-  ["wall", "Wall"],
+  ["wall", "Wall time"],
 ]);
-/** Ranks named one by one; of more, the rest is reached by the band and by "every rank". */
+/** The most ranks listed one by one; the others are included in the band and in "every rank". */
 const MOST_RANKS = 256;
 
 /** @typedef {import("../../lib/views/runview.js").View} View */
@@ -46,7 +46,7 @@ export class Controls {
         "label.row.tight",
         {
           title:
-            "Exponential moving average over the points as drawn. The range of the raw values stays behind it; marks are never smoothed.",
+            "Exponential moving average of the drawn points. The raw range stays visible; marks are not smoothed.",
         },
         el("span.soft", {}, "Smoothing"),
         this.slider,
@@ -98,8 +98,8 @@ export class Controls {
   }
 
   /**
-   * The legend of attempts: the newest always, an older one in full and in a colour of its own where it is
-   * asked for.
+   * The legend of attempts. The newest is always shown; an older one is shown in full, with its own color, if
+   * selected.
    *
    * @param {RunDetail["attempts_list"]} list
    * @param {number[]} older
@@ -118,7 +118,7 @@ export class Controls {
       this.attempts,
       el("span.micro", {}, "Attempts"),
       ...[...list].sort((a, b) => b.attempt - a.attempt).map((each) => this.#attempt(each, newest, older)),
-      el("span.micro.desk", {}, "what a restart replayed stays faint"),
+      el("span.micro.desk", {}, "replayed steps stay faint"),
     );
     if (focused) focusIn(this.attempts, `[data-attempt="${focused}"]`);
   }
@@ -132,7 +132,7 @@ export class Controls {
     const on = attempt === newest || older.includes(attempt);
     const ink = attempt === newest ? "--run-1" : on ? attemptInk(attempt) : "--line-strong";
     const text = `${attempt}${attempt === newest ? ", newest" : ""}`;
-    const steps = first_step === null ? "no step" : `${int(first_step)} – ${int(last_step)}`;
+    const steps = first_step === null ? "no steps" : `${int(first_step)} – ${int(last_step)}`;
     return el(
       "button.btn.tinychip",
       {
@@ -140,7 +140,7 @@ export class Controls {
         "data-attempt": String(attempt),
         "aria-pressed": String(on),
         disabled: attempt === newest,
-        title: `Began ${moment(started_ms)}`,
+        title: `Started ${moment(started_ms)}`,
         onclick: () =>
           this.source.set({ older: on ? older.filter((n) => n !== attempt) : [...older, attempt] }),
       },
@@ -152,7 +152,7 @@ export class Controls {
 }
 
 /**
- * The slider's last tenth is where runs differ: its way is squared towards the end.
+ * The differences are near the slider's end, so its scale is quadratic.
  *
  * @param {number} slide 0 to 1
  */

@@ -1,4 +1,4 @@
-/** Tabs below the charts: config, facts, attempts and writers, audit, events, notes. */
+/** Tabs below the charts: config, environment, attempts and writers, config check, events, notes. */
 
 import { el, refill } from "../../browser/dom.js";
 import { flatten } from "../../lib/flatten.js";
@@ -19,10 +19,10 @@ export class Details {
     this.key = "";
     this.tabs = [
       tab("Config"),
-      tab("Facts"),
+      tab("Environment"),
       tab("Series"),
       tab("Attempts"),
-      tab("Audit"),
+      tab("Config check"),
       tab("Events"),
       tab("Notes"),
     ];
@@ -83,8 +83,8 @@ export class Details {
     ]);
     if (key === this.key) return;
     this.key = key;
-    refill(config, pairs(run.config, "No config was given: tocsin.watch(..., config={...}) records it."));
-    refill(facts, pairs(run.facts, "The trainer has not said hello yet."));
+    refill(config, pairs(run.config, "No config. Pass tocsin.watch(..., config={...}) to record it."));
+    refill(facts, pairs(run.facts, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
     refill(audit, auditList(events));
@@ -121,7 +121,7 @@ function pairs(value, empty) {
 /**
  * @param {string[]} heads
  * @param {import("../../browser/dom.js").Kid[][]} rows
- * @param {number[]} right columns of numbers
+ * @param {number[]} right numeric columns
  * @param {string} empty
  */
 function table(heads, rows, right, empty) {
@@ -151,13 +151,13 @@ const seriesTable = (series) =>
       num(number(each.last)),
     ]),
     [1, 2, 3, 4],
-    "Nothing was logged yet.",
+    "No series yet.",
   );
 
 /** @param {RunDetail} run */
 const attemptTable = (run) =>
   table(
-    ["Attempt", "Began", "First step", "Last step"],
+    ["Attempt", "Started", "First step", "Last step"],
     run.attempts_list.map((each) => [
       int(each.attempt),
       moment(each.started_ms),
@@ -165,7 +165,7 @@ const attemptTable = (run) =>
       int(each.last_step),
     ]),
     [0, 2, 3],
-    "No attempt yet.",
+    "No attempts yet.",
   );
 
 /** @param {RunDetail} run */
@@ -186,6 +186,6 @@ const writerTable = (run) =>
         each.connected ? "yes" : "no",
       ]),
       [0, 1, 4, 5],
-      "No process has written yet.",
+      "No training process has written yet.",
     ),
   );

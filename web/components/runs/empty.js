@@ -1,4 +1,4 @@
-/** An empty fleet: what to paste, with the address and, at a click, the token. */
+/** The fleet without runs: the lines to paste, with address and token. */
 
 import { el, refill, svg } from "../../browser/dom.js";
 import { codeBlock, copyButton } from "../code.js";
@@ -36,30 +36,30 @@ export function emptyFleet(app) {
           refill(
             failure,
             icon("check"),
-            " This token may only report runs. It is shown once: copy the lines now.",
+            " This token can only report runs. It is shown once, so copy the lines now.",
           );
         } catch (error) {
           refill(
             failure,
-            `No token was made: ${/** @type {Error} */ (error).message} On the server's machine, `,
+            `No token was created: ${/** @type {Error} */ (error).message} On the server's machine, run `,
             el("code", {}, "tocsin-server token create"),
-            " makes one.",
+            ".",
           );
         }
       },
     },
-    "Fill in a token",
+    "Insert token",
   );
   show(null);
   return el(
     "div.empty",
     {},
     flatLine(),
-    el("h1", {}, "No run has reported yet"),
+    el("h1", {}, "No runs yet"),
     el(
       "p.lead",
       {},
-      "Paste these two lines above your training loop and start it. The run appears here within a second of its first step.",
+      "Paste these two lines above your training loop and start it. The run appears here after its first step.",
     ),
     host,
     failure,
@@ -72,14 +72,14 @@ export function emptyFleet(app) {
         {},
         "Listening on ",
         el("code", {}, url.replace(/^\w+:\/\//, "")),
-        ". No trainer has said hello.",
+        ". No training process has connected yet.",
       ),
     ),
     ways(),
   );
 }
 
-/** A loss that waits for its first step, and the bell it may become. */
+/** An empty chart with a loss curve that waits for its first step. */
 function flatLine() {
   return svg(
     "svg",
@@ -104,15 +104,11 @@ function ways() {
     "div.ways",
     {},
     way(
-      "It is running, but nothing comes",
-      "Set the address and the token by environment instead, and look at the trainer's first lines.",
+      "No run appears?",
+      "Set address and token by environment variables, and check the first lines of the training's output.",
       "TOCSIN_URL= TOCSIN_TOKEN=",
     ),
-    way(
-      "A loop of your own",
-      "Report each step by hand, where nothing can be watched.",
-      "run.step(loss=loss)",
-    ),
-    way("Only looking", "Small fp16 trainings, one of which goes wrong.", "tocsin-server demo"),
+    way("Custom loop", "Report each step yourself if there is no optimizer to watch.", "run.step(loss=loss)"),
+    way("Try the demo", "Small fp16 trainings, one of which fails.", "tocsin-server demo"),
   );
 }

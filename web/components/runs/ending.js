@@ -1,4 +1,4 @@
-/** Why a run failed: type, message and the last lines of its traceback, above its charts. */
+/** Why a run failed: type, message and the last lines of the traceback, above the charts. */
 
 import { el, refill } from "../../browser/dom.js";
 import { endingOf } from "../../lib/runs/told.js";

@@ -1,13 +1,10 @@
-/**
- * What happened besides numbers, newest first: by kind, each with its step, from which one goes to the
- * moment.
- */
+/** Events of a run, newest first, filtered by kind; each links to its step in the charts. */
 
 import { el, refill, say } from "../../browser/dom.js";
 import { eventText } from "../../lib/runs/eventtext.js";
 import { clock, counted, int, moment } from "../../lib/format.js";
 
-/** Events listed; the newest. */
+/** The most events listed. */
 const MOST = 300;
 
 export class EventLog {
@@ -35,7 +32,7 @@ export class EventLog {
       this.kinds = kinds.join("\n");
       refill(
         this.kind,
-        el("option", { value: "" }, "every kind"),
+        el("option", { value: "" }, "all kinds"),
         ...kinds.map((kind) => el("option", { value: kind }, kind)),
       );
       this.kind.value = kinds.includes(chosen) ? chosen : "";
@@ -56,7 +53,11 @@ export class EventLog {
       this.body,
       shown.length
         ? this.#table(shown)
-        : el("p.muted", {}, 'No event yet: run.event("checkpoint", path=…) and run.evaluate(…) write here.'),
+        : el(
+            "p.muted",
+            {},
+            'No events yet. Scripts create them with run.event("checkpoint", path=…) and run.evaluate(…).',
+          ),
     );
   }
 
@@ -66,7 +67,7 @@ export class EventLog {
       "tr",
       {},
       el("th.n", { scope: "col" }, "Step"),
-      ...["Time", "Event", "What"].map((text) => el("th", { scope: "col" }, text)),
+      ...["Time", "Event", "Details"].map((text) => el("th", { scope: "col" }, text)),
     );
     return el(
       "div.scroll",
@@ -87,7 +88,7 @@ export class EventLog {
         ? "–"
         : el(
             "button.linkish",
-            { type: "button", title: "Show this step on the charts", onclick: () => this.go(step) },
+            { type: "button", title: "Show this step in the charts", onclick: () => this.go(step) },
             int(step),
           );
     const what = eventText({ kind, data });

@@ -1,6 +1,4 @@
-/**
- * A run as a row of the fleet: one node for as long as it is in sight; only what differs is written again.
- */
+/** One run in the fleet table. The node lives as long as it is visible; only changes are written. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { secondsLeft } from "../../lib/runs/columns.js";
@@ -34,7 +32,7 @@ export class FleetRow {
     this.tick = /** @type {HTMLInputElement} */ (
       el("input", {
         type: "checkbox",
-        "aria-label": `Pick ${row.name} to compare`,
+        "aria-label": `Select ${row.name}`,
         onchange: () => acts.pick(row.id),
       })
     );
@@ -72,7 +70,7 @@ export class FleetRow {
   }
 
   /**
-   * Writes what differs; the same row twice costs nothing.
+   * Write what changed; calling it with the same row is cheap.
    *
    * @param {RunRow} row
    * @param {number} now
@@ -84,7 +82,7 @@ export class FleetRow {
     this.node.classList.toggle("is-picked", picked);
     if (this.tick.checked !== picked) this.tick.checked = picked;
     name(this.pinButton, pinned ? `Unpin ${row.name}` : `Pin ${row.name} to the top`, pinned);
-    name(this.boxButton, row.archived ? `Bring ${row.name} back` : `Archive ${row.name}`, row.archived);
+    name(this.boxButton, row.archived ? `Restore ${row.name}` : `Archive ${row.name}`, row.archived);
     if (same) return;
     for (const health of ["critical", "warning", "ok", "ended"]) {
       this.node.classList.toggle(health, row.health === health);
@@ -125,7 +123,7 @@ export class FleetRow {
   }
 
   /**
-   * Ages go on without news.
+   * Ages change without new data.
    *
    * @param {number} now
    */
@@ -178,7 +176,7 @@ const CLASSES = {
 const classOf = (id) => CLASSES[id] ?? "c-more clip";
 
 /**
- * Columns that are a word or a number.
+ * Columns with a word or a number.
  *
  * @type {Record<string, (row: RunRow) => string>}
  */
@@ -217,7 +215,7 @@ function nameCell(row) {
         "div.sub.clip",
         { title: moment(row.leaving_ms) },
         icon("trash"),
-        ` goes for good at ${clock(row.leaving_ms)} · `,
+        ` will be deleted at ${clock(row.leaving_ms)} · `,
         el("span.clip", {}, row.project),
       ),
     ];
@@ -260,7 +258,7 @@ function countsCell(row) {
     count("critical", critical),
     count("warning", warning),
     count("info", info),
-    critical + warning + info ? null : el("span.none", { "aria-label": "no open alert" }, "–"),
+    critical + warning + info ? null : el("span.none", { "aria-label": "no open alerts" }, "–"),
   );
 }
 
@@ -315,7 +313,7 @@ function vitalCell(cell, row, vital) {
   const last = number(row.last?.[vital.key]);
   const reported = spark?.buckets.some((bucket) => bucket !== null);
   cell.className = `cell ${vital.style}${reported ? "" : " c-void"}`;
-  if (!reported) return [el("span.none", { title: `no ${vital.label} was reported` }, "–")];
+  if (!reported) return [el("span.none", { title: `${vital.label} was not reported` }, "–")];
   const text = vital.text(last);
   return [
     el(
@@ -341,7 +339,7 @@ function vitalCell(cell, row, vital) {
  */
 function faultCell(row) {
   if (!row.skipped && !row.nonfinite) {
-    return [el("span.none", { "aria-label": "no skipped step, no non-finite value" }, "–")];
+    return [el("span.none", { "aria-label": "no skipped steps, no non-finite values" }, "–")];
   }
   return [
     el("div.nowrap", {}, int(row.skipped), el("span.micro", {}, " skipped")),

@@ -1,4 +1,4 @@
-/** The fleet's table: thousands of rows, of which only those in sight exist. */
+/** The fleet table: thousands of rows, of which only visible ones exist. */
 
 import { columnsOf, tracks } from "../../lib/runs/columns.js";
 import { el, refill } from "../../browser/dom.js";
@@ -13,9 +13,9 @@ import { icon } from "../icons.js";
  */
 
 const HEAD_PX = 38;
-/** Rows made beyond the window's edges, so that scrolling shows no gap. */
+/** Rows created beyond the window's edges, so that scrolling shows no gaps. */
 const SPARE_PX = 400;
-/** Scrolling rests: nothing has moved for so long. */
+/** Scrolling counts as stopped after this long without movement. */
 const REST_MS = 120;
 const MOST_ASKED = 120;
 /** @type {Record<string, string>} */
@@ -31,12 +31,12 @@ export class FleetTable {
   /** @type {Map<string, { node: HTMLElement, number: HTMLElement }>} */
   heads = new Map();
   /**
-   * The newest of each run: the list itself may be older than that.
+   * The newest state of each run; the list itself may be older.
    *
    * @type {ReadonlyMap<string, RunRow>}
    */
   runs = new Map();
-  /** Runs of the list, in sight or not. */
+  /** All runs of the list, visible or not. */
   ids = new Set([""]);
   #frame = 0;
   columnKey = "";
@@ -51,8 +51,8 @@ export class FleetTable {
     this.every = /** @type {HTMLInputElement} */ (
       el("input", {
         type: "checkbox",
-        "aria-label": "Pick all that are listed",
-        title: "Pick all that are listed",
+        "aria-label": "Select all listed",
+        title: "Select all listed",
         onchange: () => source.all(this.every.checked),
       })
     );
@@ -129,7 +129,7 @@ export class FleetTable {
   }
 
   /**
-   * Shows the newest of each run in sight.
+   * Show the newest state of each visible run.
    *
    * @param {ReadonlyMap<string, RunRow>} runs
    */
@@ -170,7 +170,7 @@ export class FleetTable {
     this.#lacking();
   }
 
-  /** Rows in sight whose sparklines nobody has brought yet are asked for once scrolling rests. */
+  /** Request missing sparklines of visible rows once scrolling stops. */
   #lacking() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
@@ -180,8 +180,7 @@ export class FleetTable {
   }
 
   /**
-   * A row with the focus stays while it is only out of sight; where it left the list the focus goes to its
-   * neighbour.
+   * A focused row stays while it is out of view; if it left the list, the focus moves to its neighbor.
    *
    * @param {string} id
    * @param {FleetRow} row
@@ -196,7 +195,7 @@ export class FleetTable {
   }
 
   /**
-   * The node of item `i`, at its place.
+   * The node of item `i`, at its position.
    *
    * @param {number} i
    */

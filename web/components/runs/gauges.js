@@ -1,11 +1,11 @@
-/** The state of a run in nine readings. */
+/** The state of a run in nine figures. */
 
 import { overheadOf } from "../../lib/runs/audit.js";
 import { el, refill, say } from "../../browser/dom.js";
 import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
-/** A trainer sends a few times a second: that few records wait says nothing. */
+/** A training process sends several times a second, so this many waiting records are normal. */
 const FEW_WAITING = 100;
 
 class Gauge {
@@ -44,7 +44,7 @@ export class Gauges {
   constructor() {
     this.state = new Gauge("State");
     this.step = new Gauge("Step");
-    this.rate = new Gauge("Rate");
+    this.rate = new Gauge("Throughput");
     this.eta = new Gauge("ETA");
     this.skipped = new Gauge("Skipped steps");
     this.faults = new Gauge("Non-finite values", true);
@@ -82,7 +82,7 @@ export class Gauges {
     this.step.set(
       int(last_step),
       planned_steps ? `/ ${int(planned_steps)}` : "",
-      planned_steps ? "" : "length not known",
+      planned_steps ? "" : "total steps unknown",
     );
     this.progress.hidden = !planned_steps;
     this.step.context.hidden = Boolean(planned_steps);
@@ -104,32 +104,28 @@ export class Gauges {
       "",
       steps > 0 && row.skipped ? `${short((100 * row.skipped) / steps, 2)} % of steps` : "of the whole run",
     );
-    this.faults.set(
-      int(row.nonfinite),
-      "",
-      row.nonfinite ? "drawn on the charts' rails" : "none in any record",
-    );
+    this.faults.set(int(row.nonfinite), "", row.nonfinite ? "marked on the charts" : "none recorded");
     this.attempt.set(
       int(row.attempt),
       row.attempts > 1 ? `of ${int(row.attempts)}` : "",
-      `began ${clockTime(row.created_ms)}`,
+      `started ${clockTime(row.created_ms)}`,
       moment(row.created_ms),
     );
     const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.trainer ?? {};
     const late = [
-      queued > FEW_WAITING ? `${int(queued)} waiting` : "",
+      queued > FEW_WAITING ? `${int(queued)} buffered` : "",
       dropped ? `${int(dropped)} dropped` : "",
     ].filter(Boolean);
     this.seen.set(
       ago(row.last_seen_ms, now),
       "",
-      late.join(" · ") || "none waits at the trainer",
-      `${moment(row.last_seen_ms)}\n${int(queued)} records on their way, spool ${bytes(spooled_bytes)}, ${int(dropped)} dropped`,
+      late.join(" · ") || "0 records buffered",
+      `${moment(row.last_seen_ms)}\n${int(queued)} records queued, ${bytes(spooled_bytes)} in the offline buffer, ${int(dropped)} dropped`,
     );
   }
 
   /**
-   * What the hook costs a step.
+   * What the hook costs per step.
    *
    * @param {SeriesFact[]} series
    */
@@ -139,7 +135,7 @@ export class Gauges {
       cost ? num(cost.us, 2) : "–",
       cost ? "µs/step" : "",
       cost && Number.isFinite(cost.percent) ? `${short(cost.percent, 2)} % of the step` : "not measured yet",
-      "What the hook's own callbacks take of a step, on the training thread; measured at one step in 64.",
+      "Time of a step spent in the hook's callbacks on the training thread; measured at one step in 64.",
     );
   }
 
@@ -172,7 +168,7 @@ function eta(row, now) {
   if (state !== "running" || !planned_steps || !steps_per_s || last_step === null) {
     return ["–", "", row.ended_ms ? `ended ${clockTime(row.ended_ms)}` : ""];
   }
-  if (last_step + 1 >= planned_steps) return ["–", "", "past the planned length"];
+  if (last_step + 1 >= planned_steps) return ["–", "", "past the planned end"];
   const left = Math.max(0, planned_steps - last_step - 1) / steps_per_s;
-  return [span(left), "", `${clockTime(now + left * 1000)}${row.health === "ok" ? "" : ", if it were well"}`];
+  return [span(left), "", `${clockTime(now + left * 1000)}${row.health === "ok" ? "" : ", if it recovers"}`];
 }

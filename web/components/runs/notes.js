@@ -1,6 +1,6 @@
 /**
- * Notes of a run: read, and written in Markdown beside their preview. What somebody else wrote meanwhile is
- * shown, never overwritten unread.
+ * Notes of a run, edited as Markdown with a preview. Concurrent changes are shown and never overwritten
+ * unread.
  */
 
 import { ApiError } from "../../data/api.js";
@@ -11,11 +11,11 @@ import { Prose } from "../markdown.js";
 import { button } from "../notice.js";
 
 const LONGEST = 100_000;
-/** The preview follows the writer, not every key. */
+/** The preview follows pauses in typing, not every key. */
 const PREVIEW_MS = 150;
 
 export class Notes {
-  /** @type {import("../../lib/drafts.js").Draft | null} null: nobody writes here */
+  /** @type {import("../../lib/drafts.js").Draft | null} null while nobody is editing */
   draft = null;
   stands = "";
   busy = false;
@@ -75,7 +75,7 @@ export class Notes {
   }
 
   /**
-   * What the server holds now.
+   * The notes on the server.
    *
    * @param {string} notes
    */
@@ -84,7 +84,7 @@ export class Notes {
     if (notes === this.stands && !first) return;
     this.stands = notes;
     if (this.draft) this.#meet(notes);
-    const edit = this.source.may ? button(notes ? "Edit" : "Write notes", () => this.edit(), "pen") : null;
+    const edit = this.source.may ? button(notes ? "Edit" : "Add notes", () => this.edit(), "pen") : null;
     refill(
       this.read,
       edit ? el("div.row.notesbar", {}, edit) : null,
@@ -137,7 +137,7 @@ export class Notes {
       }
     }
     this.failure.hidden = false;
-    say(this.failure, `The notes were not saved: ${error.message} What you wrote stays here.`);
+    say(this.failure, `The notes were not saved: ${error.message} Your text stays here.`);
   }
 
   /** @param {string} stands */
@@ -147,7 +147,7 @@ export class Notes {
     this.#fill();
   }
 
-  /** Page follows draft. */
+  /** Update the page from the draft. */
   #fill() {
     const { draft } = this;
     if (!draft) return;
@@ -167,8 +167,8 @@ export class Notes {
           "div.row.then",
           {},
           button("Keep mine", () => this.#choose(kept(draft))),
-          button("Take theirs", () => this.#choose(begun(String(draft.theirs)))),
-          button("Both, one below the other", () => this.#choose(joined(draft))),
+          button("Use theirs", () => this.#choose(begun(String(draft.theirs)))),
+          button("Combine both", () => this.#choose(joined(draft))),
         ),
       );
     }

@@ -1,7 +1,4 @@
-/**
- * A run's name and tags, which a person may change where they stand, and what can be done with the run as a
- * whole.
- */
+/** The head of a run page: name and tags, editable in place, and actions on the run. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { GRACE_S, parseTags, tagsText } from "../../lib/drafts.js";
@@ -13,7 +10,7 @@ import { told } from "../undo.js";
 
 /**
  * @typedef {{ api: import("../../data/api.js").Api, may: boolean, changed: (row: RunRow) => void, now: () =>
- *   number }} Source changed: the server's answer to what was done
+ *   number }} Source changed: called with the server's response
  */
 
 export class RunHead {
@@ -48,7 +45,7 @@ export class RunHead {
   }
 
   /**
-   * A run that was deleted says until when it can be brought back.
+   * For a deleted run: until when deletion can be canceled.
    *
    * @param {RunRow} row
    */
@@ -69,7 +66,7 @@ export class RunHead {
         " ",
         el("span.words", { title: moment(leaving_ms) }, sentence(name, key)),
         " ",
-        this.source.may ? button("Bring it back", () => void this.restore()) : null,
+        this.source.may ? button("Restore", () => void this.restore()) : null,
       );
     }
     this.keys.leaving = key;
@@ -80,12 +77,12 @@ export class RunHead {
     const { row } = this;
     const going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
     return [
-      { head: "This run" },
+      { head: "Run" },
       { text: "Rename", act: () => this.rename() },
       { text: "Edit tags", act: () => this.retag() },
-      { text: row?.archived ? "Bring back from the archive" : "Archive", act: () => void this.archive() },
+      { text: row?.archived ? "Unarchive" : "Archive", act: () => void this.archive() },
       going
-        ? { text: "Bring it back", act: () => void this.restore() }
+        ? { text: "Restore", act: () => void this.restore() }
         : { text: "Delete", act: () => void this.remove() },
     ];
   }
@@ -112,7 +109,7 @@ export class RunHead {
   }
 
   /**
-   * One line to write in, in the place of what it changes.
+   * An input in place of the text it edits.
    *
    * @param {HTMLElement} place
    * @param {HTMLElement | null} shown
@@ -160,7 +157,7 @@ export class RunHead {
       button("Cancel", back),
       failure,
     );
-    // The page keeps its heading for whoever hears it.
+    // The heading stays for screen readers.
     shown?.classList.add("vh");
     refill(place, ...(shown ? [shown] : []), form);
     input.focus();
@@ -174,14 +171,14 @@ export class RunHead {
       (row) =>
         told(
           row.archived
-            ? `${row.name} is archived. It goes on as before, out of the fleet's sight.`
+            ? `${row.name} is archived. It continues to run, hidden from the fleet.`
             : `${row.name} is back in the fleet.`,
           () => void this.archive(),
         ),
     );
   }
 
-  /** Deleted for everyone, and for a while brought back by a click. */
+  /** Schedule the deletion for everyone; a click can cancel it for a while. */
   async remove() {
     await this.#do(
       "deleted",
@@ -189,13 +186,13 @@ export class RunHead {
         await this.source.api.remove(this.id, GRACE_S);
         return this.source.api.run(this.id);
       },
-      (row) => told(`${row.name} goes for good in ${span(GRACE_S)}.`, () => void this.restore()),
+      (row) => told(`${row.name} will be deleted in ${span(GRACE_S)}.`, () => void this.restore()),
     );
   }
 
   async restore() {
     await this.#do(
-      "brought back",
+      "restored",
       () => this.source.api.restore(this.id),
       () => {},
     );
@@ -222,4 +219,4 @@ export class RunHead {
  * @param {string} left
  */
 const sentence = (name, left) =>
-  `${name} was deleted and goes for good in ${left}, with all of its records and alerts. Until then nothing of it is touched.`;
+  `${name} will be deleted in ${left}, with all its records and alerts. Until then you can restore it.`;

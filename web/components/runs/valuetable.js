@@ -1,10 +1,10 @@
-/** The exact records behind a chart as a table, for those who read rather than look. */
+/** The exact records of a chart as a table. */
 
 import { number } from "../../lib/exact.js";
 import { el, refill } from "../../browser/dom.js";
 import { int, moment, word } from "../../lib/format.js";
 
-/** Records shown; the file has all of them. */
+/** The most records listed; the file has all. */
 const MOST = 500;
 
 /**
@@ -46,8 +46,8 @@ export async function showValues(api, run, name, window) {
         "p.micro.then",
         {},
         next
-          ? `The first ${int(items.length)} records of the window; the CSV file has all.`
-          : `${int(items.length)} records, all of the window.`,
+          ? `The first ${int(items.length)} records in the window; the CSV file has all.`
+          : `${int(items.length)} records in the window.`,
       ),
     );
   } catch (error) {
@@ -56,7 +56,7 @@ export async function showValues(api, run, name, window) {
 }
 
 /**
- * Every digit, as it was sent.
+ * Format every digit as it was sent.
  *
  * @param {unknown} value
  */

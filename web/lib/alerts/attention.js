@@ -1,17 +1,17 @@
-/** What needs a person: the groups of the fleet, the lamps of the master bar, the title of the tab. */
+/** What needs attention: groups of the fleet, counts in the header, title of the tab. */
 
 /** @type {Record<Severity, number>} */
 const HEIGHT = { critical: 2, warning: 1, info: 0 };
 
 export const GROUPS = /** @type {const} */ ([
-  { health: "critical", title: "Ringing", note: "a critical alert is firing" },
-  { health: "warning", title: "Uneasy", note: "warnings, or a trainer gone quiet" },
-  { health: "ok", title: "Quiet", note: "nothing to see, as it should be" },
+  { health: "critical", title: "Critical", note: "a critical alert is firing" },
+  { health: "warning", title: "Warning", note: "warnings, or a training process is not responding" },
+  { health: "ok", title: "Healthy", note: "no open alerts" },
   { health: "ended", title: "Ended", note: "finished or failed" },
 ]);
 
 /**
- * Rings: firing, or firing until the recovery is sure.
+ * Return whether an alert is open: firing, or recovering.
  *
  * @param {Alert} alert
  */
@@ -40,7 +40,7 @@ export function lamps(alerts) {
 export const tabTitle = (page, firing) => `${firing ? `(${firing}) ` : ""}${page ? `${page} · ` : ""}tocsin`;
 
 /**
- * Gravest first: open before pending before resolved, then severity, then the newest.
+ * Order alerts by urgency: open, pending, resolved; then by severity; then newest first.
  *
  * @param {Alert} a
  * @param {Alert} b
@@ -58,7 +58,7 @@ export function byGravity(a, b) {
 const stage = (alert) => (isOpen(alert) ? 0 : alert.state === "pending" ? 1 : 2);
 
 /**
- * Whether `next` is news that tolls: critical, just begun to fire, and not from an old spool.
+ * Return whether to announce `next`: critical, just started to fire, and not from late records.
  *
  * @param {Alert | undefined} before
  * @param {Alert} next
@@ -72,11 +72,11 @@ export const tolls = (before, next) =>
 /** @typedef {{ severity: Severity, from: number, to: number }} Band */
 
 /**
- * Stretches of steps under alert, joined a severity; a warning's tint ends where a critical one begins, so
- * that tints never mix.
+ * Return the step ranges under alert, merged by severity. Critical ranges are cut out of warning ranges, so
+ * that the tints don't overlap.
  *
  * @param {Alert[]} alerts
- * @param {number} end where an open alert's tint ends
+ * @param {number} end where the range of an open alert ends
  * @returns {Band[]}
  */
 export function bands(alerts, end) {
@@ -85,12 +85,12 @@ export function bands(alerts, end) {
 }
 
 /**
- * The alert whose stretch holds a step: the one that is read where it does, else the gravest.
+ * Return the alert whose range contains a step: the chosen alert if it does, else the most urgent.
  *
  * @param {Alert[]} alerts
  * @param {number} step
  * @param {string | null} chosen
- * @param {number} end where an open alert's stretch ends
+ * @param {number} end where the range of an open alert ends
  * @returns {Alert | null}
  */
 export function alertAt(alerts, step, chosen, end) {
@@ -106,7 +106,7 @@ export function alertAt(alerts, step, chosen, end) {
  * @param {Alert[]} alerts
  * @param {Severity} severity
  * @param {number} end
- * @returns {Band[]} ascending, none over another
+ * @returns {Band[]} ascending and disjoint
  */
 function spans(alerts, severity, end) {
   /** @type {Band[]} */

@@ -1,4 +1,4 @@
-/** A number of evidence in words: powers of two for scales, units after a space, steps as "step 1 790". */
+/** Formatting of evidence: powers of two for scales, units after a space, steps as "step 1 790". */
 
 import { number } from "../exact.js";
 import { int, powers, scale, short, span } from "../format.js";
@@ -17,7 +17,7 @@ export function evidenceText(item) {
 }
 
 /**
- * The whole diagnosis as text, to paste into a chat or a ticket.
+ * Return the whole diagnosis as text, to paste into a chat or a ticket.
  *
  * @param {Alert} alert
  * @param {string} address
@@ -27,9 +27,9 @@ export function asText(alert, address) {
   const lines = [
     `${alert.severity}: ${alert.rule} in ${alert.run_name} (${alert.project})`,
     powers(alert.summary),
-    `onset ${alert.onset_step ?? "–"}, rang ${alert.fired_step ?? "–"}, ${alert.state}`,
+    `onset ${alert.onset_step ?? "–"}, fired ${alert.fired_step ?? "–"}, ${alert.state}`,
   ];
-  if (why?.cause) lines.push("", `Cause: ${powers(why.cause)}`);
+  if (why?.cause) lines.push("", `Likely cause: ${powers(why.cause)}`);
   if (why?.evidence.length) {
     lines.push(
       "",
@@ -43,13 +43,13 @@ export function asText(alert, address) {
   if (why?.remedies.length) {
     lines.push(
       "",
-      "Do this:",
+      "What to do:",
       ...why.remedies.flatMap((remedy, i) => [
         `${i + 1}. ${remedy.text}`,
         ...(remedy.code ? [remedy.code] : []),
       ]),
     );
   }
-  if (why?.disproof) lines.push("", `Would disprove it: ${why.disproof}`);
+  if (why?.disproof) lines.push("", `How to confirm: ${why.disproof}`);
   return [...lines, "", address].join("\n");
 }

@@ -1,6 +1,6 @@
 /**
- * The inbox of alerts: what its address says, which alerts it shows, in which groups, and how many there are
- * of each kind.
+ * View state of the alerts page, stored in the address: which alerts are listed, in which groups, and the
+ * counts by state.
  */
 
 import { byGravity, isOpen } from "./attention.js";
@@ -19,7 +19,7 @@ export const PLAIN = { state: "open", severity: "", project: "", rule: "", q: ""
 
 /**
  * @param {string} search
- * @returns {InboxView} what cannot be read is left out
+ * @returns {InboxView} unreadable values are ignored
  */
 export function readInbox(search) {
   const asked = new URLSearchParams(search);
@@ -47,14 +47,14 @@ export function writeInbox(view) {
 }
 
 /**
- * Kept from being told: silenced, or muted by another alert.
+ * Return whether notifications are off for this alert: silenced, or muted by another alert.
  *
  * @param {AlertMarks} marks
  */
 export const isQuiet = (marks) => marks.silenced_by.length > 0 || marks.inhibited_by.length > 0;
 
 /**
- * An acknowledgement says token and name of who gave it; a session knows its name.
+ * An acknowledgement names token and user; a session knows only its name.
  *
  * @param {AlertMarks} marks
  * @param {string} me
@@ -100,7 +100,7 @@ const FIELDS = {
 };
 
 /**
- * Words and fields (`rule:spike`), all of which must hold; a minus denies.
+ * Match words and fields (`rule:spike`); all must match. Prefix a term with `-` to exclude it.
  *
  * @param {string} text
  * @returns {(alert: Alert) => boolean}
@@ -134,7 +134,7 @@ function term(word) {
 }
 
 /**
- * All but the state: counts of states stay true while one of them is looked at.
+ * Filter by everything except state, so that the counts by state stay correct.
  *
  * @param {InboxView} view
  * @returns {(alert: Alert) => boolean}
@@ -149,10 +149,10 @@ export function narrows(view) {
 }
 
 /**
- * In groups, gravest first; the chosen alert stays in sight although it does not fit any more: somebody reads
- * it.
+ * Group alerts, most urgent first. The chosen alert stays listed even if it no longer matches, because the
+ * user is reading it.
  *
- * @param {Alert[]} alerts already narrowed
+ * @param {Alert[]} alerts already filtered
  * @param {InboxView} view
  * @param {MarksOf} marksOf
  * @param {string} me
@@ -167,26 +167,26 @@ export function grouped(alerts, view, marksOf, me) {
   const groups = [
     {
       key: "now",
-      title: "Now",
-      note: "nobody has taken these on",
+      title: "Active",
+      note: "not acknowledged",
       items: shown.filter((a) => isOpen(a) && !taken(a) && !quiet(a)),
     },
     {
       key: "taken",
-      title: "Taken",
-      note: "acknowledged: not repeated, their end is told",
+      title: "Acknowledged",
+      note: "no reminders; you'll hear when they resolve",
       items: shown.filter((a) => isOpen(a) && taken(a) && !quiet(a)),
     },
     {
       key: "quiet",
       title: "Silenced",
-      note: "or muted by another alert: nobody is told",
+      note: "or muted by another alert: no notifications",
       items: shown.filter((a) => isOpen(a) && quiet(a)),
     },
     {
       key: "waiting",
-      title: "Waiting",
-      note: "pending: true, but not yet long enough to ring",
+      title: "Pending",
+      note: "condition met, but not yet long enough to fire",
       items: shown.filter((a) => a.state === "pending"),
     },
     {
@@ -202,7 +202,7 @@ export function grouped(alerts, view, marksOf, me) {
 }
 
 /**
- * The one `by` places on; where the chosen one is gone, the first.
+ * Return the neighbor `by` places away, or the first if the chosen one is gone.
  *
  * @param {string[]} ids
  * @param {string | null} id
@@ -215,7 +215,8 @@ export function neighbour(ids, id, by) {
 }
 
 /**
- * Which alert to show after this one left its place (taken, silenced): the one that moves up into it.
+ * Return the alert to show after this one left its place (acknowledged, silenced): the one that moves into
+ * its position.
  *
  * @param {string[]} before
  * @param {string[]} after

@@ -1,6 +1,6 @@
-/** Matchers as the server reads them: severity="critical", rule!~"loss-.*"; one a line. */
+/** Matchers in the server's syntax: severity="critical", rule!~"loss-.*"; one per line. */
 
-/** @param {string} value in quotes, with backslashes and quotes escaped as the server undoes them */
+/** @param {string} value quoted, with backslashes and quotes escaped */
 export const quoted = (value) => `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 
 /**
@@ -20,7 +20,7 @@ export const linesOf = (text) =>
     .filter(Boolean);
 
 /**
- * Labels by which an alert is likely to be meant, with what each would cover.
+ * Suggest labels to match an alert by, with what each would cover.
  *
  * @param {Alert} alert
  * @returns {{ name: string, value: string, text: string, usual: boolean }[]}
@@ -37,7 +37,7 @@ export function labelsOf(alert) {
 }
 
 /**
- * The lines with this matcher in it, or without it where it stands there.
+ * Add this matcher to the lines, or remove it if it is there.
  *
  * @param {string} text
  * @param {string} matcher

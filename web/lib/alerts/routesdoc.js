@@ -1,4 +1,4 @@
-/** The routing document while it is edited: every change makes a new one, so that any can be taken back. */
+/** Editing the routing document: every change returns a new document, so that changes can be undone. */
 
 /**
  * @typedef {{ name: string, matchers: string[], channels: string[], continue: boolean, enabled: boolean,
@@ -83,7 +83,7 @@ export const newInhibition = () => ({
  * @param {readonly T[]} list
  * @param {number} from
  * @param {number} to
- * @returns {T[]} the same where a place does not exist
+ * @returns {T[]} unchanged if there is no such place
  */
 export function moved(list, from, to) {
   if (!(from in list) || !(to in list)) return [...list];
@@ -131,7 +131,7 @@ export const reordered = (doc, part, from, to) => ({
 });
 
 /**
- * A new name of a mute time is followed by the routes that use it.
+ * Rename a mute time, also in the routes that use it.
  *
  * @param {Routing} doc
  * @param {number} at
@@ -161,7 +161,7 @@ export const withOrWithout = (list, item, on) =>
   on ? (list.includes(item) ? [...list] : [...list, item]) : list.filter((each) => each !== item);
 
 /**
- * What a route says, read aloud.
+ * Describe a route in one line.
  *
  * @param {Route} route
  * @param {(s: number) => string} lasts
@@ -169,7 +169,7 @@ export const withOrWithout = (list, item, on) =>
 export function routeSentence(route, lasts) {
   const who = route.matchers.length ? route.matchers.join(" and ") : "every alert";
   const where = route.channels.includes(EVERY) ? "every channel" : route.channels.join(", ") || "no channel";
-  const again = `again every ${lasts(route.repeat_interval_s)}`;
-  const mute = route.mute_times.length ? `, not in ${route.mute_times.join(", ")}` : "";
-  return `${who} → ${where}, ${again}${mute}${route.continue ? ", then goes on to the next" : ""}`;
+  const again = `repeats every ${lasts(route.repeat_interval_s)}`;
+  const mute = route.mute_times.length ? `, muted during ${route.mute_times.join(", ")}` : "";
+  return `${who} → ${where}, ${again}${mute}${route.continue ? ", then continues to the next" : ""}`;
 }

@@ -1,9 +1,11 @@
-/** Axes with hand-set ticks and rounded ends, so that a live chart does not tremble with every record. */
+/**
+ * Axes with fixed ticks and rounded ends, so that the scale of a live chart doesn't change with every record.
+ */
 
 import { raised, short } from "../format.js";
 
 /**
- * The next of 1, 2, 5 x 10^k at or above `rough`.
+ * Return the smallest of 1, 2, 5 x 10^k that is at least `rough`.
  *
  * @param {number} rough
  */
@@ -14,7 +16,7 @@ export function niceStep(rough) {
 }
 
 /**
- * 0.30000000000000004 is 0.3.
+ * 0.30000000000000004 becomes 0.3.
  *
  * @param {number} v
  */
@@ -23,7 +25,7 @@ const tidy = (v) => Number(v.toPrecision(12)) + 0;
 /**
  * @param {number} low
  * @param {number} high
- * @param {number} step whole multiples of step within
+ * @param {number} step multiples of step within the range
  */
 function multiples(low, high, step) {
   const out = [];
@@ -32,7 +34,7 @@ function multiples(low, high, step) {
 }
 
 /**
- * A flat series is drawn flat: the axis spans at least 5 % of the value.
+ * A constant series is drawn flat: the axis spans at least 5 % of the value.
  *
  * @param {number} low
  * @param {number} high
@@ -46,8 +48,8 @@ function open(low, high) {
 
 /**
  * @param {number} low
- * @param {number} high least and greatest finite value in sight
- * @param {{ zero?: boolean }} [o] zero: begin at 0 where all is positive
+ * @param {number} high smallest and largest visible finite value
+ * @param {{ zero?: boolean }} [o] zero: start at 0 if all values are positive
  * @returns {AxisPlan}
  */
 export function linearAxis(low, high, o = {}) {
@@ -65,7 +67,7 @@ export function linearAxis(low, high, o = {}) {
 }
 
 /**
- * Enough figures to tell a tick from the next; one more, for `short` leaves one out where it writes an
+ * Enough significant figures to distinguish two ticks, plus one, because `short` drops one when it writes an
  * exponent.
  *
  * @param {number} v
@@ -78,10 +80,11 @@ function tickLabel(v, step) {
 }
 
 /**
- * Powers of ten; over few decades also numbers between. The range is in log10, as plotly wants it.
+ * Powers of ten, with numbers between them if there are few decades. The range is in log10, as plotly
+ * expects.
  *
  * @param {number} low
- * @param {number} high least and greatest positive value in sight
+ * @param {number} high smallest and largest visible positive value
  * @returns {AxisPlan}
  */
 export function logAxis(low, high) {
@@ -96,7 +99,7 @@ export function logAxis(low, high) {
   return { log: true, range: [a, b], ticks, labels: ticks.map((v) => short(v, 3)) };
 }
 
-/** Ticks within a decade, where there are few decades. */
+/** Return ticks within a decade if there are few decades. */
 const FINE = [1, 2, 5];
 const FINEST = [1, 1.5, 2, 3, 4, 5, 7];
 
@@ -132,7 +135,7 @@ function decades(a, b, fine) {
 }
 
 /**
- * Powers of two, labelled 2⁰, 2⁴ …: the axis of the loss scale.
+ * Powers of two, labeled 2⁰, 2⁴ …: the axis of the loss scale.
  *
  * @param {number} low
  * @param {number} high
@@ -155,7 +158,7 @@ export function log2Axis(low, high) {
 }
 
 /**
- * Room above the data for the rail of marks, as a share of the axis.
+ * Space above the data for the marks, as a share of the axis.
  *
  * @param {AxisPlan} plan
  * @param {number} top
@@ -168,13 +171,13 @@ export function withRail(plan, top, bottom) {
   return { ...plan, range: [a - bottom * span, b + top * span] };
 }
 
-/** Share of its positive values' spread from which a linear axis hides more than it shows. */
+/** If the positive values spread over more than this factor, a linear axis hides too much. */
 const SPREAD_TO_LOG = 100;
 const SPREAD_TO_LINEAR = 40;
 
 /**
- * Whether an axis left to itself should be logarithmic; it changes its mind late, so that it does not
- * flicker.
+ * Return whether an automatic axis is logarithmic. The thresholds differ by direction, so that it doesn't
+ * switch back and forth.
  *
  * @param {number} low
  * @param {number} high

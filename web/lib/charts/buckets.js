@@ -1,4 +1,4 @@
-/** Buckets that lose nothing: min, max and counts of NaN and infinities survive every merge. */
+/** Buckets that lose no extremes: minimum, maximum and the counts of NaN and Inf survive every merge. */
 
 /**
  * @param {number} attempt
@@ -22,7 +22,7 @@ export const emptyLayer = (attempt, rank) => ({
 });
 
 /**
- * Index of the last item at or below `x` in ascending `xs`; -1 if none.
+ * Return the index of the last item at or below `x` in ascending `xs`; -1 if none.
  *
  * @param {ArrayLike<number>} xs
  * @param {number} x
@@ -39,7 +39,7 @@ export function at(xs, x) {
 }
 
 /**
- * Finite values in bucket `i`.
+ * Return the number of finite values in bucket `i`.
  *
  * @param {Layer} layer
  * @param {number} i
@@ -47,7 +47,7 @@ export function at(xs, x) {
 export const finite = (layer, i) => layer.n[i] - layer.nan[i] - layer.pinf[i] - layer.ninf[i];
 
 /**
- * Writes one record as a bucket of one, in order of step, and tells where.
+ * Insert a record as a bucket of one, ordered by step, and return its index.
  *
  * @param {Layer} layer
  * @param {number} step
@@ -78,7 +78,7 @@ export function insertRecord(layer, step, value, t) {
 }
 
 /**
- * Adds bucket `i` of `from` to the end of `to` as a bucket of its own.
+ * Append bucket `i` of `from` to `to` as a separate bucket.
  *
  * @param {Layer} to
  * @param {Layer} from
@@ -103,7 +103,7 @@ export function pushBucket(to, from, i) {
 }
 
 /**
- * Joins bucket `i` of `from` into the last bucket of `to`.
+ * Merge bucket `i` of `from` into the last bucket of `to`.
  *
  * @param {Layer} to
  * @param {Layer} from
@@ -123,8 +123,8 @@ export function joinBucket(to, from, i) {
 }
 
 /**
- * `layer` with at most about `count` buckets over [from, to], and one more at each side so that lines leave
- * the picture.
+ * Return `layer` with about `count` buckets over [from, to], plus one on each side so that lines reach the
+ * edges.
  *
  * @param {Layer} layer
  * @param {number} from
@@ -148,8 +148,8 @@ export function thin(layer, from, to, count) {
 }
 
 /**
- * Bounds a layer in memory: above `limit` buckets the older half is joined two by two. Nothing is dropped,
- * only resolution.
+ * Limit the memory of a layer: above `limit` buckets, merge the older half in pairs. This lowers the
+ * resolution but drops no values.
  *
  * @param {Layer} layer
  * @param {number} limit

@@ -1,4 +1,4 @@
-/** Runs side by side: one axis for all, the difference to one of them, the settings in which they differ. */
+/** Comparing runs: a common x axis, the difference to a baseline, the settings that differ. */
 
 import { at, finite, thin } from "./buckets.js";
 import { flatten } from "../flatten.js";
@@ -30,8 +30,7 @@ import { moments, STEPS, timeline } from "./timeline.js";
  */
 
 /**
- * Width of a bucket in pixels for up to so many runs: they overlap anyway, and each costs its share of every
- * update.
+ * Bucket width in pixels for up to this many runs. With more runs, lines overlap and every update costs more.
  */
 const WIDTHS = /** @type {const} */ ([
   [2, 1],
@@ -41,8 +40,8 @@ const WIDTHS = /** @type {const} */ ([
   [Infinity, 12],
 ]);
 /**
- * Buckets asked for of each of so many runs: what a page holds in memory grows no further than that of thirty
- * whole ones.
+ * Buckets requested for each of this many runs. This limits the page's memory to that of about thirty full
+ * runs.
  */
 const BUCKETS = /** @type {const} */ ([
   [30, 800],
@@ -63,12 +62,12 @@ const forSoMany = (table, runs) => (table.find(([most]) => runs <= most) ?? tabl
  */
 export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
 
-/** Names under which scripts count what a model has seen. */
+/** Names under which scripts log how much data the model has seen. */
 const TOKENS =
   /(^|[/_])(tokens|tokens_seen|num_tokens|n_tokens|consumed_tokens|total_tokens|samples|consumed_samples|examples)$/i;
 
 /**
- * The series by which runs are aligned by tokens: the shortest name that says so.
+ * Return the series that counts tokens: the shortest matching name.
  *
  * @param {string[]} names
  * @returns {string | null}
@@ -79,9 +78,9 @@ export const tokenSeries = (names) =>
 
 /**
  * @param {import("../views/compareview.js").AlignKind} kind
- * @param {Layer[]} loss layers that know steps and times
+ * @param {Layer[]} loss layers with steps and times
  * @param {Layer[]} tokens
- * @returns {Timeline | null} null: this run has nothing to align by
+ * @returns {Timeline | null} null: this run has no such axis
  */
 export function alignment(kind, loss, tokens) {
   if (kind === "step") return STEPS;
@@ -100,7 +99,7 @@ export function alignment(kind, loss, tokens) {
 }
 
 /**
- * Steps and the count at each, ascending in both.
+ * Steps and the count at each, both ascending.
  *
  * @param {Layer[]} layers
  */
@@ -123,7 +122,7 @@ function counted(layers) {
 }
 
 /**
- * `layer` with counts in place of steps.
+ * Return `layer` with counts in place of steps.
  *
  * @param {Layer} layer
  * @param {{ steps: number[], times: number[] }} told
@@ -136,12 +135,12 @@ function byCount(layer, told) {
 }
 
 /**
- * What a run was minus what the base was at the same place; where the base was not, there is no difference.
- * Faults of the run stay faults.
+ * Return the run's values minus the base's values at the same x. Where the base has no value there is no
+ * difference. Non-finite values of the run are kept.
  *
  * @param {Layer} layer
  * @param {Layer[]} base in the same units, newest attempt first
- * @param {boolean} held values are held until the next, not joined by a line
+ * @param {boolean} held hold each value until the next instead of interpolating
  * @returns {Layer}
  */
 export function difference(layer, base, held) {
@@ -163,7 +162,7 @@ export function difference(layer, base, held) {
 }
 
 /**
- * The newest value at or before `x`; NaN outside.
+ * Return the last value at or before `x`; NaN outside.
  *
  * @param {Layer[]} layers
  * @param {number} x
@@ -174,7 +173,7 @@ function heldAt(layers, x) {
 }
 
 /**
- * A straight line between the means at both sides; NaN outside.
+ * Interpolate linearly between neighboring means; NaN outside.
  *
  * @param {Layer[]} layers
  * @param {number} x
@@ -194,12 +193,12 @@ export function valueAt(layers, x) {
 }
 
 /**
- * One picture of many runs: the newest attempt of each, before it the older ones; its range faint behind it;
- * every fault marked.
+ * Return one picture of many runs: the newest attempt of each, older attempts before it, its range drawn
+ * faintly, and all non-finite values marked.
  *
  * @param {import("./picture.js").Drawing} drawing
  * @param {Overlaid[]} runs
- * @param {Overlaid | null} base the difference to it, in place of values
+ * @param {Overlaid | null} base show the difference to it instead of values
  * @param {[number, number]} range
  * @param {number} width
  * @param {boolean} wasLog
@@ -269,7 +268,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
 }
 
 /**
- * What a run shows, oldest attempt first.
+ * Return the visible parts of a run, oldest attempt first.
  *
  * @param {Overlaid} run
  */
@@ -286,7 +285,8 @@ const partsOf = ({ id, layers, ink, dash, line }) =>
     .sort((a, b) => a.layer.attempt - b.layer.attempt);
 
 /**
- * Lines that look alike become one with gaps: hundreds of runs cost as many traces as there are looks.
+ * Merge lines of the same style into one trace with gaps, so that hundreds of runs cost only as many traces
+ * as there are styles.
  *
  * @param {Line[]} lines
  * @returns {Line[]}
@@ -305,7 +305,7 @@ export function alike(lines) {
 }
 
 /**
- * One range a colour.
+ * One range for each color.
  *
  * @param {import("./picture.js").Shade[]} shades
  * @returns {import("./picture.js").Shade[]}
@@ -325,11 +325,11 @@ function append(to, from) {
 }
 
 /**
- * The run whose line, as drawn, passes nearest to a place in a panel, within `reach`; null: none.
+ * Return the run whose line passes nearest to a point of a panel within `reach`, or null.
  *
  * @param {import("./picture.js").Owned[]} lines
  * @param {number} x in units of the axis
- * @param {(value: number) => number} away pixels between a value and the pointer
+ * @param {(value: number) => number} away distance in pixels between a value and the pointer
  * @param {number} reach pixels
  * @returns {string | null}
  */
@@ -347,7 +347,7 @@ export function nearest(lines, x, away, reach) {
 }
 
 /**
- * A line as the path of an SVG; a lone value is a dot where ends are round.
+ * Return a line as an SVG path; a single value becomes a dot through round line caps.
  *
  * @param {import("./picture.js").Owned} line
  * @param {(x: number) => number} across pixels
@@ -373,7 +373,7 @@ export function pathOf({ x, y, held }, across, down) {
 }
 
 /**
- * Where a line is drawn at `x`; NaN where it is not.
+ * Return where a line is drawn at `x`, or NaN.
  *
  * @param {import("./picture.js").Owned} line
  * @param {number} x
@@ -386,10 +386,11 @@ function drawnAt({ x: xs, y, held }, x) {
 }
 
 /**
- * Settings by name with their value in each run; undefined where a run has none.
+ * Settings by name with the value of each run; undefined if a run has no such setting.
  *
  * @param {unknown[]} configs
- * @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} those that differ first
+ * @returns {{ key: string, values: (string | undefined)[], differs: boolean }[]} settings that differ come
+ *   first
  */
 export function settings(configs) {
   const flat = configs.map((config) => new Map(flatten(config)));

@@ -1,4 +1,4 @@
-/** Which flags stand above the charts: those that matter most first, none over another. */
+/** Places the flags above the charts: most important first, without overlap. */
 
 /** @typedef {{ step: number, text: string, severity: Severity | "", weight: number, key: string }} Flag */
 
@@ -28,7 +28,7 @@ const spotOf = (flag, px, mirrored) => ({
  * @param {number} left
  * @param {number} right
  * @param {number} most
- * @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text stands left of its step
+ * @returns {{ flag: Flag, px: number, mirrored: boolean }[]} mirrored: the text is to the left of its step
  */
 export function placeFlags(flags, toPx, left, right, most = 40) {
   /** @type {{ flag: Flag, px: number, mirrored: boolean, from: number, to: number }[]} */
@@ -48,7 +48,7 @@ export function placeFlags(flags, toPx, left, right, most = 40) {
 }
 
 /**
- * What an event says in a word or two; "" for events that are no flag.
+ * Return a short label for an event, or "" if it gets no flag.
  *
  * @param {RunEvent} event
  */
@@ -64,8 +64,8 @@ export function eventText(event) {
 }
 
 /**
- * Steps for which a script announced a change: `run.expect("lr-restart", steps=[1000, 3000])`, once however
- * many ranks said it.
+ * Return the steps for which a script announced a change with `run.expect("lr-restart", steps=[1000, 3000])`,
+ * once for all ranks.
  *
  * @param {RunEvent[]} events
  * @returns {{ severity: "expected", from: number, to: number }[]}
@@ -86,7 +86,7 @@ export function expectedSpans(events) {
 /**
  * @param {Alert[]} alerts
  * @param {RunEvent[]} events
- * @param {string | null} chosen the alert being read: its flag always finds a place
+ * @param {string | null} chosen the alert being read; its flag is always placed
  * @returns {Flag[]}
  */
 export function flagsOf(alerts, events, chosen) {

@@ -1,7 +1,4 @@
-/**
- * Gradient norms by layer and step as plain data: decoding, shades on a log scale, and the first fault in
- * words.
- */
+/** Gradient norms by layer and step: decoding, shades on a log scale, and the first non-finite value. */
 
 /**
  * @typedef {{ run: string, series: string, layers: string[], parameters: number[], steps: number[], attempts:
@@ -11,7 +8,7 @@
  */
 
 /**
- * Values of a packed float32 matrix, row by row.
+ * Decode a packed float32 matrix, row by row.
  *
  * @param {LayersAnswer["norms"]} packed
  * @returns {{ rows: number, columns: number, values: Float64Array }}
@@ -42,7 +39,7 @@ export function cellKind(v) {
 }
 
 /**
- * How dark a value is drawn: 0 for the least positive one, 1 for the greatest, by the logarithm.
+ * Return how dark to draw a value: 0 for the smallest positive value, 1 for the largest, by logarithm.
  *
  * @param {Float64Array} values
  * @returns {(v: number) => number}
@@ -61,7 +58,7 @@ export function shade(values) {
 }
 
 /**
- * The first column with a value that is not finite, and in which layers.
+ * Return the first column with a non-finite value, and its layers.
  *
  * @param {{ rows: number, columns: number, values: Float64Array }} matrix
  * @returns {{ column: number, rows: number[] } | null}

@@ -1,6 +1,6 @@
 /**
- * What a line cannot show: non-finite values by kind, and on a log axis zeros and negatives. Each is a mark
- * on a rail at its step.
+ * What a line cannot show: non-finite values, and zeros and negatives on a log axis. Each becomes a mark
+ * above or below the plot at its step.
  */
 
 import { finite } from "./buckets.js";
@@ -10,7 +10,7 @@ import { int } from "../format.js";
 export const MARK_WORDS = { nan: "NaN", pinf: "+Inf", ninf: "−Inf", zero: "zero", negative: "negative" };
 
 /**
- * Marks of the buckets of `layer`, kind by kind. `log`: the axis cannot show zero and below.
+ * Return the marks of the buckets of `layer`, by kind. `log`: the axis cannot show zero and negative values.
  *
  * @param {Layer} layer
  * @param {boolean} log
@@ -32,8 +32,8 @@ export function marksOf(layer, log, from, to) {
 }
 
 /**
- * A bucket keeps its least value, not how many are at or below zero: at least one, all of them if the
- * greatest is too.
+ * A bucket stores its minimum but not how many values are at or below zero: at least one, or all if the
+ * maximum is too.
  *
  * @param {Layer} layer
  * @param {number} i
@@ -46,8 +46,7 @@ function belowZero(layer, i) {
 }
 
 /**
- * Joins marks of one kind that lie closer than `apart`; the first keeps its step and takes the counts of the
- * rest.
+ * Merge marks of one kind that are closer than `apart`; the first one keeps its step and the counts add up.
  *
  * @param {Mark[]} marks
  * @param {number} apart
@@ -72,7 +71,7 @@ export function mergeMarks(marks, apart) {
 }
 
 /**
- * "3 NaN · 2 +Inf", "" for none; "≥ 5 zero" where buckets hide how many.
+ * "3 NaN · 2 +Inf", "" for none; "≥ 5 zero" if buckets hide the exact count.
  *
  * @param {Mark[]} marks
  */
@@ -89,8 +88,8 @@ export function countMarks(marks) {
 }
 
 /**
- * Steps with a skipped update: buckets of the series `skipped` with a value above zero, joined when closer
- * than `apart`.
+ * Return steps with a skipped update: buckets of the series `skipped` above zero, merged if closer than
+ * `apart`.
  *
  * @param {Layer[]} layers
  * @param {number} from

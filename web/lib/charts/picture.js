@@ -1,6 +1,5 @@
 /**
- * From layers to what a chart draws: lines, envelope, marks and axis, in plain data. plot.js turns it into
- * Plotly's terms.
+ * Turns layers into plain data for a chart: lines, envelope, marks and axis. plot.js converts it for Plotly.
  */
 
 import { linearAxis, log2Axis, logAxis, prefersLog, withRail } from "./axis.js";
@@ -16,31 +15,30 @@ import { STEPS } from "./timeline.js";
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each
  *   value until the next
  * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline
- *   }} Look what a person chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
+ *   }} Look what the user chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
  *   x axis
  * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?:
- *   boolean }} Line raw: what lies behind a smoothed line; ink: a token of the design; lone: points of their
- *   own
+ *   boolean }} Line raw: what lies behind a smoothed line; ink: a design token; lone: isolated points
  * @typedef {Outline & { ink?: string }} Shade
- * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a line
- *   as drawn and the run that it is of
- * @typedef {{ x: number[], y: number[] }} Outline closed polygons, NaN between two
+ * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a drawn
+ *   line and its run
+ * @typedef {{ x: number[], y: number[] }} Outline closed polygons separated by NaN
  * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan:
- *   AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: of a
+ *   AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: in a
  *   comparison
  */
 
-/** A mark is nine pixels wide: closer ones become one. */
+/** A mark is nine pixels wide; marks closer than that are merged. */
 export const MARK_PX = 9;
 const SKIP_PX = 2;
-/** Shares of the panel kept free for the rails, where there is something on them. */
+/** Shares of the panel reserved for marks, if there are any. */
 export const RAIL_TOP = 0.2;
 export const RAIL_BOTTOM = 0.14;
-/** Without rails: room for the line itself, which an edge would cut in half. */
+/** Without marks: room for the line's own width, so that the edge doesn't cut it. */
 export const EDGE = 0.03;
 
 /**
- * Least positive, least and greatest finite value of the buckets within the window.
+ * Return the smallest positive, smallest and largest finite value of the buckets in the window.
  *
  * @param {Layer[]} layers
  * @param {[number, number]} range
@@ -95,8 +93,8 @@ export function lineOf(layer, steps, log) {
 }
 
 /**
- * The min-max band as closed polygons, one for each unbroken stretch; on a log axis what lies at or below
- * zero ends at `floor`.
+ * Return the min–max band as closed polygons, one for each unbroken range; on a log axis, values at or below
+ * zero end at `floor`.
  *
  * @param {Layer} layer
  * @param {number | null} floor
@@ -151,11 +149,11 @@ function polygon(out, layer, start, stop, floor) {
 
 /**
  * @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean }} Part hidden:
- *   only its faults are drawn
+ *   draw only its non-finite values
  */
 
 /**
- * The stretches of `layers` that lie in the window, at one bucket a pixel.
+ * Return the parts of `layers` in the window, at one bucket per pixel.
  *
  * @param {Layer[]} layers
  * @param {[number, number]} range
@@ -181,14 +179,14 @@ function inSight(layers, [a, b], width, look) {
 }
 
 /**
- * The colour of an older attempt; the newest has the panel's.
+ * The color of an older attempt; the newest has the panel's color.
  *
  * @param {number} attempt
  */
 export const attemptInk = (attempt) => `--run-${2 + ((attempt - 1) % 7)}`;
 
 /**
- * The range over all ranks of the newest attempt, where it has more than one.
+ * Return the range over all ranks of the newest attempt, if it has more than one.
  *
  * @param {Layer[]} layers
  * @param {[number, number]} range
@@ -206,7 +204,7 @@ function bandOfRanks(layers, range, width, look) {
 }
 
 /**
- * Buckets of `layer` that begin in [from, to).
+ * Return the buckets of `layer` that start in [from, to).
  *
  * @param {Layer} layer
  * @param {number} from
@@ -237,7 +235,7 @@ export function clip(layer, from, to) {
 /**
  * @param {Drawing} drawing
  * @param {Layer[]} given
- * @param {Layer[]} skipped the series `skipped`, where this panel shows it
+ * @param {Layer[]} skipped the series `skipped`, if this panel shows it
  * @param {[number, number]} range
  * @param {number} width pixels
  * @param {boolean} wasLog
@@ -284,8 +282,7 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
 }
 
 /**
- * The line of a part; smoothed, with what it was made of behind it. A held value is never smoothed: it has no
- * noise.
+ * Return the line of a part; if smoothed, with the raw line behind it. Held values are never smoothed.
  *
  * @param {Part} part
  * @param {Drawing} drawing

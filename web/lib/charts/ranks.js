@@ -1,4 +1,4 @@
-/** Many ranks in one panel: the range over all of them as a band, one of them as the line. */
+/** Many ranks in one panel: the range over all ranks as a band, one rank as the line. */
 
 import { at, finite } from "./buckets.js";
 
@@ -9,7 +9,7 @@ import { at, finite } from "./buckets.js";
 export const ranksOf = (layers) => [...new Set(layers.map((layer) => layer.rank))].sort((a, b) => a - b);
 
 /**
- * Newest attempt first, and within it `rank` first: the first layer is the one a chart is about.
+ * Order by newest attempt, then `rank` first: charts show the first layer as the line.
  *
  * @param {Layer[]} layers
  * @param {number | null} rank
@@ -23,13 +23,12 @@ export function leading(layers, rank) {
 }
 
 /**
- * Least and greatest value over all layers in each of `count` slots of the window: one layer whose buckets
- * hold every rank.
+ * Return the minimum and maximum over all layers in each of `count` slots of the window, as one layer.
  *
  * @param {Layer[]} layers of one attempt
  * @param {[number, number]} range
  * @param {number} count
- * @returns {Layer | null} null where there are not two ranks
+ * @returns {Layer | null} null if there are fewer than two ranks
  */
 export function rankRange(layers, [from, to], count) {
   if (layers.length < 2) return null;

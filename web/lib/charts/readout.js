@@ -1,4 +1,4 @@
-/** The exact words in a panel's head: what a series was at a step. */
+/** The value in a panel's head: what a series was at a step. */
 
 import { finite } from "./buckets.js";
 import { num, scale, word } from "../format.js";
@@ -9,7 +9,7 @@ import { num, scale, word } from "../format.js";
 export const NOTHING = { value: "–", soft: "", bad: "", step: null };
 
 /**
- * Words for the non-finite values of bucket `i`: "NaN", or "3 NaN · +Inf".
+ * Describe the non-finite values of bucket `i`: "NaN", or "3 NaN · +Inf".
  *
  * @param {Layer} layer
  * @param {number} i
@@ -27,7 +27,7 @@ export function badWords(layer, i) {
 }
 
 /**
- * A value that moves: its mean over the bucket, and the range behind it.
+ * For a varying value: its mean over the bucket and the range.
  *
  * @param {Layer} layer
  * @param {number} i
@@ -42,7 +42,7 @@ export function meanReadout(layer, i) {
 }
 
 /**
- * A value that is held until it changes: the newest.
+ * For a value that is held until it changes: the newest.
  *
  * @param {Layer} layer
  * @param {number} i
@@ -53,7 +53,7 @@ export function heldReadout(layer, i) {
 }
 
 /**
- * A loss scale: its power of two, then the number.
+ * For a loss scale: its power of two, then the number.
  *
  * @param {Layer} layer
  * @param {number} i

@@ -1,12 +1,11 @@
 /**
- * How the other series are arranged: pinned ones first, then a section a prefix, in the order that a person
- * dragged them into.
+ * Arranges the metrics: pinned first, then one section per prefix, in the order the user dragged them into.
  */
 
 /** @typedef {{ key: string, title: string, names: string[] }} Section */
 
 /**
- * What the hook measures of the machine and of itself comes after what the script logged.
+ * System and hook metrics come after what the script logged.
  *
  * @param {string} key
  */
@@ -25,8 +24,8 @@ export const prefixOf = (name) =>
 const LONGEST = 500;
 
 /**
- * Parts of names, `|` between alternatives, `*` for any text, `^` and `$` for the ends of a name. Not a
- * regular expression, because the text may come from a link and must not hang the page.
+ * Match parts of names: `|` between alternatives, `*` for any text, `^` and `$` for the ends. Not a regular
+ * expression, because the text may come from a link and must not hang the page.
  *
  * @param {string} text
  * @returns {(name: string) => boolean}
@@ -67,7 +66,7 @@ function partFilter(part) {
 /**
  * @param {string[]} names
  * @param {{ find: string, pins: string[], order: string[] }} view
- * @returns {Section[]} none of them empty
+ * @returns {Section[]} never empty
  */
 export function sections(names, { find, pins, order }) {
   const shown = names.filter(nameFilter(find));
@@ -87,7 +86,7 @@ export function sections(names, { find, pins, order }) {
 }
 
 /**
- * Those of `order` first, in its order; the others by name.
+ * Names in `order` come first, in its order; the others follow by name.
  *
  * @param {string[]} names
  * @param {string[]} order
@@ -100,8 +99,8 @@ function arranged(names, order) {
 }
 
 /**
- * `name` put before place `to` of its section: the new `order` (or `pins`), which names no more of a section
- * than has been moved.
+ * Move `name` to place `to` of its section. Returns the new `order` (or `pins`), listing only as much of a
+ * section as needed.
  *
  * @param {Section} section
  * @param {string} name

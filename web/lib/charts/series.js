@@ -1,9 +1,9 @@
-/** Series in memory: what `series` answered, and the records that the live socket added since. */
+/** Series in memory: the response of `series` and the records that the socket added since. */
 
 import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
 import { unpack } from "../exact.js";
 
-/** Buckets a layer may hold before its older half is joined two by two. */
+/** Buckets of a layer before its older half is merged in pairs. */
 export const LIMIT = 8_192;
 
 /**
@@ -60,7 +60,7 @@ export function bucketLayer(wire) {
 export const decodeLayer = (wire) => (wire.exact || !wire.mean ? exactLayer(wire) : bucketLayer(wire));
 
 /**
- * Newest attempt first, then by rank: the first layer is the one a chart is about.
+ * Order by newest attempt, then by rank: charts show the first layer as the line.
  *
  * @param {Layer} a
  * @param {Layer} b
@@ -68,23 +68,23 @@ export const decodeLayer = (wire) => (wire.exact || !wire.mean ? exactLayer(wire
 const order = (a, b) => b.attempt - a.attempt || a.rank - b.rank;
 
 export class SeriesSet {
-  /** @param {number} [limit] buckets a layer */
+  /** @param {number} [limit] buckets per layer */
   constructor(limit = LIMIT) {
     this.limit = limit;
     /** @type {Map<string, Layer[]>} */
     this.layers = new Map();
-    /** @type {number | null} arrival up to which it is complete */
+    /** @type {number | null} cursor up to which it is complete */
     this.cursor = null;
     /** @type {number | null} */
     this.first = null;
     /** @type {number | null} */
     this.last = null;
-    /** @type {StepWindow} records outside are none of its business */
+    /** @type {StepWindow} records outside are ignored */
     this.bounds = { from: null, to: null };
   }
 
   /**
-   * Takes a whole answer in place of what it held.
+   * Replace the content with a complete response.
    *
    * @param {SeriesAnswer} answer
    */
@@ -98,10 +98,10 @@ export class SeriesSet {
   }
 
   /**
-   * Adds what came since. A frame that is not newer than the cursor is old news and changes nothing.
+   * Add new records. A frame that is not newer than the cursor is ignored.
    *
    * @param {{ cursor: number, series: Record<string, WireLayer[]> }} delta
-   * @returns {boolean} whether a record came that it holds now
+   * @returns {boolean} whether any record was added
    */
   add(delta) {
     if (this.cursor !== null && delta.cursor <= this.cursor) return false;
@@ -160,8 +160,8 @@ export class SeriesSet {
 }
 
 /**
- * Which stretch of which layer a chart shows: the newest attempt from its first step, each older one before
- * it; what a restart replayed, and other ranks, stay visible but faint.
+ * Return which range of each layer to show: the newest attempt from its first step, each older one before it.
+ * Replayed steps and other ranks stay visible but faint.
  *
  * @param {Layer[]} layers newest attempt first
  * @returns {{ layer: Layer, from: number, to: number, faint: boolean }[]} faint ones first, to be drawn below
@@ -186,7 +186,7 @@ export function stretches(layers) {
 }
 
 /**
- * The bucket that says what a series was at step `x` (the newest attempt's word first); x null: its newest.
+ * Return the bucket of a series at step `x`, newest attempt first; the newest bucket if x is null.
  *
  * @param {Layer[]} layers
  * @param {number | null} x

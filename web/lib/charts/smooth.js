@@ -1,14 +1,11 @@
-/**
- * Exponential moving average without the pull towards zero at its start; what is not finite stays a gap and
- * teaches it nothing.
- */
+/** Exponential moving average with bias correction; non-finite values stay gaps and don't affect it. */
 
 /**
- * Over the points as drawn, so that the slider looks alike at every zoom: s = w s + (1 - w) y, divided by 1 -
- * w^k after k points.
+ * Applied to the drawn points, so that smoothing looks the same at every zoom: s = w s + (1 - w) y, divided
+ * by 1 - w^k after k points.
  *
  * @param {number[]} y
- * @param {number} weight 0 (none) to below 1
+ * @param {number} weight 0 (none) up to, but below, 1
  * @returns {number[]}
  */
 export function smooth(y, weight) {

@@ -1,6 +1,5 @@
 /**
- * Geometry of a sparkline: a band that keeps every spike, a mean line, and a mark for each non-finite
- * stretch.
+ * Geometry of a sparkline: a band that keeps every spike, a mean line, and a mark for each non-finite range.
  */
 
 /**
@@ -11,11 +10,11 @@
 export const W = 144;
 export const H = 30;
 const PAD = 3;
-/** Marks closer than this many buckets become one. */
+/** Marks closer than this many buckets are merged. */
 const APART = 5;
 
 /**
- * Finite buckets only: min, max and mean are there.
+ * Finite buckets only, so min, max and mean exist.
  *
  * @param {Bucket} b
  * @returns {b is [number, number, number, number, number, number]}
@@ -23,7 +22,7 @@ const APART = 5;
 const solid = (b) => b !== null && b[0] !== null && b[1] !== null && b[2] !== null;
 
 /**
- * Whether the values ask for a log axis: all positive, spread by more than a factor of three.
+ * Return whether to use a log axis: all positive, and spread by more than a factor of three.
  *
  * @param {Bucket[]} buckets
  */

@@ -1,4 +1,4 @@
-/** Geometry of the tape: the whole run in one strip, in a box of 1000 x 40. */
+/** Geometry of the overview strip: the whole run in a box of 1000 x 40. */
 
 import { finite, thin } from "./buckets.js";
 import { stretches } from "./series.js";
@@ -9,8 +9,8 @@ const DEEP = 30;
 /** @typedef {{ x: number, low: number, high: number, solid: boolean }} Point */
 
 /**
- * The range of a series over the whole run as closed shapes, broken where it holds no finite value; log where
- * it is all positive and spread wide.
+ * The range of a series over the whole run as closed shapes, broken at gaps; log if all values are positive
+ * and widely spread.
  *
  * @param {Layer[]} layers
  * @param {number} first

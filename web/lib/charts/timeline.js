@@ -1,6 +1,6 @@
 /**
- * The x axis: steps, or the time at which they were made. Windows, marks and links stay in steps; a timeline
- * turns one into the other.
+ * The x axis: steps, or the times of the records. Windows, marks and links always use steps; a timeline
+ * converts between the two.
  */
 
 import { at } from "./buckets.js";
@@ -25,10 +25,10 @@ export const STEPS = {
 };
 
 /**
- * Steps and their times in ascending order, of what charts show first: the newest attempt from its first
- * step, older ones before it.
+ * Steps and their times, ascending, of what charts show first: the newest attempt from its first step, older
+ * ones before it.
  *
- * @param {Layer[][]} sets layers of one series, coarse ones and finer ones
+ * @param {Layer[][]} sets coarse and finer layers of one series
  * @returns {{ steps: number[], times: number[] }}
  */
 export function moments(sets) {
@@ -55,7 +55,7 @@ export function moments(sets) {
 /**
  * @param {number[]} xs ascending
  * @param {number[]} ys ascending
- * @param {number} x beyond the ends it goes on at the rate of the whole
+ * @param {number} x extrapolated at the mean rate beyond the ends
  */
 function interpolate(xs, ys, x) {
   if (!xs.length) return x;
@@ -88,7 +88,7 @@ export function timeline(kind, { steps, times }) {
 }
 
 /**
- * The exact time of a step, for titles; "" where it is not known.
+ * Return the exact time of a step, for tooltips; "" if unknown.
  *
  * @param {{ steps: number[], times: number[] }} told
  * @param {number} step
@@ -97,7 +97,7 @@ export const timeOf = (told, step) =>
   told.steps.length ? moment(interpolate(told.steps, told.times, step)) : "";
 
 /**
- * `layer` with times in place of steps, in their order.
+ * Return `layer` with times in place of steps, in order.
  *
  * @param {Layer} layer
  * @param {number} origin

@@ -1,4 +1,4 @@
-/** Ticks of a time axis: whole seconds, minutes, hours and days, in the viewer's zone. */
+/** Ticks of a time axis: whole seconds, minutes, hours and days, in the user's time zone. */
 
 const S = 1000;
 const MIN = 60 * S;
@@ -50,7 +50,7 @@ const strideOf = ([a, b]) =>
   STRIDES.find((stride) => (b - a) / stride <= MOST) ?? Math.ceil((b - a) / MOST / (365 * D)) * 365 * D;
 
 /**
- * Times since a beginning: "0", "5 min", "1 h 30".
+ * Elapsed times: "0", "5 min", "1 h 30".
  *
  * @param {[number, number]} range ms
  * @returns {Ticks}
@@ -85,10 +85,10 @@ function spanLabel(ms, stride) {
 const two = (n) => String(n).padStart(2, "0");
 
 /**
- * Clock times at whole marks of the viewer's own clock; a day where one begins.
+ * Times of day at round values, in the user's time zone; a date at midnight.
  *
  * @param {[number, number]} range Unix ms
- * @param {(ms: number) => number} [offset] ms that local time is ahead of UTC
+ * @param {(ms: number) => number} [offset] offset of local time from UTC in ms
  * @returns {Ticks}
  */
 export function wallTicks(range, offset = localOffset) {

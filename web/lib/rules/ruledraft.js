@@ -1,4 +1,4 @@
-/** A rule while it is written: texts as they stand in the form, and what is sent of them. */
+/** A rule being edited: the texts of the form, and the fields to send. */
 
 import { short } from "../format.js";
 
@@ -94,8 +94,8 @@ export function draftOf(rule) {
 }
 
 /**
- * What a person types as a number: narrow spaces, a true minus, 2^14, 1e-3. What cannot be read stays text,
- * for the server to name.
+ * Parse a number as users type it: narrow spaces, a true minus sign, 2^14, 1e-3. Anything else stays text,
+ * and the server reports it.
  *
  * @param {string} text
  * @returns {number | string | null}
@@ -120,7 +120,7 @@ export const listOf = (text) =>
     .filter(Boolean);
 
 /**
- * "team=a" a line. A line without "=" is sent as a name without a value, which the server refuses.
+ * One "team=a" per line. A line without "=" is sent as a name without a value, which the server rejects.
  *
  * @param {string} text
  */
@@ -137,7 +137,7 @@ export const labelsOf = (text) =>
   );
 
 /**
- * The fields as the API takes them; those that the reducer does not have are null.
+ * The fields for the API; null for those that the reducer doesn't have.
  *
  * @param {Draft} draft
  * @returns {Record<string, unknown>}
@@ -168,7 +168,7 @@ export function bodyOf(draft) {
 }
 
 /**
- * "20 steps" is 20 and steps; "1 step" too.
+ * "20 steps" becomes 20 and steps; "1 step" too.
  *
  * @param {string} text
  * @returns {[string, string]}
@@ -186,7 +186,7 @@ export function splitSpan(text) {
 export const joinSpan = (number, unit) => `${number.trim() || "0"} ${unit}`;
 
 /**
- * An id from a title, as the server takes it.
+ * Make a valid id from a title.
  *
  * @param {string} title
  * @param {Iterable<string>} taken
@@ -210,7 +210,7 @@ const quote = (/** @type {string} */ text) =>
   `"${text.replace(/["\\]/g, "\\$&").replace(/[\u0000-\u001f\u007f]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`)}"`;
 
 /**
- * The same as text, for a file under version control.
+ * The same as TOML, for a file under version control.
  *
  * @param {Record<string, unknown>} body
  */
@@ -246,7 +246,7 @@ export function toml(body) {
 }
 
 /**
- * The condition in words, for lists.
+ * Describe the condition, for lists.
  *
  * @param {RuleFields} rule
  */
@@ -264,7 +264,7 @@ export function conditionText(rule) {
 }
 
 /**
- * Projects, runs and tags in words.
+ * Describe the projects, runs and tags.
  *
  * @param {RuleFields} rule
  */

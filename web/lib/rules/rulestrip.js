@@ -1,10 +1,10 @@
-/** Geometry of the strip that shows where a rule would have fired on one run. Pure: a box W x H. */
+/** Geometry of the strip that shows where a rule would have fired in one run. Pure; in a box W x H. */
 
 export const W = 600;
 export const H = 56;
 const PAD = 5;
 
-/** @typedef {{ from: number, to: number, open: boolean, firing: TrialFiring }} Stretch places in 0..1 */
+/** @typedef {{ from: number, to: number, open: boolean, firing: TrialFiring }} Stretch positions in 0..1 */
 
 /**
  * @param {Layer[]} layers
@@ -23,7 +23,7 @@ export function stepsOf(layers) {
 }
 
 /**
- * Alarms as stretches of the run, in order; one that is not over goes to its end.
+ * Return alarms as ranges of the run, in order; an open alarm extends to the end.
  *
  * @param {TrialFiring[]} firings
  * @param {[number, number]} steps
@@ -43,7 +43,7 @@ export function stretchesOf(firings, [first, last]) {
 }
 
 /**
- * Whether the values ask for a log axis.
+ * Return whether to use a log axis.
  *
  * @param {number} low
  * @param {number} high
@@ -51,7 +51,7 @@ export function stretchesOf(firings, [first, last]) {
 const spreads = (low, high) => low > 0 && high > 30 * low;
 
 /**
- * Ticks at the foot where values are not finite: no line goes there.
+ * Ticks at the bottom for non-finite values, where there is no line.
  *
  * @param {Layer[]} layers
  * @param {[number, number]} steps
@@ -68,7 +68,7 @@ function ticks(layers, [first, last]) {
 }
 
 /**
- * Line of means, band of extremes, ticks where values are not finite, and the limit where it lies in sight.
+ * Line of means, band of extremes, ticks for non-finite values, and the limit if it is in range.
  *
  * @param {Layer[]} layers
  * @param {[number, number]} steps
@@ -127,7 +127,7 @@ function paths(layers, x, y) {
 }
 
 /**
- * What became of the run under the rule, in a word and a sentence.
+ * Describe how the rule did on a run, as a word and a sentence.
  *
  * @param {TrialRun} run
  * @returns {{ word: string, shape: string, text: string }}
@@ -137,23 +137,23 @@ export function verdictOf(run) {
   const healthy = run.firings.filter((firing) => firing.healthy).length;
   if (!rang) {
     return {
-      word: "Quiet",
+      word: "No alarms",
       shape: "check",
-      text: run.series && !run.series.length ? "no such series" : "it would not have rung",
+      text: run.series && !run.series.length ? "no such series" : "it would not have fired",
     };
   }
   if (healthy === rang) {
     return {
       word: rang === 1 ? "On healthy steps" : "All on healthy steps",
       shape: "warning",
-      text: "no other rule saw trouble there",
+      text: "no other rule fired there",
     };
   }
   return healthy
     ? {
         word: `${healthy} of ${rang} on healthy steps`,
         shape: "warning",
-        text: "the others where another rule rang too",
+        text: "other rules also fired at the rest",
       }
-    : { word: "Where others rang too", shape: "info", text: "a trouble that is known" };
+    : { word: "Matches other alerts", shape: "info", text: "other rules also fired there" };
 }

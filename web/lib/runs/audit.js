@@ -1,4 +1,4 @@
-/** What the preflight audit of a run says now: of each check the newest answer, of the newest attempt. */
+/** The config check of a run: the newest result of each check, from the newest attempt. */
 
 import { number } from "../exact.js";
 
@@ -19,7 +19,7 @@ const text = (value) => (typeof value === "string" ? value : "");
 const list = (value) => (Array.isArray(value) ? value : []);
 
 /**
- * Null: no audit was made (an older hook, explicit mode, an imported run).
+ * Null if there was no config check (older hook, explicit mode, imported run).
  *
  * @param {RunEvent[]} events oldest first
  * @returns {Audit | null}
@@ -51,8 +51,7 @@ export function auditOf(events) {
 }
 
 /**
- * What came over the wire may be anything: a finding without a check is none, an unknown severity is
- * information.
+ * The data may be malformed: findings without a check are dropped, an unknown severity becomes info.
  *
  * @param {unknown} value
  * @param {number | null} step
@@ -75,7 +74,7 @@ function finding(value, step) {
 }
 
 /**
- * What the hook costs: of the series `hook/...` the newest values; null where it was not measured yet.
+ * Return what the hook costs: the newest values of the series `hook/...`; null if not measured yet.
  *
  * @param {SeriesFact[]} series
  * @returns {{ us: number, percent: number } | null}

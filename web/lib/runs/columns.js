@@ -1,11 +1,11 @@
-/** The fleet's columns: what each is called, how wide it is, and by what it sorts. */
+/** Columns of the fleet table: title, width and sort key. */
 
 import { number } from "../exact.js";
 
 /**
  * @typedef {{ id: string, title: string, width: string, by: (row: RunRow) => number | string | null, down?:
- *   boolean, always?: boolean, vital?: boolean }} Column by: null sorts last; down: greatest first at the
- *   first click
+ *   boolean, always?: boolean, vital?: boolean }} Column by: null sorts last; down: descending at the first
+ *   click
  */
 
 /**
@@ -15,7 +15,7 @@ import { number } from "../exact.js";
 const last = (name) => (row) => finiteOr(number(row.last?.[name]));
 
 /**
- * What is not finite is worse than any number.
+ * Non-finite values sort after every number.
  *
  * @param {number | null} v
  */
@@ -26,7 +26,7 @@ const gravity = (row) =>
   (row.severities?.critical ?? 0) * 1e6 + (row.severities?.warning ?? 0) * 1e3 + (row.severities?.info ?? 0);
 
 /**
- * Seconds to the planned end; null where that is not known.
+ * Return the seconds until the planned end, or null if unknown.
  *
  * @param {RunRow} row
  */
@@ -60,7 +60,7 @@ export const COLUMNS = [
   { id: "lr", title: "Learning rate", width: "minmax(7rem, 1.15fr)", by: last("lr"), vital: true },
   {
     id: "faults",
-    title: "Faults",
+    title: "Non-finite",
     width: "6.6rem",
     by: (row) => row.nonfinite * 1e9 + row.skipped,
     down: true,
@@ -74,19 +74,19 @@ export const COLUMNS = [
   { id: "attempt", title: "Attempt", width: "4.6rem", by: (row) => row.attempt, down: true },
   { id: "state", title: "State", width: "5.4rem", by: (row) => row.state },
   { id: "host", title: "Host", width: "7rem", by: (row) => row.host ?? "" },
-  { id: "created", title: "Began", width: "6rem", by: (row) => row.created_ms, down: true },
+  { id: "created", title: "Started", width: "6rem", by: (row) => row.created_ms, down: true },
   { id: "seen", title: "Last seen", width: "5.4rem", by: (row) => row.last_seen_ms, down: true },
 ];
 export const USUAL = ["name", "alerts", "step", "loss", "grad_norm", "scale", "lr", "faults", "gpu", "seen"];
 
 /**
  * @param {string[]} ids
- * @returns {Column[]} in the page's order, with those that are always there
+ * @returns {Column[]} in page order, including the columns that are always shown
  */
 export const columnsOf = (ids) => COLUMNS.filter((column) => column.always || ids.includes(column.id));
 
 /**
- * Tracks of the grid: a place to tick, the columns, a place for buttons.
+ * Return the grid tracks: checkbox, columns, buttons.
  *
  * @param {Column[]} columns
  */

@@ -5,7 +5,7 @@ import { counted, int, num } from "../format.js";
 
 /**
  * @typedef {Record<string, unknown>} Data
- * @typedef {(data: Data) => string} Telling "" if the data is not as expected
+ * @typedef {(data: Data) => string} Telling "" if the data is malformed
  */
 
 /**
@@ -22,7 +22,7 @@ const number = (value) => (typeof value === "number" ? valueText(value) : text(v
 const line = (...parts) => parts.filter(Boolean).join(" · ");
 
 /**
- * Fields that are not in the sentence, one by one, because a script may add its own.
+ * Append fields that the sentence doesn't use, because a script may add its own.
  *
  * @param {Data} data
  * @param {string[]} told
@@ -33,12 +33,12 @@ const rest = (data, told) =>
     .join(" · ");
 
 const SOURCES = new Map([
-  ["clip", "the script's clip"],
+  ["clip", "the script's clipping"],
   ["own", "sampled by the hook"],
   ["local", "sampled by the hook, this rank's part"],
 ]);
 
-/** When a gradient norm is taken, as its event says it. */
+/** Descriptions of when a gradient norm is measured. */
 export const TAKEN = new Map([
   ["before clipping", "before clipping"],
   ["after clipping", "after clipping, so gradient rules cannot fire"],

@@ -1,6 +1,6 @@
 /**
- * The filter box: free text; project:, name:, tag:, state:, host:, health:, rule:; config.lr>1e-4; a minus
- * before a term denies it, quotes hold spaces. All terms must hold.
+ * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; config.lr>1e-4. Prefix a
+ * term with `-` to exclude it; use quotes for spaces. All terms must match.
  */
 
 import { number } from "../exact.js";
@@ -26,17 +26,17 @@ const NUMBERS = {
   gpu: (row) => number(row.gpu_util),
 };
 
-/** @typedef {(id: string, key: string) => unknown} ConfigOf undefined: not set */
+/** @typedef {(id: string, key: string) => unknown} ConfigOf undefined if not set */
 
 /**
- * Whether the text asks for configurations, which are fetched only then.
+ * Return whether the filter needs configurations, which are loaded on demand.
  *
  * @param {string} text
  */
 export const asksConfig = (text) => /(^|[\s-])config\./i.test(text);
 
 /**
- * Words, those in quotes kept together.
+ * Split into words; quoted words stay together.
  *
  * @param {string} text
  */
@@ -79,7 +79,7 @@ function term(word, config) {
 }
 
 /**
- * Whether a value stands in that relation; numbers are compared as numbers, the rest as words.
+ * Compare numbers as numbers, and everything else as text.
  *
  * @param {unknown} value
  * @param {string} sign

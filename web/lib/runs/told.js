@@ -1,11 +1,11 @@
-/** What a run's trainer told of itself, as sentences for its page. */
+/** Describes what the training process reported about itself, for the run page. */
 
 import { TAKEN } from "./eventtext.js";
 
 /** @typedef {{ head: string, message: string, lines: string }} Ending */
 
 const SOURCES = new Map([
-  ["clip", "of the script's own clip"],
+  ["clip", "from the script's clipping"],
   ["own", "sampled by the hook"],
   ["local", "sampled by the hook, this rank's part"],
 ]);
@@ -14,7 +14,7 @@ const SOURCES = new Map([
 const text = (value) => (typeof value === "string" ? value : "");
 
 /**
- * Why a run failed; null: it did not say. What came over the wire may be anything.
+ * Return why a run failed, or null if not reported. The data may be malformed.
  *
  * @param {unknown} error
  * @returns {Ending | null}
@@ -31,7 +31,7 @@ export function endingOf(error) {
 }
 
 /**
- * Where the primary optimizer's gradient norm comes from, as told last; empty: untold.
+ * Return where the primary optimizer's gradient norm comes from, as last reported; "" if unknown.
  *
  * @param {RunEvent[]} events oldest first
  */

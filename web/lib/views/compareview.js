@@ -1,6 +1,6 @@
 /**
- * What the compare page shows, as its address holds it. A run keeps its colour while others come and go: the
- * colour stands in the address too.
+ * View state of the compare page, stored in the address. It includes the colors, so that a run keeps its
+ * color when others are added or removed.
  */
 
 import { SMOOTHEST } from "./runview.js";
@@ -12,21 +12,21 @@ import { SMOOTHEST } from "./runview.js";
 /**
  * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
  *   string[], axes: Record<string, import("./runview.js").AxisKind>, from: number | null, to: number | null,
- *   at: number | null, full: string | null, same: boolean }} CompareView same: also settings that do not
- *   differ
+ *   at: number | null, full: string | null, same: boolean }} CompareView same: also show settings that are
+ *   equal
  */
 
 /**
- * Colours of the design; beyond them they come again, dashed in five ways: sixty runs look different, and of
- * more the one pointed at stands out.
+ * Colors of the design. When they are used up they repeat with five dash styles, so that sixty runs look
+ * different.
  */
 export const COLOURS = 10;
 /**
- * What a browser bears (docs/pages.md has it measured): above it the first so many are shown, and the page
- * says so.
+ * As many runs as a browser can handle (measured in docs/pages.md). If there are more, the page shows the
+ * first ones and says so.
  */
 export const MOST_RUNS = 1_000;
-/** What one report file bears. */
+/** As many runs as one report file can hold. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
 const AXES = ["auto", "linear", "log", "log2"];
@@ -35,7 +35,7 @@ const MOST_SERIES = 40;
 
 /**
  * @param {number} slot
- * @returns {string} a token of the design
+ * @returns {string} a design token
  */
 export const inkOf = (slot) => `--run-${(slot % COLOURS) + 1}`;
 /**
@@ -49,7 +49,7 @@ const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(te
 
 /**
  * @param {string} search
- * @returns {CompareView} what cannot be read is left out
+ * @returns {CompareView} unreadable values are ignored
  */
 export function readCompare(search) {
   const asked = new URLSearchParams(search);
@@ -130,7 +130,7 @@ export function writeCompare(view) {
 const text = (v) => (v === null ? "" : String(Math.round(v * 1000) / 1000));
 
 /**
- * The first colour that no run has.
+ * The first color that no run uses.
  *
  * @param {Entry[]} runs
  */

@@ -1,4 +1,4 @@
-/** Which runs the fleet page shows and how, as its address holds it; and the list that follows from it. */
+/** View state of the fleet page, stored in the address, and the list that results from it. */
 
 import { GROUPS } from "../alerts/attention.js";
 import { COLUMNS, USUAL } from "../runs/columns.js";
@@ -6,7 +6,8 @@ import { COLUMNS, USUAL } from "../runs/columns.js";
 /** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
 /**
  * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[],
- *   archived: boolean, deleted: boolean, wall: boolean }} FleetView deleted: those that go for good soon
+ *   archived: boolean, deleted: boolean, wall: boolean }} FleetView deleted: show runs that are scheduled for
+ *   deletion
  */
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
@@ -18,12 +19,12 @@ export const GROUPINGS = /** @type {const} */ ([
   ["host", "host"],
   ["none", "nothing"],
 ]);
-/** Runs that can be picked, for what is done to all of them together: as many as a comparison shows. */
+/** The most runs that can be selected for bulk actions: as many as a comparison shows. */
 export const MOST_PICKED = 1_000;
 
 /**
  * @param {string} search
- * @returns {FleetView} what cannot be read is left out
+ * @returns {FleetView} unreadable values are ignored
  */
 export function readFleet(search) {
   const asked = new URLSearchParams(search);
@@ -67,7 +68,7 @@ export function writeFleet(view) {
 }
 
 /**
- * On which shelf a run lies: those that go for good soon by themselves, whether archived or not.
+ * Return which list a run belongs to. Runs scheduled for deletion have their own list, archived or not.
  *
  * @param {RunRow} row
  * @returns {"deleted" | "archived" | "fleet"}
@@ -79,7 +80,7 @@ export const shelfOf = (row) =>
 export const shelfShown = (view) => (view.deleted ? "deleted" : view.archived ? "archived" : "fleet");
 
 /**
- * A click on a column's head: first its own way, then the other, then none.
+ * A click on a column head sorts in the column's direction, then reversed, then not at all.
  *
  * @param {FleetView} view
  * @param {string} id
@@ -91,7 +92,7 @@ export function resorted(view, id) {
 }
 
 /**
- * Newest first, or by a column; unknown values last either way.
+ * Sort newest first, or by a column; unknown values come last in both directions.
  *
  * @param {FleetView} view
  * @returns {(a: RunRow, b: RunRow) => number}
@@ -121,7 +122,7 @@ function groupOf(group, row) {
 }
 
 /**
- * Heads and rows in the order of the page: what is pinned first, then group by group.
+ * Return group heads and rows in page order: pinned runs first, then the groups.
  *
  * @param {RunRow[]} rows
  * @param {FleetView} view
@@ -166,5 +167,5 @@ function titleOf(group, key) {
   const known = group === "attention" ? GROUPS.find(({ health }) => health === key) : undefined;
   return known
     ? { head: key, title: known.title, note: known.note }
-    : { head: `${group}:${key}`, title: key || (group === "tag" ? "without a tag" : "–"), note: "" };
+    : { head: `${group}:${key}`, title: key || (group === "tag" ? "No tag" : "–"), note: "" };
 }

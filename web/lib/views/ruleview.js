@@ -1,9 +1,8 @@
-/** What the rules page shows, as the address holds it; and the list that follows from it. */
+/** View state of the rules page, stored in the address, and the list that results from it. */
 
 /**
  * @typedef {{ q: string, severity: string, state: string, project: string, rule: string, fresh: boolean,
- *   copy: string }} RulesView rule: the one that is open; fresh: a new one is written, like `copy` where that
- *   is given
+ *   copy: string }} RulesView rule: the open rule; fresh: a new rule, starting as a copy of `copy` if given
  */
 /** @typedef {OwnRule | BuiltinRule} AnyRule */
 
@@ -12,7 +11,7 @@ const STATES = ["on", "off", "changed"];
 
 /**
  * @param {string} search
- * @returns {RulesView} what cannot be read is left out
+ * @returns {RulesView} unreadable values are ignored
  */
 export function readRules(search) {
   const asked = new URLSearchParams(search);
@@ -48,7 +47,7 @@ export function writeRules(view) {
 }
 
 /**
- * The gravest that a rule says, as people set it.
+ * Return the highest severity of a rule, as tuned.
  *
  * @param {AnyRule} rule
  * @returns {Level}
@@ -57,7 +56,7 @@ export const levelOf = (rule) =>
   rule.kind === "own" ? rule.severity : (rule.effective.severity ?? rule.severity);
 
 /**
- * Whether people changed anything about a rule.
+ * Return whether users changed anything about a rule.
  *
  * @param {AnyRule} rule
  */
@@ -87,7 +86,7 @@ export function listed(rules, view) {
 }
 
 /**
- * What a source is called where people read it.
+ * Return the display name of a source.
  *
  * @param {string} source
  */

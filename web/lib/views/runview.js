@@ -1,4 +1,4 @@
-/** What a run page shows, as the address holds all of it, so that a link shows the same to someone else. */
+/** View state of a run page, stored in the address, so that a link shows the same view to someone else. */
 
 /**
  * @typedef {"step" | "relative" | "wall"} XKind
@@ -6,7 +6,7 @@
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
  *   | null, x: XKind, smooth: number, axes: Record<string, AxisKind>, older: number[], ranks: string, full:
  *   string | null, find: string, pins: string[], order: string[], shut: string[] }} View older: attempts
- *   shown in full; ranks: "band", "each" or the number of one; pins, order: series; shut: sections
+ *   shown in full; ranks: "band", "each" or one rank; pins, order: series; shut: collapsed sections
  */
 
 /** @type {View} */
@@ -29,9 +29,9 @@ export const WHOLE = {
 };
 const X_KINDS = ["step", "relative", "wall"];
 const AXES = ["auto", "linear", "log", "log2"];
-/** More smoothing than this shows nothing of a run any more. */
+/** With more smoothing than this, nothing of the run remains visible. */
 export const SMOOTHEST = 0.99;
-/** Names that one address may hold: a link of any length is no link. */
+/** The most names in one address, because addresses have a maximum length. */
 const MOST = 60;
 
 /** @param {string | null} text */
@@ -49,7 +49,7 @@ const oneOf = (text, known, otherwise) =>
 
 /**
  * @param {string} search
- * @returns {View} what cannot be read is left out
+ * @returns {View} unreadable values are ignored
  */
 export function readView(search) {
   const asked = new URLSearchParams(search);
@@ -86,7 +86,7 @@ export function readView(search) {
 }
 
 /**
- * "log:loss": the kind first, for a name may hold any letter.
+ * "log:loss": the kind first, because a name may contain any character.
  *
  * @param {string[]} texts
  * @returns {Record<string, AxisKind>}
@@ -127,7 +127,7 @@ function windowPairs(view) {
 }
 
 /**
- * What differs from how a page looks unasked.
+ * Return what differs from the default view.
  *
  * @param {View} view
  * @returns {Pairs}
@@ -154,15 +154,15 @@ function lookPairs(view) {
   ];
 }
 
-/** @param {number} v three decimals hold a window of a few steps */
+/** @param {number} v three decimals suffice for a window of a few steps */
 const round = (v) => Math.round(v * 1000) / 1000;
 
-/** Share of the run that stays free at the right, so that new steps come in without moving every tick. */
+/** Share of the run kept free on the right, so that new steps don't move every tick. */
 const HEADROOM = 0.04;
 
 /**
- * The steps to draw. `home` is what the whole run took up last; it grows by `HEADROOM` only when the newest
- * step passes its end.
+ * Return the steps to draw. `home` is the previous range of the whole run; it grows by `HEADROOM` only when
+ * the newest step passes its end.
  *
  * @param {Pick<View, "from" | "to" | "follow">} view
  * @param {number | null} first
@@ -185,7 +185,7 @@ export function stepRange(view, first, last, home) {
 }
 
 /**
- * A round number of steps to follow, near `span`.
+ * Return a round number of steps to follow, near `span`.
  *
  * @param {number} span
  */
