@@ -2,7 +2,7 @@
 #
 #   make setup        everything below has what it needs
 #   make demo         the server with real trainings reporting to it; prints a login link
-#   make check        ruff, mypy --strict, tsc
+#   make check        ruff, mypy --strict, tsc, prettier, eslint
 #   make test         the whole suite
 #   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
@@ -41,7 +41,7 @@ check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy server client_hook tests benchmarks
-	node_modules/.bin/tsc -p tsconfig.json
+	npm run --silent check
 
 test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	cd tests/web && node --test

@@ -70,7 +70,7 @@ test("overlapping bands join, and a warning's ends where a critical one begins",
   ]);
 });
 
-test("a step within a tint leads to its alert: the one that is read, else the gravest; outside to none", () => {
+test("a step under alert maps to the chosen alert, else to the most urgent", () => {
   const grave = alertOf({ id: "grave", onset_step: 10, state: "firing" });
   const past = alertOf({
     id: "past",

@@ -16,7 +16,7 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
       torch: "2.13.0",
       signals: { clip: "ok", loss: "missing: x" },
     }),
-    "AdamW of 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x",
+    "AdamW with 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x",
   );
   assert.equal(
     told("audit", {
@@ -24,7 +24,7 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
       findings: [{ severity: "critical", check: "eps", subject: "opt1" }],
       took_ms: 1.5,
     }),
-    "1 finding of 2 checks in 1.50 ms · critical eps: opt1",
+    "1 finding in 2 checks, took 1.50 ms · critical eps: opt1",
   );
   assert.equal(
     told("grad-norm-source", { source: "clip", clip: 1, series: "", optimizer: "opt1" }),

@@ -118,7 +118,7 @@ test("when the database is back, what failed meanwhile is asked for again, once"
   assert.equal(missed, 2);
 });
 
-test("a lost socket is retried at once and quietly; a second failure is offline, with waits that double to eight seconds", () => {
+test("a lost socket is retried at once; after a second failure it is offline and waits double", () => {
   const { world, live } = started();
   world.connect();
   world.drop();

@@ -83,7 +83,16 @@ test("the text for a file leaves out what is usual, and quotes what must be", ()
   );
   assert.equal(
     text,
-    '[[rule]]\nid = "a"\ntitle = "say \\"hi\\"\\u000a"\nseries = "loss"\nreducer = "mean"\nwindow = "20 steps"\ncomparison = ">"\nlimit = 5',
+    [
+      "[[rule]]",
+      'id = "a"',
+      'title = "say \\"hi\\"\\u000a"',
+      'series = "loss"',
+      'reducer = "mean"',
+      'window = "20 steps"',
+      'comparison = ">"',
+      "limit = 5",
+    ].join("\n"),
   );
 });
 

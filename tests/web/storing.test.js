@@ -6,6 +6,7 @@ test("the database's own words stand in one sentence, and what becomes of the re
   const told = storingText("database or disk is full.\n");
   assert.equal(
     told,
-    "The server cannot store new records: database or disk is full. Training continues; records are buffered on disk until it can.",
+    "The server cannot store new records: database or disk is full. " +
+      "Training continues; records are buffered on disk until it can.",
   );
 });

@@ -266,7 +266,8 @@ export class Api {
    */
   report(ids, names = []) {
     if (ids.length === 1) return `${this.base}/runs/${encodeURIComponent(ids[0])}/report`;
-    return `${this.base}/compare/report?${new URLSearchParams([...ids.map((id) => ["runs", id]), ...repeated(names).map((name) => ["names", name])])}`;
+    const asked = [...ids.map((id) => ["runs", id]), ...repeated(names).map((name) => ["names", name])];
+    return `${this.base}/compare/report?${new URLSearchParams(asked)}`;
   }
 
   /**

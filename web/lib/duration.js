@@ -87,7 +87,8 @@ function nextMonday(now) {
 export function localText(ms) {
   const at = new Date(ms);
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
 /**

@@ -190,6 +190,13 @@ export function ruleTitle(id) {
 export const counted = (n, one, many = `${one}s`) => `${int(n)} ${n === 1 ? one : many}`;
 
 /**
+ * Join the parts that are not empty with " · ".
+ *
+ * @param {...string} parts
+ */
+export const dotted = (...parts) => parts.filter(Boolean).join(" · ");
+
+/**
  * Format a number of bytes.
  *
  * @param {number} n

@@ -1,7 +1,12 @@
 /** Minimal Python highlighting for suggested code: comments, strings, keywords, other. */
 
-const PIECE =
-  /(#[^\n]*)|("""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\b(import|from|as|def|return|for|in|if|else|elif|with|not|and|or|is|None|True|False|lambda|while|try|except|raise|class)\b/g;
+const COMMENT = /#[^\n]*/.source;
+const STRING = /"""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'/.source;
+const KEYWORDS =
+  "import from as def return for in if else elif with not and or is None True False lambda while try " +
+  "except raise class";
+const KEYWORD = String.raw`\b(?:${KEYWORDS.replaceAll(" ", "|")})\b`;
+const PIECE = new RegExp(`(${COMMENT})|(${STRING})|(${KEYWORD})`, "g");
 
 /**
  * @param {string} code

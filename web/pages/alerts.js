@@ -4,7 +4,7 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
-import { counted, int, ruleTitle } from "../lib/format.js";
+import { counted, dotted, int, ruleTitle } from "../lib/format.js";
 import {
   grouped,
   narrows,
@@ -323,7 +323,12 @@ class Inbox {
     say(
       this.count,
       this.app.alerts.loaded
-        ? `${counted(counts.open - counts.pending, "open alert")} · ${int(taken)} acknowledged · ${int(counts.pending)} pending · ${int(counts.silenced)} silenced`
+        ? dotted(
+            counted(counts.open - counts.pending, "open alert"),
+            `${int(taken)} acknowledged`,
+            `${int(counts.pending)} pending`,
+            `${int(counts.silenced)} silenced`,
+          )
         : "–",
     );
     this.app.title("Alerts");
@@ -575,10 +580,8 @@ class Inbox {
   async #giveBack(alerts) {
     try {
       await giveBack(this.app, alerts);
-      told(
-        `Acknowledgement of ${alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert")} removed: reminders are on again`,
-        null,
-      );
+      const what = alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert");
+      told(`Acknowledgement of ${what} removed: reminders are on again`, null);
     } catch (error) {
       told(`Acknowledgement not removed: ${/** @type {Error} */ (error).message}`, null);
     }

@@ -1,7 +1,7 @@
 /** Channels: where notifications go, the state of each, and a button to test it. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { ago, counted, int, moment } from "../lib/format.js";
+import { ago, counted, dotted, int, moment } from "../lib/format.js";
 import { channelForm } from "../components/alerts/channelform.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
@@ -96,7 +96,11 @@ class Channels {
     const trouble = shown.filter((channel) => channel.enabled && channel.trouble).length;
     say(
       this.count,
-      `${counted(shown.length, "channel")} · ${int(shown.filter((channel) => channel.enabled).length)} on${trouble ? ` · ${int(trouble)} failing` : ""}`,
+      dotted(
+        counted(shown.length, "channel"),
+        `${int(shown.filter((channel) => channel.enabled).length)} on`,
+        trouble ? `${int(trouble)} failing` : "",
+      ),
     );
     const key = JSON.stringify([
       shown,
@@ -118,7 +122,8 @@ class Channels {
       el(
         "p.soft",
         {},
-        "Alerts are shown on these pages only. Create a channel to get them by e-mail, chat, webhook or Alertmanager.",
+        "Alerts are shown on these pages only. " +
+          "Create a channel to get them by e-mail, chat, webhook or Alertmanager.",
       ),
       el("button.btn.primary.then", { type: "button", onclick: () => this.#new() }, "New channel"),
     );

@@ -15,7 +15,7 @@ import {
   withRun,
   writeCompare,
 } from "../lib/views/compareview.js";
-import { counted } from "../lib/format.js";
+import { counted, dotted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../panels/plot.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
@@ -311,12 +311,9 @@ class ComparePage {
     const { view } = this;
     const none = !view.runs.length;
     if (this.lit !== null && !view.runs.some((run) => run.id === this.lit)) this.lit = null;
-    say(
-      this.count,
-      none
-        ? ""
-        : `${counted(view.runs.length, "run")}${view.runs.length === MOST_RUNS ? ", the maximum" : ""}${view.runs.length > MOST_REPORTED ? ` · reports hold ${MOST_REPORTED}` : ""}`,
-    );
+    const maximum = view.runs.length === MOST_RUNS ? ", the maximum" : "";
+    const limit = view.runs.length > MOST_REPORTED ? `reports hold ${MOST_REPORTED}` : "";
+    say(this.count, none ? "" : dotted(`${counted(view.runs.length, "run")}${maximum}`, limit));
     this.report.hidden = view.runs.length < 2 || view.runs.length > MOST_REPORTED;
     this.report.setAttribute(
       "href",

@@ -18,7 +18,7 @@ import {
   shelfShown,
   writeFleet,
 } from "../lib/views/fleetview.js";
-import { counted, int, span } from "../lib/format.js";
+import { counted, dotted, int, span } from "../lib/format.js";
 import { readPins, writePins } from "../data/pins.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
@@ -356,9 +356,15 @@ class Fleet {
     const live = all.filter((row) => row.state === "running" || row.state === "stalled").length;
     const projects = new Set(all.map((row) => row.project)).size;
     if (this.count) {
+      const kind = this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run";
+      const part = shown.length < all.length ? `${int(shown.length)} of ` : "";
       say(
         this.count,
-        `${shown.length < all.length ? `${int(shown.length)} of ` : ""}${counted(all.length, this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run")} · ${counted(projects, "project")} · ${counted(live, "training process", "training processes")} connected`,
+        dotted(
+          `${part}${counted(all.length, kind)}`,
+          counted(projects, "project"),
+          `${counted(live, "training process", "training processes")} connected`,
+        ),
       );
     }
     if (this.putAway) {

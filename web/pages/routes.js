@@ -118,7 +118,8 @@ class Routes {
       el(
         "p.soft",
         {},
-        "An alert goes to the first route whose matchers all match, unless that route continues to later routes. Alertmanager channels receive all alerts, regardless of routes.",
+        "An alert goes to the first route whose matchers all match, unless that route continues. " +
+          "Alertmanager channels receive all alerts, regardless of routes.",
       ),
       this.routes,
       el(

@@ -201,10 +201,9 @@ class Rules {
     }
     const own = listed(known.own, view);
     const builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
-    say(
-      this.count,
-      `${int(known.own.filter((rule) => rule.enabled).length)} of ${int(known.own.length)} custom and ${int(known.items.filter((rule) => rule.enabled).length)} of ${int(known.items.length)} built-in rules are on`,
-    );
+    const on = (/** @type {AnyRule[]} */ rules) =>
+      `${int(rules.filter((rule) => rule.enabled).length)} of ${int(rules.length)}`;
+    say(this.count, `${on(known.own)} custom and ${on(known.items)} built-in rules are on`);
     const key = JSON.stringify([
       view,
       own,
@@ -319,10 +318,11 @@ class Rules {
   async #toggle(rule) {
     const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id);
     const on = !rule.enabled;
+    const where = rule.kind === "builtin" ? ` in ${this.view.project || "all projects"}` : "";
     await this.#do(
       () =>
         rule.kind === "own" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on),
-      `${name} is ${on ? "on" : "off"}${rule.kind === "builtin" ? ` in ${this.view.project || "all projects"}` : ""}`,
+      `${name} is ${on ? "on" : "off"}${where}`,
       () => void this.#toggle({ ...rule, enabled: on }),
     );
   }

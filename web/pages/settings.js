@@ -153,7 +153,8 @@ class Settings {
       el(
         "p.soft",
         {},
-        "A token's secret is shown once. The tokens admin and trainer of the data directory are managed on the server's machine: ",
+        "A token's secret is shown once. The tokens admin and trainer of the data directory are managed ",
+        "on the server's machine: ",
         el("code", {}, "tocsin-server token"),
       ),
       rows.length
@@ -222,7 +223,7 @@ class Settings {
   #revoke({ id, name }) {
     ask(
       `Revoke ${name}?`,
-      "Everything that uses this token loses access within seconds. This cannot be undone; you can create a new token.",
+      "Everything that uses this token loses access within seconds. This cannot be undone.",
       "Revoke",
       async () => {
         await this.app.desk.revokeToken(id);
@@ -356,13 +357,16 @@ class Settings {
    */
   #facts(about, health) {
     const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "indefinitely");
+    const { database, bytes: size, free_bytes: free } = about.storage;
     const own = Object.entries(about.retention.projects);
     list(this.server, [
       ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
       ["Ingest address", this.app.session.ingest_url],
       [
         "Database",
-        `${about.storage.database}, ${bytes(about.storage.bytes)}${about.storage.free_bytes === null ? "" : `, ${bytes(about.storage.free_bytes)} free on its disk`}`,
+        [database, bytes(size), free === null ? "" : `${bytes(free)} free on its disk`]
+          .filter(Boolean)
+          .join(", "),
       ],
       ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} training processes connected`],
       [
@@ -383,6 +387,7 @@ class Settings {
    */
   #watchers(about, health) {
     const news = health.notifications;
+    const undelivered = news?.failing.length ? `, failing: ${news.failing.join(", ")}` : "";
     const failing = health.writer?.failing;
     list(this.watch, [
       [
@@ -401,9 +406,7 @@ class Settings {
       ],
       [
         "Deliveries",
-        news
-          ? `${int(news.waiting)} waiting, ${int(news.failed)} failed in the last day${news.failing.length ? `, failing: ${news.failing.join(", ")}` : ""}`
-          : "–",
+        news ? `${int(news.waiting)} waiting, ${int(news.failed)} failed in the last day${undelivered}` : "–",
       ],
       ["Monitoring", "/metrics, /api/v1/health, /api/v1/ready"],
     ]);

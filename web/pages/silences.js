@@ -1,7 +1,7 @@
 /** Silences: what is silenced, by whom, why and until when. The address holds the filter. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { clock as clockTime, counted, int, moment, span } from "../lib/format.js";
+import { clock as clockTime, counted, dotted, int, moment, span } from "../lib/format.js";
 import { segments } from "../components/filterbar.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
@@ -129,10 +129,9 @@ class Silences {
     const expired = states.filter((state) => state === "expired").length;
     this.states.show(this.state, { now: states.length - expired, expired, all: states.length });
     if (!this.#loaded) return;
-    say(
-      this.count,
-      `${int(states.filter((state) => state === "active").length)} active · ${int(states.filter((state) => state === "pending").length)} pending`,
-    );
+    const count = (/** @type {string} */ wanted) =>
+      `${int(states.filter((state) => state === wanted).length)} ${wanted}`;
+    say(this.count, dotted(count("active"), count("pending")));
     this.#quiet = new Map();
     for (const alert of this.app.alerts.all()) {
       for (const id of this.app.marks.of(alert.id).silenced_by) {
@@ -162,7 +161,8 @@ class Silences {
       el(
         "p.soft.then",
         {},
-        "A silence suppresses notifications for matching alerts for a while, for example during maintenance. In the inbox, S silences the chosen alert.",
+        "A silence suppresses notifications for matching alerts, for example during maintenance. " +
+          "In the inbox, S silences the chosen alert.",
       ),
     );
   }

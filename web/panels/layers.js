@@ -1,5 +1,5 @@
 import { el, refill, say } from "../browser/dom.js";
-import { int, num } from "../lib/format.js";
+import { dotted, int, num } from "../lib/format.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
 import { colour } from "./plot.js";
 
@@ -204,17 +204,11 @@ export class LayerHeat {
       el("span", {}, int(steps[last])),
     );
     const fault = firstFault(matrix);
-    const found = fault
-      ? `First non-finite value at step ${int(steps[fault.column])}: ${fault.rows
-          .slice(0, 3)
-          .map((row) => layers[row])
-          .join(
-            ", ",
-          )}${fault.rows.length > 3 ? ` and ${int(fault.rows.length - 3)} more of ${int(layers.length)}` : ""}.`
-      : "All norms are finite.";
+    const found = fault ? faultText(fault, answer) : "All norms are finite.";
     say(
       this.what,
-      `${int(layers.length)} layers, ${int(steps.length)} of the steps ${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`,
+      `${int(layers.length)} layers, ${int(steps.length)} of the steps ` +
+        `${int(steps[0])} – ${int(steps[last])}${answer.truncated ? ", the newest" : ""}`,
     );
     say(
       this.note,
@@ -222,7 +216,8 @@ export class LayerHeat {
     );
     this.canvas.setAttribute(
       "aria-label",
-      `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} Arrow keys read single values, Enter shows the step in the charts.`,
+      `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} ` +
+        "Arrow keys read single values, Enter shows the step in the charts.",
     );
     this.#tell(this.at);
   }
@@ -271,15 +266,23 @@ export class LayerHeat {
     if (!at || !this.answer || !this.matrix) return say(this.readout, "");
     const [row, column] = at;
     const v = this.matrix.values[row * this.matrix.columns + column];
-    say(
-      this.readout,
-      `${this.answer.layers[row]} · step ${int(this.answer.steps[column])} · ${v < 0 ? "no gradient" : num(v)}`,
-    );
+    const value = v < 0 ? "no gradient" : num(v);
+    say(this.readout, dotted(this.answer.layers[row], `step ${int(this.answer.steps[column])}`, value));
   }
 
   close() {
     this.sizes.disconnect();
   }
+}
+
+/**
+ * @param {{ column: number, rows: number[] }} fault
+ * @param {LayersAnswer} answer
+ */
+function faultText({ column, rows }, { steps, layers }) {
+  const names = rows.slice(0, 3).map((row) => layers[row]);
+  const more = rows.length > 3 ? ` and ${int(rows.length - 3)} more of ${int(layers.length)}` : "";
+  return `First non-finite value at step ${int(steps[column])}: ${names.join(", ")}${more}.`;
 }
 
 /**

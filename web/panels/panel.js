@@ -120,7 +120,9 @@ export class Panel {
     say(this.faults, counts);
     this.plot.setAttribute(
       "aria-label",
-      `${this.kind.title} by step${counts ? `. Visible: ${counts}` : ""}${picture.empty ? ". No values visible" : ""}`,
+      [`${this.kind.title} by step`, counts && `Visible: ${counts}`, picture.empty && "No values visible"]
+        .filter(Boolean)
+        .join(". "),
     );
     this.plot.classList.toggle("is-empty", picture.empty);
   }

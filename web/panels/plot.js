@@ -1,4 +1,4 @@
-/** The only module that uses Plotly. It draws pictures (lib/charts/picture.js), a few per frame, only while visible. */
+/** The only module that uses Plotly. It draws pictures (lib/charts/picture.js), if they are visible. */
 
 import { MARK_WORDS } from "../lib/charts/marks.js";
 import { outside } from "../lib/root.js";
@@ -55,9 +55,7 @@ export function loadPlotly(version) {
       loading = null;
       script.remove();
       fail(
-        new Error(
-          "The chart library (plotly.js) did not load. Reload the page. If that does not help, check the server's log.",
-        ),
+        new Error("The chart library (plotly.js) did not load. Reload the page, or check the server's log."),
       );
     };
     document.head.append(style, script);

@@ -59,7 +59,7 @@ export function channelForm(app, kinds, channel, done) {
         : el(
             "p.soft",
             {},
-            "Nothing to configure. Open pages show the notifications if the browser allows it (see Settings).",
+            "Nothing to configure. Open pages show the notifications if the browser allows them.",
           ),
     );
   };

@@ -3,7 +3,7 @@
 import { isOpen } from "../../lib/alerts/attention.js";
 import { el } from "../../browser/dom.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
-import { clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
 
@@ -146,13 +146,7 @@ function moments(alert, mover) {
       flightLink(alert),
       copyButton("Copy as text", () => asText(alert, location.href)),
     ),
-    onset !== null && rang !== null
-      ? el(
-          "p.micro.then",
-          {},
-          `Detected ${int(rang - onset)} steps${alert.onset_ms && alert.fired_ms ? ` (${span((alert.fired_ms - alert.onset_ms) / 1000)})` : ""} after onset`,
-        )
-      : null,
+    onset !== null && rang !== null ? el("p.micro.then", {}, detectionText(alert, rang - onset)) : null,
   );
 }
 
@@ -331,4 +325,16 @@ export function alertList(alerts, chosen, choose, now) {
       ),
     ),
   );
+}
+
+/**
+ * "Detected 12 steps (2.8 s) after onset".
+ *
+ * @param {Alert} alert
+ * @param {number} steps
+ */
+function detectionText(alert, steps) {
+  const { onset_ms: began, fired_ms: fired } = alert;
+  const time = began && fired ? ` (${span((fired - began) / 1000)})` : "";
+  return `Detected ${counted(steps, "step")}${time} after onset`;
 }

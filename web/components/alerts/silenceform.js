@@ -62,7 +62,8 @@ export function silenceForm(app, begin, done) {
       "matchers",
       "Matchers, one a line; all must hold",
       matchers,
-      'severity="critical", rule!="stalled", project=~"deblur.*" over rule, severity, project, run, run_id, subject, host, tags',
+      'For example severity="critical" or project=~"deblur.*". ' +
+        "Labels: rule, severity, project, run, run_id, subject, host, tags",
     ),
     field("reason", "Reason", reason),
     field("ends_ms", "Until", ends),

@@ -10,7 +10,8 @@ import { icon } from "../icons.js";
  * @param {string} failing the database's error message
  */
 export const storingText = (failing) =>
-  `The server cannot store new records: ${withoutEnd(failing, ". \n")}. Training continues; records are buffered on disk until it can.`;
+  `The server cannot store new records: ${withoutEnd(failing, ". \n")}. ` +
+  "Training continues; records are buffered on disk until it can.";
 
 /**
  * The state is unknown while the page is offline, so the strip hides until the next heartbeat.

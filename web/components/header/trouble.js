@@ -55,9 +55,8 @@ export function troubleLamp(board, host, app) {
   host.append(strip);
   const hear = (/** @type {DeliveryNews} */ news) => {
     const count = troubleCount(news);
-    const words = count
-      ? `${withoutEnd(news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`, ". \n")}.`
-      : "";
+    const reason = news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`;
+    const words = count ? `${withoutEnd(reason, ". \n")}.` : "";
     lamp.hidden = !count;
     say(number, String(count));
     lamp.setAttribute("aria-label", `${count} undelivered. ${words}`);

@@ -176,7 +176,7 @@ export class RuleEditor {
             "p.notefile.soft",
             {},
             icon("info"),
-            ` This rule is defined in the file ${this.own.source}. The next apply overwrites changes made here.`,
+            ` Defined in the file ${this.own.source}. The next apply overwrites changes made here.`,
           )
         : null;
     if (back) this.begun = "left";
@@ -231,15 +231,12 @@ export class RuleEditor {
     );
     show(chosen);
     if (back) this.begun = "left";
+    const clock = rule.clock === "time" ? "the server's clock" : "steps";
     return el(
       "div",
       {},
       back ? BACK() : null,
-      el(
-        "p.soft.ruleabout",
-        {},
-        `${rule.title}. Evaluated by ${rule.clock === "time" ? "the server's clock" : "steps"}; up to ${rule.severity}.`,
-      ),
+      el("p.soft.ruleabout", {}, `${rule.title}. Evaluated by ${clock}; up to ${rule.severity}.`),
       tabs,
       host,
     );

@@ -3,7 +3,7 @@
 import { ApiError } from "../../data/api.js";
 import { el, refill, svg } from "../../browser/dom.js";
 import { sentence } from "../../lib/fielderror.js";
-import { counted, int, short } from "../../lib/format.js";
+import { counted, dotted, int, short } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { H, W, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../lib/rules/rulestrip.js";
 import { SeriesSet } from "../../lib/charts/series.js";
@@ -127,7 +127,12 @@ export class RuleTrial {
     const cut = runs.filter((run) => run.cut).length;
     refill(
       this.state,
-      `${counted(runs.length, "stored run")} · ${counted(answer.steps, "step")}${cut ? ` · ${counted(cut, "run")} stopped early` : ""} · updates as you edit`,
+      dotted(
+        counted(runs.length, "stored run"),
+        counted(answer.steps, "step"),
+        cut ? `${counted(cut, "run")} stopped early` : "",
+        "updates as you edit",
+      ),
     );
     refill(
       this.numbers,
@@ -268,22 +273,18 @@ const figure = (number, text, mark) =>
 function strip(run, layers, steps, limit) {
   const shape = shapeOf(layers, steps, limit);
   const stretches = stretchesOf(run.firings, steps);
-  const words = stretches.length
-    ? `${counted(stretches.length, "alarm")}: ${stretches
-        .slice(0, 10)
-        .map(
-          ({ firing }) =>
-            `${firing.severity} from step ${int(firing.step)} to ${firing.resolved_step === null ? "the end" : int(firing.resolved_step)}`,
-        )
-        .join("; ")}`
-    : "no alarm";
+  const alarms = stretches.slice(0, 10).map(({ firing: { severity, step, resolved_step: end } }) => {
+    return `${severity} from step ${int(step)} to ${end === null ? "the end" : int(end)}`;
+  });
+  const words = alarms.length ? `${counted(stretches.length, "alarm")}: ${alarms.join("; ")}` : "no alarms";
+  const nonFinite = shape.bad ? "; contains non-finite values" : "";
   return svg(
     "svg",
     {
       viewBox: `0 0 ${W} ${H}`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${shape.bad ? "; contains non-finite values" : ""}`,
+      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${nonFinite}`,
     },
     ...stretches.map(({ from, to, firing }) =>
       svg("rect", {

@@ -20,7 +20,8 @@ export function auditList(events) {
     el(
       "p.soft",
       {},
-      `${counted(audit.findings.length, "finding")} in ${counted(audit.checks, "check")}, took ${num(audit.tookMs, 3)} ms`,
+      `${counted(audit.findings.length, "finding")} in ${counted(audit.checks, "check")}, `,
+      `took ${num(audit.tookMs, 3)} ms`,
     ),
     audit.findings.length ? findingTable(audit.findings) : null,
     audit.unseen.length

@@ -45,8 +45,7 @@ export class Controls {
       el(
         "label.row.tight",
         {
-          title:
-            "Exponential moving average of the drawn points. The raw range stays visible; marks are not smoothed.",
+          title: "Exponential moving average. The raw range stays visible; marks are not smoothed.",
         },
         el("span.soft", {}, "Smoothing"),
         this.slider,

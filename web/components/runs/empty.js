@@ -59,7 +59,7 @@ export function emptyFleet(app) {
     el(
       "p.lead",
       {},
-      "Paste these two lines above your training loop and start it. The run appears here after its first step.",
+      "Paste these two lines above your training loop. The run appears here after its first step.",
     ),
     host,
     failure,

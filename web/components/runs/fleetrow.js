@@ -184,9 +184,9 @@ const PLAIN = {
   rate: (row) => (row.state === "running" ? num(row.steps_per_s, 3) : "–"),
   eta: (row) => {
     const left = secondsLeft(row);
-    return left === null
-      ? "–"
-      : `${span(left)} · ${clock(row.last_seen_ms === null ? null : row.last_seen_ms + left * 1000).slice(0, 5)}`;
+    if (left === null) return "–";
+    const end = row.last_seen_ms === null ? null : row.last_seen_ms + left * 1000;
+    return `${span(left)} · ${clock(end).slice(0, 5)}`;
   },
   gpu: (row) => {
     const used = number(row.gpu_util);

@@ -120,7 +120,8 @@ export class Gauges {
       ago(row.last_seen_ms, now),
       "",
       late.join(" · ") || "0 records buffered",
-      `${moment(row.last_seen_ms)}\n${int(queued)} records queued, ${bytes(spooled_bytes)} in the offline buffer, ${int(dropped)} dropped`,
+      `${moment(row.last_seen_ms)}\n${int(queued)} records queued, ` +
+        `${bytes(spooled_bytes)} in the offline buffer, ${int(dropped)} dropped`,
     );
   }
 

@@ -36,7 +36,7 @@ export function asText(alert, address) {
       "Evidence:",
       ...why.evidence.map(
         (item) =>
-          `- ${item.name}: ${evidenceText(item)}${item.step === null || item.step === undefined ? "" : ` (step ${item.step})`}`,
+          `- ${item.name}: ${evidenceText(item)}${Number.isFinite(item.step) ? ` (step ${item.step})` : ""}`,
       ),
     );
   }

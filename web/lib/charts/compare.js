@@ -63,8 +63,7 @@ const forSoMany = (table, runs) => (table.find(([most]) => runs <= most) ?? tabl
 export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
 
 /** Names under which scripts log how much data the model has seen. */
-const TOKENS =
-  /(^|[/_])(tokens|tokens_seen|num_tokens|n_tokens|consumed_tokens|total_tokens|samples|consumed_samples|examples)$/i;
+const TOKENS = /(^|[/_])((num_|n_|consumed_|total_)?tokens|tokens_seen|(consumed_)?samples|examples)$/i;
 
 /**
  * Return the series that counts tokens: the shortest matching name.

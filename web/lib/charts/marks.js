@@ -80,10 +80,10 @@ export function countMarks(marks) {
   return kinds
     .map((kind) => marks.filter((mark) => mark.kind === kind))
     .filter((found) => found.length)
-    .map(
-      (found) =>
-        `${found.some((mark) => mark.least) ? "≥ " : ""}${int(found.reduce((sum, mark) => sum + mark.count, 0))} ${MARK_WORDS[found[0].kind]}`,
-    )
+    .map((found) => {
+      const count = int(found.reduce((sum, mark) => sum + mark.count, 0));
+      return `${found.some((mark) => mark.least) ? "≥ " : ""}${count} ${MARK_WORDS[found[0].kind]}`;
+    })
     .join(" · ");
 }
 

@@ -116,7 +116,9 @@ function wallLabel(local, stride, first) {
   const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
   if (stride >= 28 * D) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
   if (stride >= D) return day;
-  const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${stride < MIN ? `:${two(date.getUTCSeconds())}` : ""}${stride < S ? `.${String(date.getUTCMilliseconds()).padStart(3, "0")}` : ""}`;
+  const seconds = stride < MIN ? `:${two(date.getUTCSeconds())}` : "";
+  const fraction = stride < S ? `.${String(date.getUTCMilliseconds()).padStart(3, "0")}` : "";
+  const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${seconds}${fraction}`;
   const midnight = !(((local % D) + D) % D);
   return first || midnight ? `${time}<br>${day}` : time;
 }

@@ -206,8 +206,10 @@ export function idFrom(title, taken) {
   return id;
 }
 
+const escaped = (/** @type {string} */ letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
 const quote = (/** @type {string} */ text) =>
-  `"${text.replace(/["\\]/g, "\\$&").replace(/[\u0000-\u001f\u007f]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`)}"`;
+  `"${text.replace(/["\\]/g, "\\$&").replace(/[\u0000-\u001f\u007f]/g, escaped)}"`;
 
 /**
  * The same as TOML, for a file under version control.
@@ -260,7 +262,8 @@ export function conditionText(rule) {
     rule.reducer === "value"
       ? rule.series
       : `${word(REDUCERS, rule.reducer)} of ${rule.series} over ${rule.window}`;
-  return `${what} ${word(COMPARISONS, rule.comparison)} ${short(rule.limit)}${rule.for === "0 steps" ? "" : ` for ${rule.for}`}`;
+  const duration = rule.for === "0 steps" ? "" : ` for ${rule.for}`;
+  return `${what} ${word(COMPARISONS, rule.comparison)} ${short(rule.limit)}${duration}`;
 }
 
 /**

@@ -61,7 +61,9 @@ function ticks(layers, [first, last]) {
   for (const layer of layers) {
     for (let i = 0; i < layer.x.length; i++) {
       if (!(layer.nan[i] + layer.pinf[i] + layer.ninf[i])) continue;
-      path += `M${((last > first ? ((layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2 - first) / (last - first) : 0.5) * W).toFixed(1)} ${H - 7}V${H}`;
+      const middle = (layer.x[i] + (layer.x1[i] ?? layer.x[i])) / 2;
+      const share = last > first ? (middle - first) / (last - first) : 0.5;
+      path += `M${(share * W).toFixed(1)} ${H - 7}V${H}`;
     }
   }
   return path;

@@ -53,16 +53,21 @@ const PARTS = new Map([
   ["one-batch", "they come from one batch"],
 ]);
 
+/** @param {unknown} list */
+const lengthOf = (list) => (Array.isArray(list) ? list.length : 0);
+
+/** @param {Data} one */
+function optimizerText(one) {
+  const name = one.name && one.name !== "opt1" ? ` ${text(one.name)}` : "";
+  const lr = number(/** @type {Data} */ (one.defaults ?? {}).lr) || "?";
+  return `${text(one.class)}${name} with ${int(Number(one.parameters))} parameters, lr ${lr}`;
+}
+
 /** @type {Record<string, Telling>} */
 const TELLINGS = {
   attached: ({ optimizers, scalers, torch, signals }) =>
     line(
-      objects(optimizers)
-        .map(
-          (one) =>
-            `${text(one.class)}${one.name && one.name !== "opt1" ? ` ${text(one.name)}` : ""} of ${int(Number(one.parameters))} parameters, lr ${number(/** @type {Data} */ (one.defaults ?? {}).lr) || "?"}`,
-        )
-        .join("; ") || "no optimizer yet",
+      objects(optimizers).map(optimizerText).join("; ") || "no optimizer yet",
       objects(scalers).length ? counted(objects(scalers).length, "scaler") : "",
       text(torch) && `torch ${text(torch)}`,
       Object.entries(/** @type {Data} */ (signals ?? {}))
@@ -72,7 +77,8 @@ const TELLINGS = {
     ),
   audit: ({ checks, findings, took_ms }) =>
     line(
-      `${counted(objects(findings).length, "finding")} of ${counted(Array.isArray(checks) ? checks.length : 0, "check")}${typeof took_ms === "number" ? ` in ${num(took_ms, 3)} ms` : ""}`,
+      `${counted(objects(findings).length, "finding")} in ${counted(lengthOf(checks), "check")}` +
+        (typeof took_ms === "number" ? `, took ${num(took_ms, 3)} ms` : ""),
       objects(findings)
         .map((one) => `${text(one.severity)} ${text(one.check)}: ${text(one.subject)}`)
         .join("; "),
@@ -104,7 +110,8 @@ const TELLINGS = {
     objects(inputs)
       .map(
         (one) =>
-          `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ${number(one.ninf)} −Inf of ${number(one.of)}`,
+          `${text(one.name)}: ${number(one.nan)} NaN, ${number(one.pinf)} +Inf, ` +
+          `${number(one.ninf)} −Inf of ${number(one.of)}`,
       )
       .join("; "),
   dropped: ({ records, events, first_step, last_step, reason }) =>
@@ -117,8 +124,10 @@ const TELLINGS = {
         : "",
       text(reason),
     ),
-  "gpu-throttle": ({ gpu, reasons }) =>
-    `GPU ${number(gpu)}: ${Array.isArray(reasons) && reasons.length ? reasons.map(String).join(", ") : "no longer throttled"}`,
+  "gpu-throttle": ({ gpu, reasons }) => {
+    const why = Array.isArray(reasons) ? reasons.map(String).join(", ") : "";
+    return `GPU ${number(gpu)}: ${why || "no longer throttled"}`;
+  },
 };
 
 /**

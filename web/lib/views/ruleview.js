@@ -72,7 +72,15 @@ export function listed(rules, view) {
   const words = view.q.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (/** @type {AnyRule} */ rule) =>
     (rule.kind === "own"
-      ? `${rule.id} ${rule.title} ${rule.series} ${rule.source} ${rule.description} ${rule.projects.join(" ")} ${rule.tags.join(" ")}`
+      ? [
+          rule.id,
+          rule.title,
+          rule.series,
+          rule.source,
+          rule.description,
+          ...rule.projects,
+          ...rule.tags,
+        ].join(" ")
       : `${rule.id} ${rule.title} ${rule.settings.map((each) => each.name).join(" ")}`
     ).toLowerCase();
   const inState = (/** @type {AnyRule} */ rule) =>
