@@ -103,7 +103,7 @@ def test_two_browsers_see_an_acknowledgement(
     tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
     row(other, alerts["r_a"]).get_by_text(re.compile("Acknowledged by .*login link")).wait_for()
     other.page.locator("#pane").get_by_text("on my way <b>home</b>").first.wait_for()
-    other.page.locator(".life").get_by_text("acknowledged").wait_for()
+    other.page.locator(".life").get_by_text("acknowledged", exact=True).first.wait_for()
     other.page.get_by_role("button", name="Unacknowledge").click()
     row(tab, alerts["r_a"]).get_by_text("Acknowledged by").wait_for(state="detached")
 

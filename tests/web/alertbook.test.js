@@ -10,13 +10,13 @@ function bookOf(...items) {
   return { book, rang, items };
 }
 
-test("what rang before the page was opened does not toll", async () => {
+test("an alert that fired before the page was opened is not announced", async () => {
   const { book, rang } = bookOf(alertOf());
   await book.load();
   assert.deepEqual([rang, book.all().length], [[null], 1]);
 });
 
-test("a new critical alert tolls once, its later states do not", async () => {
+test("a new critical alert is announced once, and its later states are not", async () => {
   const { book, rang } = bookOf();
   const alert = alertOf({ id: "x" });
   await book.load();
@@ -26,7 +26,7 @@ test("a new critical alert tolls once, its later states do not", async () => {
   assert.deepEqual(rang, [null, null, "x", null]);
 });
 
-test("an alert that rang while the page was away tolls when it is back", async () => {
+test("an alert that fired while the page was offline is announced on return", async () => {
   const { book, rang, items } = bookOf();
   await book.load();
   items.push(alertOf({ id: "missed" }));
@@ -34,7 +34,7 @@ test("an alert that rang while the page was away tolls when it is back", async (
   assert.deepEqual(rang, [null, "missed"]);
 });
 
-test("alerts asked for by their run are no news", () => {
+test("alerts loaded with their run are not announced", () => {
   const { book, rang } = bookOf();
   book.learn([alertOf({ run_id: "q" })]);
   assert.deepEqual([rang, book.of("q").length, book.of("r").length], [[null], 1, 0]);

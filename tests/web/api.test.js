@@ -18,7 +18,7 @@ function apiOf(...replies) {
   };
 }
 
-test("names go into the address escaped, repeated and never joined", async () => {
+test("names are escaped and repeated in the address, never joined", async () => {
   const { api, asked } = apiOf(reply(200, {}), reply(200, {}));
   await api.series("a/b?c", ["loss", "val/a,b"], { from: 1.7, to: 9.2, buckets: 500 });
   assert.equal(
@@ -29,7 +29,7 @@ test("names go into the address escaped, repeated and never joined", async () =>
   assert.equal(asked[1], "/api/v1/runs/r/series?names=a%2Cb&names=a%2Cb");
 });
 
-test("a problem of the server keeps its words", async () => {
+test("an error keeps the server's message", async () => {
   const { api } = apiOf(
     reply(
       404,
@@ -47,7 +47,7 @@ test("a problem of the server keeps its words", async () => {
   );
 });
 
-test("an error without a body, and no answer at all, are sentences too", async () => {
+test("errors without a body and missing responses have a message", async () => {
   await assert.rejects(
     apiOf(reply(502, "<html>", "text/html")).api.runs(),
     (error) => error.status === 502 && error.message.includes("502"),
@@ -62,7 +62,7 @@ test("an error without a body, and no answer at all, are sentences too", async (
   );
 });
 
-test("every page of runs is read", async () => {
+test("all pages of runs are loaded", async () => {
   const { api, asked } = apiOf(
     reply(200, { items: [1, 2], next: "b", now_ms: 1 }),
     reply(200, { items: [3], next: null, now_ms: 2 }),
@@ -74,7 +74,7 @@ test("every page of runs is read", async () => {
   ]);
 });
 
-test("parameters that are not given are left out", () => {
+test("unset parameters are left out", () => {
   assert.equal(query({ a: null, b: undefined, c: "", d: 0 }), "?d=0");
   assert.equal(query({}), "");
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/alerts/attention.js";
 import { alertOf } from "./layers.js";
 
-test("lamps count what is open, by severity and by silence", () => {
+test("open alerts are counted by severity and by silence", () => {
   const alerts = [
     alertOf(),
     alertOf({ state: "recovering", severity: "warning" }),
@@ -15,14 +15,14 @@ test("lamps count what is open, by severity and by silence", () => {
   assert.deepEqual(lamps(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
 });
 
-test("the tab says how many alerts fire, and nothing when none does", () => {
+test("the tab title shows how many alerts fire, and no number for none", () => {
   assert.deepEqual(
     [tabTitle("Fleet", 2), tabTitle("Fleet", 0), tabTitle("", 0)],
     ["(2) Fleet · tocsin", "Fleet · tocsin", "tocsin"],
   );
 });
 
-test("only a critical alert that begins to fire tolls, once, and never one from an old spool", () => {
+test("only a critical alert that starts to fire is announced, once, and never from late records", () => {
   const alert = alertOf();
   assert.equal(tolls(undefined, alert), true);
   assert.equal(tolls({ ...alert, state: "pending" }, alert), true);
@@ -32,7 +32,7 @@ test("only a critical alert that begins to fire tolls, once, and never one from 
   assert.equal(tolls(undefined, { ...alert, severity: "warning" }), false);
 });
 
-test("the gravest alert comes first: open, then severity, then the newest", () => {
+test("the most urgent alert comes first: open, then severity, then the newest", () => {
   const order = [
     alertOf({ id: "gone", state: "resolved" }),
     alertOf({ id: "warn", severity: "warning" }),
@@ -58,7 +58,7 @@ test("bands run from the onset to the resolution, or to the newest step", () => 
   ]);
 });
 
-test("overlapping bands join, and a warning's ends where a critical one begins", () => {
+test("overlapping bands merge, and a warning's band ends where a critical one begins", () => {
   const alerts = [
     alertOf({ onset_step: 50 }),
     alertOf({ onset_step: 60 }),

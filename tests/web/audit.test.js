@@ -22,7 +22,7 @@ const audit = (data, change = {}) => ({
   ...change,
 });
 
-test("a run without an audit is not a run without findings", () => {
+test("no config check differs from a check without findings", () => {
   assert.equal(auditOf([]), null);
   assert.equal(auditOf([audit({}, { kind: "phase" })]), null);
   assert.deepEqual(auditOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]), {
@@ -33,7 +33,7 @@ test("a run without an audit is not a run without findings", () => {
   });
 });
 
-test("the newest answer of a check counts, other checks keep theirs", () => {
+test("the newest result of a check replaces its older ones", () => {
   const first = audit({
     checks: ["lr-zero", "clamped-values"],
     findings: [finding(), finding({ check: "clamped-values", severity: "info" })],
@@ -48,7 +48,7 @@ test("the newest answer of a check counts, other checks keep theirs", () => {
   assert.equal(tookMs, 1.5);
 });
 
-test("grave findings come first, of the newest attempt and its lowest rank only", () => {
+test("severe findings come first, of the newest attempt and its lowest rank only", () => {
   const told = (severities) => ({
     checks: [],
     findings: severities.map((severity) => finding({ severity })),
@@ -67,7 +67,7 @@ test("grave findings come first, of the newest attempt and its lowest rank only"
   assert.deepEqual(unseen, ["graph"]);
 });
 
-test("anything may come over the wire", () => {
+test("malformed findings are dropped", () => {
   const { findings, unseen } = auditOf([
     audit({
       checks: "x",
@@ -83,7 +83,7 @@ test("anything may come over the wire", () => {
   assert.deepEqual(unseen, []);
 });
 
-test("overhead is the newest of what the hook told of itself", () => {
+test("overhead is the newest value that the hook reported", () => {
   const fact = (name, last) => ({ name, n: 1, first_step: 0, last_step: 0, last });
   assert.equal(overheadOf([fact("loss", 1)]), null);
   assert.deepEqual(overheadOf([fact("hook/cost_us", 12.5), fact("hook/share_percent", 0.25)]), {

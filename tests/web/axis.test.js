@@ -6,7 +6,7 @@ test("ticks are 1, 2, 5 times a power of ten", () => {
   assert.deepEqual([0.7, 1, 1.2, 3, 7, 0.013].map(niceStep), [1, 1, 2, 5, 10, 0.02]);
 });
 
-test("a linear axis holds its data and begins at zero where zero is near", () => {
+test("a linear axis contains its data and starts at zero if zero is near", () => {
   for (const [low, high] of [
     [0.3, 2.7],
     [90, 101],
@@ -23,12 +23,12 @@ test("a linear axis holds its data and begins at zero where zero is near", () =>
   assert.ok(linearAxis(90, 101).range[0] > 0);
 });
 
-test("a flat series is drawn flat: the axis spans five percent of the value", () => {
+test("a constant series is drawn flat: the axis spans five percent of the value", () => {
   const { range } = linearAxis(100, 100.001);
   assert.ok(range[1] - range[0] >= 5);
 });
 
-test("tick labels have no noise of floating point", () => {
+test("tick labels have no floating-point noise", () => {
   assert.deepEqual(linearAxis(0, 0.7).labels, ["0", "0.2", "0.4", "0.6", "0.8"]);
   assert.deepEqual(
     linearAxis(0.0205, 0.0214).labels.every((label) => label.length <= 7),
@@ -36,14 +36,14 @@ test("tick labels have no noise of floating point", () => {
   );
 });
 
-test("a log axis has powers of ten, and numbers between where there are few", () => {
+test("a log axis has powers of ten, and values between them for few decades", () => {
   assert.deepEqual(logAxis(0.2, 300).labels, ["0.1", "1", "10", "100", "1\u202f000"]);
   assert.deepEqual(logAxis(1.5, 1.9).labels, ["1.5", "2"]);
   const { range } = logAxis(0.2, 300);
   assert.ok(10 ** range[0] <= 0.2 && 10 ** range[1] >= 300);
 });
 
-test("the loss scale's axis has powers of two, below one too", () => {
+test("the axis of the loss scale has powers of two, also below one", () => {
   const { ticks, labels, range } = log2Axis(1, 65536);
   assert.ok(ticks.every((v) => Number.isInteger(Math.log2(v))));
   assert.ok(labels.includes("2⁴") || labels.includes("2⁰"));
@@ -51,7 +51,7 @@ test("the loss scale's axis has powers of two, below one too", () => {
   assert.ok(log2Axis(2 ** -149, 65536).labels.some((label) => label.startsWith("2⁻")));
 });
 
-test("nothing positive in sight still has an axis", () => {
+test("an axis exists even without positive values", () => {
   for (const plan of [
     logAxis(Infinity, -Infinity),
     log2Axis(Infinity, -Infinity),
@@ -61,7 +61,7 @@ test("nothing positive in sight still has an axis", () => {
   }
 });
 
-test("room for the rail keeps the data's share", () => {
+test("the room for marks is a fixed share", () => {
   const plan = withRail({ log: false, range: [0, 8], ticks: [], labels: [] }, 0.1, 0.1);
   assert.deepEqual(
     plan.range.map((v) => Math.round(v * 1e6) / 1e6),
@@ -69,14 +69,14 @@ test("room for the rail keeps the data's share", () => {
   );
 });
 
-test("an axis turns logarithmic for a wide spread and back much later", () => {
+test("an automatic axis turns logarithmic for a wide spread, and back much later", () => {
   assert.deepEqual(
     [prefersLog(0.1, 50, false), prefersLog(1, 50, false), prefersLog(1, 50, true), prefersLog(0, 50, true)],
     [true, false, true, false],
   );
 });
 
-test("a label says its tick, whatever the size of the values", () => {
+test("labels identify their ticks at every size of values", () => {
   const read = (/** @type {string} */ label) => Number(label.replaceAll("\u202f", "").replace("−", "-"));
   for (const size of [1e-9, 1e-5, 1e-4, 1e-3, 0.03, 1, 700, 1e4, 1e5, 1e6, 3e12]) {
     for (const [low, high] of [

@@ -21,7 +21,7 @@ const total = (layer, key) => layer[key].reduce((sum, n) => sum + n, 0);
 const least = (layer) => Math.min(...layer.min.filter((v) => !Number.isNaN(v)));
 const most = (layer) => Math.max(...layer.max.filter((v) => !Number.isNaN(v)));
 
-test("search finds the last item at or below", () => {
+test("the search finds the last item at or below", () => {
   assert.deepEqual(
     [at([1, 3, 5], 0), at([1, 3, 5], 1), at([1, 3, 5], 4), at([1, 3, 5], 9), at([], 1)],
     [-1, 0, 1, 2, -1],
@@ -48,7 +48,7 @@ test("a bounded layer keeps its counts, extremes and newest steps", () => {
   assert.deepEqual(out.x.slice(-100), layer.x.slice(-100));
 });
 
-test("a mean of buckets is the mean of their finite records", () => {
+test("the mean of buckets is the mean of their finite records", () => {
   const out = thin(
     layerOf([
       [0, 1],
@@ -64,7 +64,7 @@ test("a mean of buckets is the mean of their finite records", () => {
   assert.equal(finite(out, 0), 3);
 });
 
-test("records out of order stand in order of step, doubles both", () => {
+test("records that arrive out of order are ordered by step, and duplicates are kept", () => {
   const layer = layerOf([
     [5, 1],
     [2, 2],

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { COLUMNS, columnsOf, secondsLeft, tracks, USUAL } from "../../web/lib/runs/columns.js";
 import { rowOf } from "./layers.js";
 
-test("the run's name cannot be left out, and columns keep the page's order", () => {
+test("the name column is always shown, and columns keep the page's order", () => {
   assert.deepEqual(
     columnsOf(["seen", "loss", "gone"]).map((column) => column.id),
     ["name", "loss", "seen"],
@@ -11,7 +11,7 @@ test("the run's name cannot be left out, and columns keep the page's order", () 
   assert.ok(USUAL.every((id) => COLUMNS.some((column) => column.id === id)));
 });
 
-test("the grid has a track for each column, one to tick and one for buttons", () => {
+test("the grid has a track for each column, the checkbox and the buttons", () => {
   assert.equal(
     tracks(columnsOf(["loss"]))
       .replace(/minmax\([^)]*\)/g, "m")
@@ -20,7 +20,7 @@ test("the grid has a track for each column, one to tick and one for buttons", ()
   );
 });
 
-test("time left is told only where length and pace are known", () => {
+test("time left is shown only if length and throughput are known", () => {
   const row = rowOf({ planned_steps: 100, last_step: 49, steps_per_s: 5 });
   assert.equal(secondsLeft(row), 10);
   for (const change of [
@@ -34,7 +34,7 @@ test("time left is told only where length and pace are known", () => {
   assert.equal(secondsLeft({ ...row, last_step: 500 }), 0);
 });
 
-test("every column sorts a row that knows nothing", () => {
+test("every column can sort a row without values", () => {
   const bare = rowOf({
     last: {},
     severities: {},

@@ -16,7 +16,7 @@ import { layerOf } from "./layers.js";
 
 const over = (layers, ink = "--run-1", line = STEPS) => ({ layers, ink, dash: "", line });
 
-test("the difference is exact at the same steps, and none where the base was not", () => {
+test("the difference is exact at common steps, and absent where the base has no value", () => {
   const layer = difference(
     layerOf([
       [0, 3],
@@ -40,7 +40,7 @@ test("the difference is exact at the same steps, and none where the base was not
   );
 });
 
-test("between two steps of the base a line is drawn; a held value is held", () => {
+test("base values are interpolated, or held for held series", () => {
   const base = [
     layerOf([
       [0, 0],
@@ -52,7 +52,7 @@ test("between two steps of the base a line is drawn; a held value is held", () =
   assert.deepEqual(difference(layerOf([[5, 5]]), base, true).mean, [5]);
 });
 
-test("a run's faults stay marked in the difference, and the base's do not become its own", () => {
+test("the run's non-finite values stay marked in the difference, and the base's don't appear", () => {
   const run = over([
     layerOf([
       [0, 1],
@@ -75,7 +75,7 @@ test("a run's faults stay marked in the difference, and the base's do not become
   assert.equal(lines.length, 1);
 });
 
-test("every run is a line in its own colour over its own range", () => {
+test("every run is a line in its own color over its range", () => {
   const { lines, shades } = overlay(
     { axis: "linear" },
     [
@@ -111,7 +111,7 @@ test("every run is a line in its own colour over its own range", () => {
   assert.equal(shades.length, 2);
 });
 
-test("aligned by tokens a run lies where it had seen as many", () => {
+test("aligned by tokens, runs are placed by their token count", () => {
   const line = alignment(
     "tokens",
     [],
@@ -138,7 +138,7 @@ test("aligned by tokens a run lies where it had seen as many", () => {
   assert.equal(alignment("relative", [], []), null);
 });
 
-test("the count of tokens is found under the names that scripts give it", () => {
+test("the token count is found under common names", () => {
   assert.equal(tokenSeries(["loss", "train/consumed_tokens", "tokens"]), "tokens");
   assert.equal(tokenSeries(["data/num_tokens", "tokens_per_s"]), "data/num_tokens");
   assert.equal(tokenSeries(["loss", "tokens_per_s"]), null);
@@ -160,7 +160,7 @@ test("settings that differ come first, and a missing one differs", () => {
   assert.equal(rows[1].values[1], undefined);
 });
 
-test("hundreds of runs are as many lines as there are looks, and no fault and no range is lost", () => {
+test("hundreds of runs become one line per style, and no mark and no range is lost", () => {
   const runs = Array.from({ length: 300 }, (_, i) => ({
     ...over(
       [
@@ -186,7 +186,7 @@ test("hundreds of runs are as many lines as there are looks, and no fault and no
   );
 });
 
-test("the line pointed at is drawn once more as it stands: gaps, held values, a lone one as a dot", () => {
+test("the highlighted line keeps gaps, held values, and single values as dots", () => {
   const same = (v) => v;
   const line = (y, held = false) => ({ id: "a", x: [0, 1, 2, 3], y, held, ink: "", dash: "" });
   assert.equal(pathOf(line([5, 6, NaN, 7]), same, same), "M0.0 5.0h0L1.0 6.0M3.0 7.0h0");
@@ -194,7 +194,7 @@ test("the line pointed at is drawn once more as it stands: gaps, held values, a 
   assert.equal(pathOf(line([NaN, 0, NaN, NaN]), same, Math.log10), "");
 });
 
-test("runs of one value each stay points, however many look alike", () => {
+test("runs with a single value stay points, however many share a style", () => {
   const lone = [
     over([layerOf([[0, 1]])]),
     over([layerOf([[5, 2]])]),
@@ -217,7 +217,7 @@ test("runs of one value each stay points, however many look alike", () => {
   );
 });
 
-test("the run under the pointer is the one whose line, as drawn, passes nearest", () => {
+test("the run under the pointer is the one whose line is nearest", () => {
   const runs = [
     [
       "low",
@@ -248,7 +248,7 @@ test("the run under the pointer is the one whose line, as drawn, passes nearest"
   );
 });
 
-test("where a line is smoothed, the smoothed one is pointed at, and none beyond its end", () => {
+test("pointing uses the smoothed line, and nothing beyond its end", () => {
   const run = {
     ...over([
       layerOf([
@@ -273,6 +273,6 @@ test("where a line is smoothed, the smoothed one is pointed at, and none beyond 
   );
 });
 
-test("the more runs the fewer buckets of each are asked for", () => {
+test("the more runs, the fewer buckets of each are requested", () => {
   assert.deepEqual([1, 30, 31, 300, 1000].map(bucketsFor), [800, 800, 400, 200, 100]);
 });

@@ -10,7 +10,7 @@ import {
   writeCompare,
 } from "../../web/lib/views/compareview.js";
 
-test("the address holds runs, colours, baseline and look", () => {
+test("the address holds runs, colors, baseline and appearance", () => {
   const view = {
     ...readCompare(""),
     runs: [
@@ -33,7 +33,7 @@ test("the address holds runs, colours, baseline and look", () => {
   assert.equal(writeCompare(readCompare("")), "");
 });
 
-test("a run keeps its colour while others come and go", () => {
+test("a run keeps its color when others are added or removed", () => {
   const three = ["a", "b", "c"].reduce(withRun, []);
   const without = three.filter((run) => run.id !== "a");
   const again = withRun(without, "d");
@@ -51,7 +51,7 @@ test("a run keeps its colour while others come and go", () => {
   );
 });
 
-test("sixty runs look different, and a comparison has a bound", () => {
+test("sixty runs look different, and a comparison is limited", () => {
   const many = Array.from({ length: MOST_RUNS + 5 }, (_, i) => String(i)).reduce(withRun, []);
   assert.equal(many.length, MOST_RUNS);
   assert.equal(new Set(many.slice(0, 60).map((run) => inkOf(run.slot) + dashOf(run.slot))).size, 60);
@@ -59,7 +59,7 @@ test("sixty runs look different, and a comparison has a bound", () => {
   assert.deepEqual(readCompare(writeCompare({ ...readCompare(""), runs: many })).runs, many);
 });
 
-test("an address that makes no sense compares what it can", () => {
+test("an invalid address compares what it can", () => {
   const view = readCompare("?run=a&run=a&run=b&slots=5.5.x&base=zz&x=moon&from=3&to=1&axis=odd:loss");
   assert.deepEqual(
     view.runs.map((run) => [run.id, run.slot]),

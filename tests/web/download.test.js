@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blobOf, fileName } from "../../web/browser/download.js";
 
-test("a file's name keeps letters of any script and nothing that a shell or a disk trips over", () => {
+test("file names keep letters of any script and drop special characters", () => {
   assert.equal(fileName(["../a b/<img>", "loss"], "csv"), "a_b_img-loss.csv");
   assert.equal(fileName(["学習", "损失"], "png"), "学習-损失.png");
   assert.equal(fileName(["///", ""], "svg"), "tocsin.svg");
   assert.ok(fileName(["x".repeat(400)], "png").length < 80);
 });
 
-test("a picture's bytes come out of its address, packed or plain", async () => {
+test("image bytes are decoded from base64 and plain addresses", async () => {
   assert.equal(await blobOf("data:image/svg+xml,%3Csvg%2F%3E").text(), "<svg/>");
   assert.deepEqual(
     [...new Uint8Array(await blobOf("data:image/png;base64,iVBO").arrayBuffer())],

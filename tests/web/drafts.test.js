@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { begun, dirty, joined, kept, met, parseTags, tagsText } from "../../web/lib/drafts.js";
 
-test("tags are what stands between commas, each once", () => {
+test("tags are separated by commas and unique", () => {
   assert.deepEqual(parseTags(" fp16, ablation ,,fp16 "), ["fp16", "ablation"]);
   assert.equal(tagsText(["a", "b"]), "a, b");
   assert.deepEqual(parseTags(tagsText(["x y", "<b>"])), ["x y", "<b>"]);
 });
 
-test("what somebody else wrote meanwhile is shown to whoever wrote too, and taken by whoever did not", () => {
+test("a concurrent change is shown to whoever edits, and applied for whoever doesn't", () => {
   const draft = { ...begun("old"), text: "mine" };
   assert.equal(met(draft, "theirs").theirs, "theirs");
   assert.equal(met(begun("old"), "theirs").text, "theirs");
@@ -16,7 +16,7 @@ test("what somebody else wrote meanwhile is shown to whoever wrote too, and take
   assert.equal(met(draft, "mine").theirs, null);
 });
 
-test("a conflict ends by a choice, and then what was read is what stands there", () => {
+test("a conflict is resolved by a choice", () => {
   const draft = met({ ...begun("old"), text: "mine" }, "theirs");
   assert.deepEqual(kept(draft), { seen: "theirs", text: "mine", theirs: null });
   assert.equal(joined(draft).text, "theirs\n\n---\n\nmine");

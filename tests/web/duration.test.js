@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { durationText, ENDS, localMs, localText, secondsOf } from "../../web/lib/duration.js";
 
-test("lengths are read as people type them, and not guessed", () => {
+test("durations are parsed as users type them, and not guessed", () => {
   const read = Object.fromEntries(
     ["90", "90 s", "5min", "1 h 30 min", "2d", "0.5 h", ""].map((text) => [text, secondsOf(text)]),
   );
@@ -18,13 +18,13 @@ test("lengths are read as people type them, and not guessed", () => {
   for (const text of ["soon", "5 x", "-3", "1e3", "5 constructor"]) assert.equal(secondsOf(text), null, text);
 });
 
-test("what is written is read again as the same", () => {
+test("formatted durations parse to the same value", () => {
   for (const s of [0, 1, 5, 59.5, 60, 61, 3600, 5400, 14400, 86400, 90061]) {
     assert.equal(secondsOf(durationText(s)), s);
   }
 });
 
-test("ends of silences lie ahead, those in the morning at nine", () => {
+test("ends of silences are in the future, those in the morning at nine", () => {
   for (const now of [
     new Date(2026, 10, 20, 8, 59),
     new Date(2026, 10, 20, 9, 0),
@@ -43,7 +43,7 @@ test("ends of silences lie ahead, those in the morning at nine", () => {
   }
 });
 
-test("local times go to the field and back, to the minute", () => {
+test("local times convert to the field and back, to the minute", () => {
   const ms = new Date(2026, 2, 4, 5, 6).getTime();
   assert.equal(localText(ms), "2026-03-04T05:06");
   assert.equal(localMs(localText(ms)), ms);

@@ -4,7 +4,7 @@ import { eventText } from "../../web/lib/runs/eventtext.js";
 
 const told = (kind, data) => eventText({ kind, data });
 
-test("what the hook tells of a run is a sentence, not its fields", () => {
+test("hook events are described as sentences", () => {
   assert.equal(
     told("scaler", { scaler: "scaler1", change: "backoff", from: 65536, to: 32768 }),
     "backoff 65\u202f536 → 32\u202f768 · scaler1",
@@ -46,19 +46,19 @@ test("what the hook tells of a run is a sentence, not its fields", () => {
   );
 });
 
-test("what a script tells is told field by field, whatever it is", () => {
+test("unknown events are described field by field", () => {
   assert.equal(told("saved", { path: "a", size: { mb: 3 } }), "path a · size.mb 3");
   assert.equal(told("constructor", {}), "–");
   assert.equal(told("anything", { "<b>": "<i>" }), "<b> <i>");
 });
 
-test("what a script adds to an event of a known kind is told too", () => {
+test("extra fields of known events are described too", () => {
   assert.equal(told("checkpoint", { path: "a.pt", epoch: 3, best: true }), "a.pt · epoch 3 · best true");
   assert.equal(told("checkpoint", { path: 7 }), "path 7");
   assert.equal(told("phase", { name: "eval", state: "end", psnr: 31.5 }), "eval · ends · psnr 31.5");
 });
 
-test("data that are not as the kind says are told, never thrown at", () => {
+test("malformed events are described without an exception", () => {
   for (const kind of [
     "accumulation",
     "attached",

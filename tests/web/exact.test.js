@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { number, unpack } from "../../web/lib/exact.js";
 import { packed } from "./layers.js";
 
-test("every float64 comes out with the bits that went in, NaN and infinities included", () => {
+test("every float64 is decoded bit for bit, including NaN and Inf", () => {
   const values = [0, -0, 1.5, -2e-308, 5e-324, 1.7976931348623157e308, NaN, Infinity, -Infinity, 0.1];
   const out = unpack(packed(values));
   values.forEach((value, i) => assert.ok(Object.is(out[i], value), `${value} came out as ${out[i]}`));
 });
 
-test("words of the API are numbers, anything else is missing", () => {
+test("the API's number words are parsed, everything else is missing", () => {
   assert.ok(Number.isNaN(number("NaN")));
   assert.deepEqual(
     [number("Infinity"), number("-Infinity"), number(3), number(0)],
@@ -18,7 +18,7 @@ test("words of the API are numbers, anything else is missing", () => {
   assert.deepEqual([number(null), number(undefined), number("12"), number("nan")], [null, null, null, null]);
 });
 
-test("an array of another type or a cut one is refused with what was expected", () => {
+test("a wrong type or truncated array is rejected with what was expected", () => {
   assert.throws(() => unpack({ dtype: "f4", bdata: "" }), /expected dtype "f8", got "f4"/);
   assert.throws(() => unpack({ dtype: "f8", bdata: btoa("abc") }), /multiple of 8 bytes, got 3/);
 });

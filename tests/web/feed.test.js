@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Feed } from "../../web/data/feed.js";
 import { answer, wireLayer } from "./layers.js";
 
-/** Answers in the order the test gives them; subscriptions the test can speak to. */
+/** Responses in the order that the test gives, and subscriptions that the test can drive. */
 function source() {
   const asked = [];
   const waiting = [];
@@ -44,7 +44,7 @@ function feedOf(from) {
   return { feed, heard, failures };
 }
 
-test("it asks once, then the socket goes on from the cursor of the answer", async () => {
+test("it requests once, then the socket continues from the response's cursor", async () => {
   const from = source();
   const { feed, heard } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
@@ -59,7 +59,7 @@ test("it asks once, then the socket goes on from the cursor of the answer", asyn
   assert.deepEqual([feed.set.get("loss")[0].x, feed.set.cursor, heard.length], [[0, 1], 6, 2]);
 });
 
-test("a resync and a reconnect ask again; what was shown stays until the answer comes", async () => {
+test("a resync and a reconnect request again; old data stays until the response arrives", async () => {
   const from = source();
   const { feed } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });
@@ -80,7 +80,7 @@ test("a resync and a reconnect ask again; what was shown stays until the answer 
   assert.equal(from.asked.length, 3);
 });
 
-test("the newest window wins: an answer to an older question is dropped", async () => {
+test("the newest window wins: a response to an older request is dropped", async () => {
   const from = source();
   const { feed } = feedOf(from);
   void feed.load(["loss"], { from: 0, to: 10 });
@@ -90,7 +90,7 @@ test("the newest window wins: an answer to an older question is dropped", async 
   assert.deepEqual(feed.set.get("loss")[0].x, [5]);
 });
 
-test("a failure is told and leaves what is shown alone", async () => {
+test("a failure is reported and leaves the data unchanged", async () => {
   const from = source();
   const { feed, failures } = feedOf(from);
   void feed.load(["loss"], { from: null, to: null });

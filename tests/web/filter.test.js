@@ -8,7 +8,7 @@ const config = (id, key) =>
   id === "r" ? { lr: 1e-3, "model.name": "swin-T", resume: false, depth: "12" }[key] : undefined;
 const holds = (text) => runFilter(text, config)(row);
 
-test("config values are compared as numbers where both are, as words where not", () => {
+test("config values are compared as numbers if both are, else as text", () => {
   for (const yes of [
     "config.lr>1e-4",
     "config.lr=0.001",
@@ -31,20 +31,20 @@ test("config values are compared as numbers where both are, as words where not",
   }
 });
 
-test("numbers of the run itself can be compared, terms denied, and quotes keep spaces", () => {
+test("numbers of the run can be compared, terms excluded, and quotes keep spaces", () => {
   for (const yes of ["step>1000", "alerts>=1", "-tag:bf16", 'name:"my run"', "-config.lr>1 fp16"]) {
     assert.equal(holds(yes), true, yes);
   }
   for (const no of ["step<1000", "-tag:fp16", 'name:"myrun"', "-deblur"]) assert.equal(holds(no), false, no);
 });
 
-test("what looks like no field is free text, and nothing throws", () => {
+test("terms without a known field are free text", () => {
   for (const odd of ["a:b:c", ":", ">", "config.", "config.>", '"', "-", "(", "x=y"]) {
     assert.equal(typeof holds(odd), "boolean", odd);
   }
 });
 
-test("configurations are asked for only by a filter that needs them", () => {
+test("configurations are needed only by filters that use them", () => {
   assert.deepEqual(["config.lr>1", "a -config.x:y", "tag:config", ""].map(asksConfig), [
     true,
     true,

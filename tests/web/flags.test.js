@@ -7,22 +7,22 @@ const flag = (step, weight, text = "flag") => ({ step, text, severity: "", weigh
 const place = (flags) =>
   placeFlags(flags, (step) => step, 0, 500).map(({ flag: { step }, mirrored }) => [step, mirrored]);
 
-test("flags never overlap; the weightier one stands", () => {
+test("flags never overlap; the more important one stays", () => {
   const spots = placeFlags([flag(100, 1), flag(101, 9), flag(130, 5)], (step) => step, 0, 500).sort(
     (a, b) => a.from - b.from,
   );
   for (let i = 1; i < spots.length; i++) assert.ok(spots[i].from >= spots[i - 1].to);
 });
 
-test("a flag at the right edge turns to the left", () => {
+test("a flag at the right edge is mirrored", () => {
   assert.deepEqual(place([flag(490, 1)]), [[490, true]]);
 });
 
-test("a flag out of sight is not placed", () => {
+test("a flag outside the window is not placed", () => {
   assert.deepEqual(place([flag(-5, 1), flag(600, 1)]), []);
 });
 
-test("the alert being read has the weightiest flag; pending ones have none", () => {
+test("the chosen alert has the most important flag; pending alerts have none", () => {
   const flags = flagsOf(
     [alertOf({ id: "a" }), alertOf({ id: "b", severity: "info" }), alertOf({ id: "c", state: "pending" })],
     [],
@@ -34,7 +34,7 @@ test("the alert being read has the weightiest flag; pending ones have none", () 
   );
 });
 
-test("only events that a reader looks for become flags", () => {
+test("only some kinds of events become flags", () => {
   const event = (kind, data = {}) => ({ id: 1, kind, step: 3, time_ms: 0, attempt: 1, rank: 0, data });
   assert.deepEqual(
     [event("checkpoint"), event("phase", { name: "eval" }), event("attached")].map(eventText),
@@ -42,7 +42,7 @@ test("only events that a reader looks for become flags", () => {
   );
 });
 
-test("an announced change is a stretch of steps, once however many ranks said it", () => {
+test("an announced change is one range of steps for all ranks", () => {
   const event = (steps) => ({
     id: 1,
     kind: "expect",

@@ -24,7 +24,7 @@ const shape = (view, pins = []) =>
     .map((item) => ("row" in item ? item.row.id : `[${item.title}]`))
     .join(" ");
 
-test("the address holds filter, order, groups, columns and picks", () => {
+test("the address holds filter, order, groups, columns and selection", () => {
   const view = {
     q: "tag:a b&c",
     sort: "loss",
@@ -40,26 +40,26 @@ test("the address holds filter, order, groups, columns and picks", () => {
   assert.equal(writeFleet(PLAIN), "");
 });
 
-test("an address that makes no sense shows the usual fleet", () => {
+test("an invalid address shows the default fleet", () => {
   assert.deepEqual(readFleet("?sort=nope&group=moon&columns=zzz&archived=maybe"), {
     ...PLAIN,
     columns: USUAL,
   });
 });
 
-test("by attention: what rings first, newest first within, and an update moves nothing", () => {
+test("by attention: most urgent first, newest first within a group, and updates move nothing", () => {
   assert.equal(shape({}), "[Critical] c [Healthy] b a [Ended] d");
   const moved = listing(rows.map((row) => ({ ...row, last_step: 99, loss: 3 })).reverse(), PLAIN, new Set());
   assert.equal(moved.map((item) => ("row" in item ? item.row.id : "")).join(""), "cbad");
 });
 
-test("groups by project, by tag and none; what is pinned stands on top once", () => {
+test("groups by project, by tag and none; pinned runs are listed once, at the top", () => {
   assert.equal(shape({ group: "project" }), "[x] c a [y] b d");
   assert.equal(shape({ group: "tag" }), "[t] a [No tag] c b d");
   assert.equal(shape({ group: "none" }, ["d"]), "[Pinned] d c b a");
 });
 
-test("a column sorts both ways with the unknown last, and a third click lets go", () => {
+test("a column sorts both ways with unknown values last; a third click resets", () => {
   assert.equal(
     [...rows]
       .sort(order({ ...PLAIN, sort: "step", down: true }))
@@ -87,7 +87,7 @@ test("a column sorts both ways with the unknown last, and a third click lets go"
   );
 });
 
-test("a loss that is not finite sorts above every number", () => {
+test("a non-finite loss sorts above every number", () => {
   const losses = [
     rowOf({ id: "n", last: { loss: "NaN" } }),
     rowOf({ id: "1", last: { loss: 1 } }),
@@ -99,7 +99,7 @@ test("a loss that is not finite sorts above every number", () => {
   );
 });
 
-test("a deleted run lies on its own shelf until it goes, archived or not", () => {
+test("a deleted run is listed as deleted, archived or not", () => {
   assert.deepEqual(
     [
       rowOf({}),

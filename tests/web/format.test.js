@@ -30,7 +30,7 @@ test("numbers have four significant figures, and powers of ten below 1e-3 and fr
   );
 });
 
-test("the non-finite are words and the missing is a dash, never 0", () => {
+test("non-finite values are words and missing ones a dash, never 0", () => {
   assert.deepEqual([num(279.7, 2), num(12345.678), num(9999.96)], ["280", "12\u202f346", "10\u202f000"]);
   assert.deepEqual(
     [NaN, Infinity, -Infinity, null, undefined, 0].map((v) => num(v)),
@@ -38,14 +38,14 @@ test("the non-finite are words and the missing is a dash, never 0", () => {
   );
 });
 
-test("zeros at the end go where they say nothing", () => {
+test("trailing zeros are dropped", () => {
   assert.deepEqual(
     [0.5, 34.2, 10, 1000, 0.05].map((v) => short(v)),
     ["0.5", "34.2", "10", "1\u202f000", "0.05"],
   );
 });
 
-test("powers of two read as powers, with the number beside them", () => {
+test("powers of two are shown as powers, with the number", () => {
   assert.equal(pow2(512), "2⁹");
   assert.equal(pow2(1), "2⁰");
   assert.equal(pow2(0.25), "2⁻²");
@@ -58,11 +58,11 @@ test("powers of two read as powers, with the number beside them", () => {
       ["2⁻¹", "0.5"],
       ["2⁻¹⁴⁴", "4.48e-44"],
     ],
-    "below 1 nothing is rounded to a whole number",
+    "values below 1 are not rounded to a whole number",
   );
 });
 
-test("spans and ages are for people", () => {
+test("durations and ages are readable", () => {
   assert.deepEqual([0.34, 8.2, 45, 240, 4080, 7200, 200000].map(span), [
     "0.3 s",
     "8.2 s",
@@ -75,13 +75,13 @@ test("spans and ages are for people", () => {
   assert.deepEqual([ago(1000, 2000), ago(1000, 241000), ago(null, 5)], ["now", "4 min ago", "–"]);
 });
 
-test("exact times name their zone", () => {
+test("exact times include their time zone", () => {
   const at = Date.UTC(2026, 10, 20, 3, 12, 44);
   assert.equal(clock(at, "UTC"), "03:12:44");
   assert.match(moment(at, "UTC"), /20 Nov 2026.*03:12:44 UTC/);
 });
 
-test("rules read as titles, counts as sentences, bytes with units", () => {
+test("rules become titles, counts have plurals, bytes have units", () => {
   assert.deepEqual(["scaler-collapse", "nonfinite-loss", "zero-lr"].map(ruleTitle), [
     "Scaler collapse",
     "Non-finite loss",
@@ -91,6 +91,6 @@ test("rules read as titles, counts as sentences, bytes with units", () => {
   assert.deepEqual([bytes(12), bytes(228000)], ["12 B", "228 kB"]);
 });
 
-test("summaries of the server show raised powers", () => {
+test("powers in the server's summaries become superscripts", () => {
   assert.equal(powers("Loss scale fell 2^16 to 2^-3 in 40 steps"), "Loss scale fell 2¹⁶ to 2⁻³ in 40 steps");
 });

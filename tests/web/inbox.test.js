@@ -19,7 +19,7 @@ const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
 const ACK = { by: "t_1 night shift", at_ms: 1, note: "" };
 const marksOf = (table) => (id) => ({ id, ...NONE, ...table[id] });
 
-test("the address holds the whole view, and what cannot be read is left out", () => {
+test("the address holds the whole view, and unreadable values are ignored", () => {
   const view = {
     state: "silenced",
     severity: "critical",
@@ -33,7 +33,7 @@ test("the address holds the whole view, and what cannot be read is left out", ()
   assert.deepEqual(readInbox("?state=nonsense&else=1"), PLAIN);
 });
 
-test("every alert is counted in each state that it is in", () => {
+test("every alert is counted in each of its states", () => {
   const alerts = [
     alertOf({ id: "a" }),
     alertOf({ id: "b" }),
@@ -45,7 +45,7 @@ test("every alert is counted in each state that it is in", () => {
   assert.deepEqual(counts, { open: 3, mine: 1, silenced: 1, pending: 1, resolved: 1, all: 5 });
 });
 
-test("groups hold each alert once: taken, silenced and waiting ones apart", () => {
+test("groups list each alert once: acknowledged, silenced and pending ones apart", () => {
   const alerts = [
     alertOf({ id: "a", severity: "warning" }),
     alertOf({ id: "b" }),
@@ -72,7 +72,7 @@ test("groups hold each alert once: taken, silenced and waiting ones apart", () =
   );
 });
 
-test("the alert that is read stays although it does not fit any more", () => {
+test("the alert being read stays listed when it no longer matches", () => {
   const alerts = [alertOf({ id: "a" }), alertOf({ id: "over", state: "resolved" })];
   const ids = (alert) =>
     grouped(alerts, { ...PLAIN, alert }, marksOf({}), "me").flatMap((group) =>
@@ -81,7 +81,7 @@ test("the alert that is read stays although it does not fit any more", () => {
   assert.deepEqual([ids("over"), ids("a")], [["a", "over"], ["a"]]);
 });
 
-test("words, fields and denials must all hold", () => {
+test("words, fields and exclusions must all match", () => {
   const alert = alertOf({ rule: "loss-spike", run_name: "my run", project: "deblur", severity: "critical" });
   for (const text of [
     "",
@@ -99,14 +99,14 @@ test("words, fields and denials must all hold", () => {
   assert.ok(!narrows({ ...PLAIN, project: "else" })(alert));
 });
 
-test("an acknowledgement is mine by the name of my login, not by a part of it", () => {
+test("an acknowledgement is mine by the full name of my login", () => {
   assert.ok(isMine({ ...NONE, ack: ACK }, "night shift"));
   assert.ok(!isMine({ ...NONE, ack: ACK }, "shift2"));
   assert.ok(!isMine({ ...NONE, ack: { ...ACK, by: "t_1 x" } }, "night"));
   assert.ok(!isMine(NONE, "night shift"));
 });
 
-test("going on stops at the ends, and begins at the top where nothing is chosen", () => {
+test("moving stops at the ends, and starts at the top if nothing is chosen", () => {
   const ids = ["a", "b", "c"];
   assert.deepEqual(
     [
@@ -120,7 +120,7 @@ test("going on stops at the ends, and begins at the top where nothing is chosen"
   );
 });
 
-test("what leaves the list is followed by the next, at the end by the one before", () => {
+test("an alert that leaves the list is followed by the next, at the end by the previous", () => {
   assert.equal(successor(["a", "b", "c"], ["a", "c"], "b"), "c");
   assert.equal(successor(["a", "b", "c"], ["a", "b"], "c"), "b");
   assert.equal(successor(["a"], [], "a"), null);

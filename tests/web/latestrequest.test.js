@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Latest } from "../../web/data/latestrequest.js";
 
-/** A Latest whose answers come when the test says so. */
+/** A LatestRequest whose responses the test controls. */
 function slow() {
   const asked = [];
   const shown = [];
@@ -18,7 +18,7 @@ function slow() {
   return { latest, asked, shown, next: () => waiting.shift() };
 }
 
-test("of what is typed while an answer is on its way only the newest is asked for", async () => {
+test("of texts typed during a request only the newest is requested", async () => {
   const { latest, asked, shown, next } = slow();
   const done = latest.want("a");
   for (const text of ["ab", "abc", "abcd"]) void latest.want(text);
@@ -35,7 +35,7 @@ test("of what is typed while an answer is on its way only the newest is asked fo
   );
 });
 
-test("the same text is not asked for twice, a failed one is", async () => {
+test("the same text is not requested twice unless it failed", async () => {
   const { latest, asked, shown, next } = slow();
   for (const fate of ["answer", "answer"]) {
     const done = latest.want("a");
@@ -57,7 +57,7 @@ test("the same text is not asked for twice, a failed one is", async () => {
   );
 });
 
-test("a text that was taken back meanwhile is not asked for", async () => {
+test("a text that was reverted meanwhile is not requested", async () => {
   const { latest, asked, next } = slow();
   const done = latest.want("a");
   void latest.want("ab");

@@ -1,4 +1,4 @@
-/** What the tests build: packed arrays, layers, alerts, answers. */
+/** Test data: packed arrays, layers, alerts, responses. */
 
 import { emptyLayer, insertRecord } from "../../web/lib/charts/buckets.js";
 
@@ -43,7 +43,7 @@ export function answer(cursor, series) {
 }
 
 let serial = 0;
-/** An alert that fires, with what the test cares about. */
+/** A firing alert, with the given changes. */
 export function alertOf(change = {}) {
   serial += 1;
   return {

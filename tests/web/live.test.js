@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { backoff, Live, SILENCE_MS } from "../../web/data/live.js";
 
-/** A world with a clock of its own: sockets that the test opens, closes and feeds. */
+/** A fake environment with its own clock, and sockets that the test opens, closes and feeds. */
 class World {
   time = 0;
   sockets = [];
@@ -41,7 +41,7 @@ class World {
     this.socket.readyState = 3;
     this.socket.onclose({ code });
   }
-  /** Lets time pass, running what is due in its order. */
+  /** Advance time and run what is due, in order. */
   pass(ms) {
     const end = this.time + ms;
     for (;;) {
@@ -62,7 +62,7 @@ function started() {
   return { world, live };
 }
 
-test("a subscription is asked for when the socket opens, with its cursor, and hears its frames", () => {
+test("a subscription is sent when the socket opens, with its cursor, and receives its frames", () => {
   const { world, live } = started();
   const heard = [];
   live.subscribe(
@@ -78,7 +78,7 @@ test("a subscription is asked for when the socket opens, with its cursor, and he
   assert.deepEqual(heard, [830]);
 });
 
-test("an ended subscription is told to the server and hears nothing more", () => {
+test("an ended subscription is sent to the server and receives nothing more", () => {
   const { world, live } = started();
   const heard = [];
   const end = live.subscribe({ view: "fleet" }, { message: (frame) => heard.push(frame) });
@@ -88,7 +88,7 @@ test("an ended subscription is told to the server and hears nothing more", () =>
   assert.deepEqual([world.socket.sent.at(-1), heard], [{ type: "unsubscribe", id: 1 }, []]);
 });
 
-test("after a reconnect it subscribes anew from the newest cursor and says that something was missed", () => {
+test("after a reconnect it subscribes again from the newest cursor and reports the gap", () => {
   const { world, live } = started();
   let cursor = 1;
   let missed = 0;
@@ -106,7 +106,7 @@ test("after a reconnect it subscribes anew from the newest cursor and says that 
   assert.deepEqual([world.sockets.length, world.socket.sent[0].cursor, missed], [2, 7, 2]);
 });
 
-test("when the database is back, what failed meanwhile is asked for again, once", () => {
+test("when the database is back, failed requests are repeated, once", () => {
   const { world, live } = started();
   let missed = 0;
   live.subscribe({ view: "fleet" }, { message: () => {}, reconnected: () => missed++ });
@@ -133,7 +133,7 @@ test("a lost socket is retried at once; after a second failure it is offline and
   );
 });
 
-test("an open socket without a beat for twelve seconds is offline and given up", () => {
+test("an open socket without a heartbeat for twelve seconds is offline and closed", () => {
   const { world, live } = started();
   world.connect();
   world.pass(SILENCE_MS - 1000);
@@ -143,7 +143,7 @@ test("an open socket without a beat for twelve seconds is offline and given up",
   assert.ok(world.sockets.length > 1);
 });
 
-test("a beat keeps it online and tells how far behind the server is", () => {
+test("a heartbeat keeps it online and reports the server's lag", () => {
   const { world, live } = started();
   const beats = [];
   live.onBeat((beat) => beats.push(beat.now_ms));
@@ -155,7 +155,7 @@ test("a beat keeps it online and tells how far behind the server is", () => {
   assert.deepEqual([live.state.online, live.state.lag_ms, beats.length], [true, 40, 6]);
 });
 
-test("alerts reach their listeners whatever is subscribed", () => {
+test("alerts reach their listeners without a subscription", () => {
   const { world, live } = started();
   const alerts = [];
   live.onAlert((alert) => alerts.push(alert.id));
@@ -164,13 +164,13 @@ test("alerts reach their listeners whatever is subscribed", () => {
   assert.deepEqual(alerts, ["x"]);
 });
 
-test("a refused login is told apart from a server that is away", () => {
+test("a rejected login differs from an unreachable server", () => {
   const { world, live } = started();
   world.drop(4401);
   assert.equal(live.state.refused, true);
 });
 
-test("a person may hurry the next try; a stopped one never tries again", () => {
+test("the next retry can be forced; a stopped one never retries", () => {
   const { world, live } = started();
   world.drop();
   live.hurry();

@@ -13,7 +13,7 @@ function bookOf() {
   return { book, waiting, timers };
 }
 
-test("an alert without a mark has none, and a mark that is gone is forgotten", async () => {
+test("an alert has no marks by default, and removed marks are dropped", async () => {
   const { book, waiting } = bookOf();
   for (const items of [[ack("a")], []]) {
     const done = book.load();
@@ -23,7 +23,7 @@ test("an alert without a mark has none, and a mark that is gone is forgotten", a
   }
 });
 
-test("an answer that was overtaken by an act, or by a later question, says nothing", async () => {
+test("a response that is older than an action or a later request is ignored", async () => {
   const { book, waiting } = bookOf();
   const early = book.load();
   book.take(ack("a", "me"));
@@ -32,7 +32,7 @@ test("an answer that was overtaken by an act, or by a later question, says nothi
   assert.equal(book.of("a").ack?.by, "me");
 });
 
-test("many changes are one question, and none where nobody looks", () => {
+test("many changes cause one request, and none while the page is hidden", () => {
   const { book, timers } = bookOf();
   book.stir();
   assert.equal(timers.length, 0);

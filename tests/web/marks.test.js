@@ -13,7 +13,7 @@ const RECORDS = [
   [5, -2],
 ];
 
-test("every kind that a line cannot show is a mark at its step", () => {
+test("every value that a line cannot show is a mark at its step", () => {
   const marks = marksOf(layerOf(RECORDS), true, 0, 10);
   assert.deepEqual(
     marks.map(({ x, kind }) => [x, kind]),
@@ -27,7 +27,7 @@ test("every kind that a line cannot show is a mark at its step", () => {
   );
 });
 
-test("zeros and negatives are marks only where the axis is logarithmic", () => {
+test("zeros and negatives are marks only on a log axis", () => {
   assert.deepEqual(
     marksOf(layerOf(RECORDS), false, 0, 10).map(({ kind }) => kind),
     ["nan", "pinf", "ninf"],
@@ -41,7 +41,7 @@ test("marks outside the window are not drawn", () => {
   );
 });
 
-test("marks closer than a mark merge, and their counts add up", () => {
+test("marks closer than their width merge, and their counts add up", () => {
   const merged = mergeMarks(
     [
       { x: 0, kind: "nan", count: 1 },
@@ -62,7 +62,7 @@ test("marks closer than a mark merge, and their counts add up", () => {
   assert.equal(countMarks(merged), "4 NaN · 1 +Inf");
 });
 
-test("a bucket that hides how many zeros it holds says at least", () => {
+test("a bucket that hides the number of zeros says at least", () => {
   const layer = thin(
     layerOf([
       [0, 0],
@@ -95,7 +95,7 @@ test("a bucket that hides how many zeros it holds says at least", () => {
   );
 });
 
-test("skipped steps are where the series says so, a pixel apart", () => {
+test("skipped steps come from the series, at most one per pixel", () => {
   const skipped = [
     layerOf([
       [0, 0],

@@ -30,14 +30,14 @@ function notifierOf(kept = {}, notes = [], permission = "granted") {
   };
 }
 
-test("what was sent before the page was opened is not shown", async () => {
+test("notifications from before the page was opened are not shown", async () => {
   const { shown, notifier } = notifierOf({}, [note("n_1"), note("n_2")]);
   await notifier.catchUp(false);
   notifier.hear(note("n_2"));
   assert.deepEqual(shown, []);
 });
 
-test("each is shown once, whichever way it comes", async () => {
+test("each is shown once, however it arrives", async () => {
   const { shown, notifier } = notifierOf({}, [note("n_1"), note("n_2"), note("n_3")]);
   notifier.hear(note("n_1"));
   notifier.hear(note("n_1"));
@@ -45,7 +45,7 @@ test("each is shown once, whichever way it comes", async () => {
   assert.deepEqual(shown, ["title n_1", "title n_2", "title n_3"]);
 });
 
-test("without permission nothing is shown, and later nothing is made up for", () => {
+test("without permission nothing is shown, also not later", () => {
   const { shown, kept, notifier } = notifierOf({}, [], "default");
   notifier.hear(note("n_5"));
   assert.deepEqual([shown, kept["tocsin.notified"]], [[], "n_5"]);

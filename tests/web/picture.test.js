@@ -9,7 +9,7 @@ const STEPS = { axis: "log2", steps: true };
 const draw = (drawing, layers, range = [0, 100], skipped = []) =>
   picture(drawing, layers, skipped, range, 800, false);
 
-test("the line has a gap where a value is not finite, and a mark at that step", () => {
+test("the line has a gap at a non-finite value, and a mark at that step", () => {
   const { lines, marks } = draw({ axis: "linear" }, [
     layerOf([
       [0, 1],
@@ -24,7 +24,7 @@ test("the line has a gap where a value is not finite, and a mark at that step", 
   );
 });
 
-test("on a log axis zeros and negatives leave the line and stand on the rail", () => {
+test("on a log axis zeros and negatives leave the line and become marks", () => {
   const { lines, marks, plan } = draw(LOG, [
     layerOf([
       [0, 1],
@@ -41,7 +41,7 @@ test("on a log axis zeros and negatives leave the line and stand on the rail", (
   assert.ok(10 ** plan.range[0] < 1);
 });
 
-test("data stay below the rail of marks", () => {
+test("data stays below the marks", () => {
   const plain = draw(LOG, [
     layerOf([
       [0, 1],
@@ -58,7 +58,7 @@ test("data stay below the rail of marks", () => {
   assert.ok(railed[1] > plain[1] + 0.1);
 });
 
-test("a held value shows the newest of its bucket: a scale stays a power of two", () => {
+test("a held value shows the newest of its bucket, so a scale stays a power of two", () => {
   const { lines } = draw(
     STEPS,
     [layerOf(Array.from({ length: 5000 }, (_, i) => [i, 2 ** (16 - Math.floor(i / 1000))]))],
@@ -67,7 +67,7 @@ test("a held value shows the newest of its bucket: a scale stays a power of two"
   assert.ok(lines[0].y.every((v) => Number.isInteger(Math.log2(v))));
 });
 
-test("no more points than pixels are drawn", () => {
+test("there are no more points than pixels", () => {
   const { lines } = draw(
     { axis: "linear" },
     [layerOf(Array.from({ length: 20000 }, (_, i) => [i, Math.sin(i)]))],
@@ -76,12 +76,12 @@ test("no more points than pixels are drawn", () => {
   assert.ok(lines[0].x.length <= 802);
 });
 
-test("the envelope holds every spike", () => {
+test("the envelope contains every spike", () => {
   const layer = thin(layerOf(Array.from({ length: 1000 }, (_, i) => [i, i === 500 ? 99 : 1])), 0, 1000, 50);
   assert.equal(Math.max(...envelopeOf(layer, null).y), 99);
 });
 
-test("the envelope is closed at every gap, so that nothing is filled across it", () => {
+test("the envelope is closed at every gap, so nothing is filled across it", () => {
   const layer = thin(
     layerOf([
       [0, 1],
@@ -100,7 +100,7 @@ test("the envelope is closed at every gap, so that nothing is filled across it",
   assert.deepEqual([x[0], y[0]], [x[cut - 1], y[cut - 1]]);
 });
 
-test("nothing but non-finite values still has an axis and its marks", () => {
+test("non-finite values alone still have an axis and marks", () => {
   const { marks, plan, empty } = draw(LOG, [
     layerOf([
       [0, NaN],
@@ -110,11 +110,11 @@ test("nothing but non-finite values still has an axis and its marks", () => {
   assert.deepEqual([marks.length, plan.range.every(Number.isFinite), empty], [2, true, false]);
 });
 
-test("no values at all is an empty picture", () => {
+test("no values give an empty picture", () => {
   assert.equal(draw(LOG, []).empty, true);
 });
 
-test("faults of a superseded stretch stay marked", () => {
+test("non-finite values of a superseded range stay marked", () => {
   const { marks, lines } = draw(LOG, [
     layerOf(
       [
@@ -141,7 +141,7 @@ test("faults of a superseded stretch stay marked", () => {
   );
 });
 
-test("smoothing leaves the raw line and its range behind it, and every mark", () => {
+test("smoothing keeps the raw line, its range and every mark", () => {
   const records = Array.from({ length: 200 }, (_, i) => [i, i === 100 ? NaN : i % 2]);
   const layers = [layerOf(records)];
   const plain = picture({ axis: "linear" }, layers, [], [0, 200], 800, false);
@@ -156,7 +156,7 @@ test("smoothing leaves the raw line and its range behind it, and every mark", ()
   assert.ok(soft.lines[1].y.slice(150).every((v) => v > 0.3 && v < 0.7));
 });
 
-test("an older attempt is drawn in full where it is asked for, else only where nothing newer is", () => {
+test("an older attempt is drawn in full if selected, else only where nothing newer is", () => {
   const layers = [
     layerOf(
       [

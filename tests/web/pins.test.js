@@ -11,13 +11,13 @@ const storage = (kept = {}) => ({
   },
 });
 
-test("pins come back as they were kept", () => {
+test("pins are restored", () => {
   const place = storage();
   writePins(place, new Set(["a", "b"]));
   assert.deepEqual([...readPins(place)], ["a", "b"]);
 });
 
-test("a storage that is spoilt or forbidden is an empty one", () => {
+test("corrupt or blocked storage is treated as empty", () => {
   for (const spoilt of ["{", "3", '{"a":1}', "[1,null]"]) {
     assert.equal(readPins(storage({ "tocsin.pins": spoilt })).size, 0, spoilt);
   }
@@ -33,7 +33,7 @@ test("a storage that is spoilt or forbidden is an empty one", () => {
   writePins(forbidden, new Set(["a"]));
 });
 
-test("pins have a bound: the newest stay", () => {
+test("pins are limited: the newest stay", () => {
   const place = storage();
   writePins(place, new Set(Array.from({ length: 500 }, (_, i) => String(i))));
   assert.deepEqual([readPins(place).size, readPins(place).has("499")], [200, true]);

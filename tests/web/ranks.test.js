@@ -16,7 +16,7 @@ const ranks = [0, 1, 2].map((rank) =>
   ),
 );
 
-test("the band holds every rank's least and greatest value", () => {
+test("the band contains every rank's minimum and maximum", () => {
   const band = rankRange(ranks, [0, 3], 3);
   assert.deepEqual(
     [band.min, band.max],
@@ -27,11 +27,11 @@ test("the band holds every rank's least and greatest value", () => {
   );
 });
 
-test("one rank alone has no band", () => {
+test("a single rank has no band", () => {
   assert.equal(rankRange(ranks.slice(0, 1), [0, 3], 3), null);
 });
 
-test("a rank that was chosen leads its attempts, and the ranks are told in order", () => {
+test("a chosen rank comes first in its attempts, and ranks are listed in order", () => {
   assert.deepEqual(
     leading(ranks, 2).map((layer) => layer.rank),
     [2, 0, 1],
@@ -40,7 +40,7 @@ test("a rank that was chosen leads its attempts, and the ranks are told in order
   assert.deepEqual(ranksOf([...ranks].reverse()), [0, 1, 2]);
 });
 
-test("behind the band of all ranks only one is a line, but every rank's faults are marked", () => {
+test("behind the band of all ranks only one is a line, but all ranks' marks are drawn", () => {
   const { lines, marks } = picture({ axis: "linear" }, ranks, [], [0, 3], 100, false, { ranks: "band" });
   assert.equal(lines.length, 1);
   assert.deepEqual(

@@ -6,7 +6,7 @@ import ts from "typescript";
 const ROOT = new URL("../../", import.meta.url);
 const text = (path) => readFileSync(new URL(path, ROOT), "utf8");
 
-/** How many patterns a file has: literals, and calls of RegExp. */
+/** Count the patterns of a file: literals and calls of RegExp. */
 function count(path) {
   let found = 0;
   const visit = (node) => {
@@ -20,7 +20,7 @@ function count(path) {
   return found;
 }
 
-test("docs/regular-expressions.md counts the patterns of every file of the pages", () => {
+test("docs/regular-expressions.md counts the patterns of every file in web", () => {
   const files = readdirSync(new URL("web", ROOT), { recursive: true })
     .filter((name) => name.endsWith(".js"))
     .map((name) => `web/${name}`);

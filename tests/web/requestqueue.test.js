@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Lane } from "../../web/data/requestqueue.js";
 
-/** Work that ends when it is told to. */
+/** Work that ends when the test says so. */
 function held() {
   let end = () => {};
   const done = new Promise((resolve, reject) => {
@@ -13,7 +13,7 @@ function held() {
 
 const settled = () => new Promise((done) => setImmediate(done));
 
-test("no more than its width runs at once, in the order asked for", async () => {
+test("at most its width runs at once, in order", async () => {
   const lane = new Lane(2);
   const begun = [];
   const works = [held(), held(), held()];
@@ -33,7 +33,7 @@ test("no more than its width runs at once, in the order asked for", async () => 
   assert.equal(lane.busy, false);
 });
 
-test("work that fails makes room like any other", async () => {
+test("failed work frees its slot", async () => {
   const lane = new Lane(1);
   const first = held();
   const failed = lane.run(first.work);

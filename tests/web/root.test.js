@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inside, outside, rootOf } from "../../web/lib/root.js";
 
-test("the root is where the pages were loaded from", () => {
+test("the root is derived from where the pages were loaded", () => {
   const addresses = [
     "https://h/lib/root.js",
     "https://h/tocsin/lib/root.js",
@@ -12,7 +12,7 @@ test("the root is where the pages were loaded from", () => {
   assert.deepEqual(addresses.map(rootOf), ["", "/tocsin", "/a/b", ""]);
 });
 
-test("our addresses get the root, those of others stay", () => {
+test("tocsin's addresses get the root, others are unchanged", () => {
   const given = ["/", "/alerts?x", "//elsewhere/x", "https://h/x", "#main", "blob:x", ""];
   assert.deepEqual(
     given.map((address) => outside(address, "/t")),
@@ -24,7 +24,7 @@ test("our addresses get the root, those of others stay", () => {
   );
 });
 
-test("a path of the browser leads to a page of ours, or elsewhere", () => {
+test("a browser path maps to a page of tocsin, or to none", () => {
   assert.deepEqual(
     ["/t", "/t/", "/t/runs/x", "/tt/runs", "/alerts"].map((path) => inside(path, "/t")),
     ["/", "/", "/runs/x", "", ""],

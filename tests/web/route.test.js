@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addressOf, askedIn, isPage, match, runAddress } from "../../web/lib/route.js";
 
-test("each page has its address, and a run's name may hold anything", () => {
+test("each page has its address, and run names may contain anything", () => {
   const pages = [
     "/",
     "/alerts",
@@ -34,7 +34,7 @@ test("each page has its address, and a run's name may hold anything", () => {
   assert.equal(match(runAddress("a/b ?", { at: 3 }).split("?at")[0]).id, "a/b ?");
 });
 
-test("a link of the API or a file is the browser's own business", () => {
+test("links to the API and to files are left to the browser", () => {
   assert.deepEqual(["/", "/alerts", "/runs/x", "/api/v1/runs", "/icon.svg", "/alertsx"].map(isPage), [
     true,
     true,
@@ -45,7 +45,7 @@ test("a link of the API or a file is the browser's own business", () => {
   ]);
 });
 
-test("an address too long for a proxy stands behind the #, and both are read", () => {
+test("an address too long for a proxy goes behind the #, and both forms are read", () => {
   const short = "?run=a";
   const long = `?${"run=abcdefgh&".repeat(1000)}`;
   const parsed = (text) => new URL(text, "http://x");

@@ -16,7 +16,7 @@ import {
 
 const EMPTY = { routes: [], inhibitions: [], mute_times: [] };
 
-test("a change leaves the document before it as it was, so that it can be taken back", () => {
+test("a change leaves the previous document unchanged, so it can be undone", () => {
   const one = added(EMPTY, "routes", newRoute(EMPTY));
   const two = changed(one, "routes", 0, { name: "b" });
   assert.deepEqual(
@@ -25,13 +25,13 @@ test("a change leaves the document before it as it was, so that it can be taken 
   );
 });
 
-test("names of new parts are free", () => {
+test("new parts get unused names", () => {
   const doc = added(EMPTY, "routes", newRoute(EMPTY));
   assert.equal(newRoute(doc).name, "new route 2");
   assert.equal(freeName("a", ["a", "a 2"]), "a 3");
 });
 
-test("a route moves up and down, and not over the ends", () => {
+test("a route moves up and down, and not beyond the ends", () => {
   assert.deepEqual(
     [moved(["a", "b", "c"], 2, 0), moved(["a", "b"], 0, 2), moved(["a", "b"], 0, -1)],
     [
@@ -53,7 +53,7 @@ test("a route moves up and down, and not over the ends", () => {
   );
 });
 
-test("routes follow a mute time to its new name", () => {
+test("routes follow a renamed mute time", () => {
   const doc = {
     ...EMPTY,
     routes: [{ ...newRoute(EMPTY), mute_times: ["nights", "weekend"] }],
@@ -62,7 +62,7 @@ test("routes follow a mute time to its new name", () => {
   assert.deepEqual(renamedMuteTime(doc, 0, "dark").routes[0].mute_times, ["dark", "weekend"]);
 });
 
-test("a route reads aloud", () => {
+test("a route is described in one line", () => {
   const route = { ...newRoute(EMPTY), channels: ["phone"], continue: true, mute_times: ["nights"] };
   assert.equal(
     routeSentence(route, (s) => `${s / 3600} h`),

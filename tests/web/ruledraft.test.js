@@ -35,14 +35,14 @@ const RULE = {
   enabled: false,
 };
 
-test("a rule comes back from the form as it went in", () => {
+test("a rule is unchanged after a round trip through the form", () => {
   assert.deepEqual(bodyOf(draftOf(RULE)), RULE);
   const absent = { ...RULE, reducer: "absent", comparison: null, limit: null, recover: null };
   assert.deepEqual(bodyOf(draftOf(absent)), absent);
   assert.equal(bodyOf({ ...BLANK, reducer: "value" }).window, null);
 });
 
-test("numbers are read as people write them, and what is none is left for the server to name", () => {
+test("numbers are parsed as users write them; anything else is left to the server", () => {
   assert.deepEqual(["16 384", "\u22120.5", "2^14", "1e-3", "", "five", "NaN"].map(numberOf), [
     16384,
     -0.5,
@@ -54,7 +54,7 @@ test("numbers are read as people write them, and what is none is left for the se
   ]);
 });
 
-test("lengths part into number and unit, and join again", () => {
+test("durations split into number and unit, and join again", () => {
   assert.deepEqual(
     [splitSpan("20 steps"), splitSpan("1 step"), splitSpan("2.5 h"), splitSpan("?")],
     [
@@ -67,17 +67,17 @@ test("lengths part into number and unit, and join again", () => {
   assert.equal(joinSpan(" ", "min"), "0 min");
 });
 
-test("an id follows from a title and is no other's", () => {
+test("an id follows from a title and is unique", () => {
   assert.equal(idFrom("PSNR is too low!", []), "psnr-is-too-low");
   assert.equal(idFrom("Ä", ["a", "a-2"]), "a-3");
   assert.equal(idFrom("名前", []), "rule");
 });
 
-test("labels stand one a line; a value may hold an equals sign", () => {
+test("labels are one per line; a value may contain an equals sign", () => {
   assert.deepEqual(labelsOf("team = a=b\n\nx"), { team: "a=b", x: "" });
 });
 
-test("the text for a file leaves out what is usual, and quotes what must be", () => {
+test("the TOML leaves out defaults and quotes what must be quoted", () => {
   const text = toml(
     bodyOf({ ...BLANK, id: "a", title: 'say "hi"\n', limit: "5", keep_firing_for: "0 steps" }),
   );
@@ -96,7 +96,7 @@ test("the text for a file leaves out what is usual, and quotes what must be", ()
   );
 });
 
-test("a rule in words", () => {
+test("a rule is described in words", () => {
   assert.equal(conditionText(RULE), "mean of val/psnr over 5 min below 24 for 1 step");
   assert.equal(conditionText({ ...RULE, reducer: "absent" }), "no value of val/psnr for 5 min");
   assert.equal(scopeText(RULE), "project x* or y");

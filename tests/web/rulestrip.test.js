@@ -22,7 +22,7 @@ const firing = (step, resolved_step, healthy = true) => ({
   healthy,
 });
 
-test("alarms lie where they rang, and one that is not over goes to the end", () => {
+test("alarms start where they fired, and an open one extends to the end", () => {
   const found = stretchesOf([firing(50, null), firing(10, 20)], [0, 100]);
   assert.deepEqual(
     found.map(({ from, to, open }) => [from, to, open]),
@@ -37,7 +37,7 @@ test("alarms lie where they rang, and one that is not over goes to the end", () 
   );
 });
 
-test("the line breaks where values are not finite, and stays in its box", () => {
+test("the line breaks at non-finite values and stays in its box", () => {
   const { line, low, high } = shapeOf([layer([1, 2, NaN, 3])], [0, 3], null);
   assert.equal(line.match(/M/g).length, 2);
   assert.deepEqual([low, high], [1, 3]);
@@ -47,17 +47,17 @@ test("the line breaks where values are not finite, and stays in its box", () => 
   assert.equal(shapeOf([layer([1])], [0, 1], null).bad, "");
 });
 
-test("a limit is drawn where it is in sight", () => {
+test("a limit is drawn if it is in range", () => {
   assert.notEqual(shapeOf([layer([1, 2])], [0, 1], 3).limit, null);
   assert.equal(shapeOf([layer([1, 2])], [0, 1], 1e9).limit, null);
 });
 
-test("steps of all layers, none where there are none", () => {
+test("steps of all layers, or none", () => {
   assert.deepEqual(stepsOf([layer([1, 2], 5), layer([1], 2)]), [2, 6]);
   assert.equal(stepsOf([]), null);
 });
 
-test("a run under the rule in words", () => {
+test("the result of a run is described in words", () => {
   const run = (firings, series = ["loss"]) =>
     verdictOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
   assert.equal(run([]).word, "No alarms");

@@ -60,7 +60,7 @@ test("search, severity and state narrow the list", () => {
   assert.equal(ids("?state=changed"), "a b stalled");
 });
 
-test("people's severity goes before the rule's own", () => {
+test("a tuned severity overrides the rule's own", () => {
   assert.equal(levelOf(builtin({ effective: { severity: "warning", settings: {} } })), "warning");
   assert.deepEqual(["", "pack:gan", "team"].map(sourceText), ["", "pack gan", "file team"]);
 });

@@ -11,20 +11,20 @@ test("the address holds zoom, pinned step and chosen alert", () => {
   assert.equal(writeView(NONE), "");
 });
 
-test("an address that makes no sense shows the whole run", () => {
+test("an invalid address shows the whole run", () => {
   for (const search of ["?from=9&to=3", "?from=x&to=y", "?from=1", "?follow=-4", "?follow=NaN", "?at=", ""]) {
     assert.deepEqual(readView(search), NONE, search);
   }
 });
 
-test("the whole run grows with headroom: new steps within it move nothing", () => {
+test("the whole run has headroom: new steps within it move nothing", () => {
   const { range, home } = stepRange(NONE, 0, 1000, null);
   assert.deepEqual(range, [0, 1040]);
   assert.deepEqual(stepRange(NONE, 0, 1030, home).range, [0, 1040]);
   assert.ok(stepRange(NONE, 0, 1041, home).range[1] > 1041);
 });
 
-test("a zoom is kept while steps come", () => {
+test("a zoom stays while steps arrive", () => {
   const view = { ...NONE, from: 10, to: 20 };
   assert.deepEqual(stepRange(view, 0, 100, null).range, [10, 20]);
   assert.deepEqual(stepRange(view, 0, 5000, null).range, [10, 20]);
@@ -36,15 +36,15 @@ test("following shows the newest steps and moves with them", () => {
   assert.deepEqual(stepRange(view, 0, 1010, null).range, [910, 1012]);
 });
 
-test("a run without a step still has a window", () => {
+test("a run without steps has a window", () => {
   assert.deepEqual(stepRange(NONE, null, null, null).range, [0, 2]);
 });
 
-test("steps to follow are a round number", () => {
+test("the number of steps to follow is round", () => {
   assert.deepEqual([3, 137, 678.8, 4800, 12345].map(followSize), [50, 100, 700, 5000, 10000]);
 });
 
-test("the address holds every choice of a person, whatever a series is called", () => {
+test("the address holds every choice, whatever a series is called", () => {
   const view = {
     ...WHOLE,
     from: 1,
@@ -63,7 +63,7 @@ test("the address holds every choice of a person, whatever a series is called", 
   assert.deepEqual(readView(writeView(view)), view);
 });
 
-test("choices that make no sense are left out", () => {
+test("invalid choices are ignored", () => {
   assert.deepEqual(
     readView("?x=sideways&smooth=7&axis=cubic:loss&axis=loss&attempt=-1&attempt=x&ranks=all"),
     { ...WHOLE, smooth: 0.99 },

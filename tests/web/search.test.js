@@ -9,7 +9,7 @@ const all = ["restorer-fp16", "fleet", "swin-t-fp16-restarts", "Copy the address
 }));
 const found = (typed) => best(typed, all, 9).map(({ text }) => text);
 
-test("the beginning of a word goes before its middle, and that before scattered letters", () => {
+test("the start of a word ranks above its middle, and both above scattered letters", () => {
   assert.deepEqual(found("fl"), ["fleet"]);
   assert.deepEqual(found("fp16").sort(), ["restorer-fp16", "swin-t-fp16-restarts"]);
   assert.ok(
@@ -17,13 +17,13 @@ test("the beginning of a word goes before its middle, and that before scattered 
   );
 });
 
-test("letters in order are enough, and in no other order", () => {
+test("letters must appear in order", () => {
   assert.deepEqual(found("stfrs"), ["swin-t-fp16-restarts"]);
   assert.deepEqual(found("zzz"), []);
   assert.equal(fit("ba", "ab"), -1);
 });
 
-test("nothing typed shows all in their order, and no more than asked for", () => {
+test("an empty query lists all in order, up to the limit", () => {
   assert.equal(found("").length, all.length);
   assert.equal(best("", all, 2).length, 2);
 });

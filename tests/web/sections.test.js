@@ -6,7 +6,7 @@ const NONE = { find: "", pins: [], order: [] };
 const NAMES = ["act/a", "act/b", "act/c", "pixel", "sys/gpu", "val/psnr"];
 const shape = (view) => sections(NAMES, { ...NONE, ...view }).map(({ title, names }) => [title, ...names]);
 
-test("series stand by prefix, the machine's own last", () => {
+test("series are grouped by prefix, system metrics last", () => {
   assert.deepEqual(shape({}), [
     ["General", "pixel"],
     ["act", "act/a", "act/b", "act/c"],
@@ -15,7 +15,7 @@ test("series stand by prefix, the machine's own last", () => {
   ]);
 });
 
-test("what is pinned stands first and nowhere else", () => {
+test("pinned series come first and only there", () => {
   assert.deepEqual(shape({ pins: ["val/psnr", "act/b", "gone"] })[0], ["Pinned", "val/psnr", "act/b"]);
   assert.equal(
     shape({ pins: ["val/psnr"] })
@@ -25,7 +25,7 @@ test("what is pinned stands first and nowhere else", () => {
   );
 });
 
-test("a filter has alternatives, stars and ends; all else is text", () => {
+test("a filter has alternatives, wildcards and anchors; everything else is text", () => {
   assert.deepEqual(
     shape({ find: "^act|psnr$" }).map(([title]) => title),
     ["act", "val"],
@@ -46,12 +46,12 @@ test("a filter has alternatives, stars and ends; all else is text", () => {
   }
 });
 
-test("a filter from a link that would never end as a regular expression ends", () => {
+test("a filter that would hang as a regular expression finishes", () => {
   assert.equal(nameFilter("(a+)+b")("a".repeat(60)), false);
   assert.equal(nameFilter("*a".repeat(250))("a".repeat(250)), true);
 });
 
-test("moving a series to every place puts it there and disturbs no other", () => {
+test("moving a series puts it at that place and keeps the others' order", () => {
   const section = sections(NAMES, NONE)[1];
   for (const name of section.names) {
     for (let to = 0; to < 3; to++) {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { reading, SeriesSet, stretches } from "../../web/lib/charts/series.js";
 import { answer, layerOf, packed, wireLayer } from "./layers.js";
 
-test("an answer of exact records holds each value, NaN and infinities too", () => {
+test("a response of exact records holds each value, including NaN and Inf", () => {
   const set = new SeriesSet();
   set.take(
     answer(5, {
@@ -25,7 +25,7 @@ test("an answer of exact records holds each value, NaN and infinities too", () =
   assert.deepEqual([set.cursor, set.first, set.last], [5, 0, 2]);
 });
 
-test("an answer of buckets keeps range, counts and last value", () => {
+test("a response of buckets keeps range, counts and last value", () => {
   const set = new SeriesSet();
   const f = (v) => packed([v]);
   set.take({
@@ -68,7 +68,7 @@ test("an answer of buckets keeps range, counts and last value", () => {
   );
 });
 
-test("what the socket adds goes on where the answer ended", () => {
+test("the socket continues where the response ended", () => {
   const set = new SeriesSet();
   set.take(answer(5, { loss: [[0, 1]] }));
   assert.equal(
@@ -96,7 +96,7 @@ test("a frame that is not newer than the cursor changes nothing", () => {
   assert.equal(set.get("loss")[0].x.length, 1);
 });
 
-test("memory is bounded however long the run is watched", () => {
+test("memory is bounded however long a run is watched", () => {
   const set = new SeriesSet(100);
   set.take(answer(0, { loss: [[0, 1]] }));
   for (let i = 1; i <= 2000; i++) {
@@ -114,7 +114,7 @@ test("memory is bounded however long the run is watched", () => {
   );
 });
 
-test("a closed window takes no steps from outside", () => {
+test("a closed window ignores steps outside", () => {
   const set = new SeriesSet();
   set.bounds = { from: 0, to: 5 };
   set.take(answer(1, { loss: [[0, 1]] }));
@@ -132,7 +132,7 @@ test("a closed window takes no steps from outside", () => {
   assert.deepEqual(set.get("loss")[0].x, [0, 4]);
 });
 
-test("the newest attempt is drawn from its first step; what it replayed of the older one is faint", () => {
+test("the newest attempt is drawn from its first step; replayed steps of older ones are faint", () => {
   const first = layerOf(
     [
       [0, 1],

@@ -8,13 +8,13 @@ const bucket = (low, high, nan = 0, pinf = 0, ninf = 0) => [low, high, (low + hi
 const sparkOf = (buckets) => ({ x0: 0, x1: 100, buckets });
 const ys = (path) => [...path.matchAll(/[ML]\S+ (\S+?)(?=[LMZ]|$)/g)].map((found) => Number(found[1]));
 
-test("a spike of one record reaches higher than all else", () => {
+test("a spike of one record is the highest point", () => {
   const { band } = sparkShape(sparkOf([bucket(1, 1), bucket(1, 9), bucket(1, 1)]));
   const heights = ys(band);
   assert.equal(Math.min(...heights), heights[1]);
 });
 
-test("each kind of non-finite value has its mark, a stretch of them one", () => {
+test("each kind of non-finite value has its mark, one per range", () => {
   const { marks } = sparkShape(
     sparkOf([
       [null, null, null, 3, 0, 0],
@@ -29,18 +29,18 @@ test("each kind of non-finite value has its mark, a stretch of them one", () => 
   );
 });
 
-test("a bucket without a finite value breaks the line, one without a step does not", () => {
+test("a bucket without finite values breaks the line, one without steps doesn't", () => {
   const lines = (between) =>
     sparkShape(sparkOf([bucket(1, 2), between, bucket(1, 2)])).line.match(/M/g)?.length;
   assert.deepEqual([lines([null, null, null, 1, 0, 0]), lines(null)], [2, 1]);
 });
 
-test("the onset stands at its share of the run, and nowhere if it is out of sight", () => {
+test("the onset is at its share of the run, and absent if out of range", () => {
   const at = (onset) => sparkShape(sparkOf([bucket(1, 2), bucket(1, 2)]), { onset }).onset;
   assert.deepEqual([at(25), at(null), at(200)], [0.25, null, null]);
 });
 
-test("flat, empty, zero and non-finite series have a shape without NaN", () => {
+test("constant, empty, zero and non-finite series have a shape without NaN", () => {
   for (const buckets of [
     [bucket(5, 5)],
     [],
@@ -54,14 +54,14 @@ test("flat, empty, zero and non-finite series have a shape without NaN", () => {
   }
 });
 
-test("values spread by more than three ask for a log axis, but not with zeros", () => {
+test("values spread by more than three use a log axis, but not with zeros", () => {
   assert.deepEqual(
     [spreads([bucket(1, 9)]), spreads([bucket(1, 2)]), spreads([bucket(0, 9)])],
     [true, false, false],
   );
 });
 
-test("the tape keeps spikes and breaks where nothing is finite", () => {
+test("the overview strip keeps spikes and breaks at gaps", () => {
   const path = tapePath(
     [
       layerOf([

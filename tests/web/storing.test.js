@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { storingText } from "../../web/components/header/storing.js";
 
-test("the database's own words stand in one sentence, and what becomes of the records in the next", () => {
+test("the strip gives the database's error, and what happens to the records", () => {
   const told = storingText("database or disk is full.\n");
   assert.equal(
     told,

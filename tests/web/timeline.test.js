@@ -12,7 +12,7 @@ const told = (pairs, attempt = 1) => ({
   t: pairs.map(([, t]) => t),
 });
 
-test("a step and its time are one place, there and back", () => {
+test("steps convert to times and back", () => {
   const line = timeline(
     "relative",
     moments([
@@ -31,7 +31,7 @@ test("a step and its time are one place, there and back", () => {
   }
 });
 
-test("after a restart the newest attempt's times count, and time never runs back", () => {
+test("after a restart the newest attempt's times count, and time never decreases", () => {
   const { steps, times } = moments([
     [
       told(
@@ -55,13 +55,13 @@ test("after a restart the newest attempt's times count, and time never runs back
   assert.ok(times.every((time, i) => i === 0 || time > times[i - 1]));
 });
 
-test("a run without a record is shown by step", () => {
+test("a run without records is shown by step", () => {
   const line = timeline("wall", moments([[]]));
   assert.deepEqual([line.toX(7), line.toStep(7)], [7, 7]);
   assert.equal(timeOf(moments([[]]), 3), "");
 });
 
-test("records that came out of order are drawn in order of time, each with its own value", () => {
+test("records that arrived out of order are drawn in order of time, each with its value", () => {
   const layer = byTime(
     told([
       [0, 30],
@@ -79,7 +79,7 @@ test("records that came out of order are drawn in order of time, each with its o
   );
 });
 
-test("by step nothing changes", () => {
+test("by step nothing is converted", () => {
   const layer = told([
     [0, 5],
     [1, 6],

@@ -20,14 +20,14 @@ test("an ending has its type, its message and its last lines", () => {
   });
 });
 
-test("what is no ending says nothing", () => {
+test("malformed endings are null", () => {
   for (const error of [null, undefined, "x", {}, { type: 3, lines: "x" }, { lines: [] }]) {
     assert.equal(endingOf(error), null);
   }
   assert.deepEqual(endingOf({ lines: ["a", 3] }), { head: "", message: "", lines: "a\n" });
 });
 
-test("the source of the norm is what was told last of the primary optimizer", () => {
+test("the source of the norm is the last one reported for the primary optimizer", () => {
   const own = source({ source: "own", clip: null, series: "" });
   const clip = source({ source: "clip", clip: 0.5, series: "" });
   assert.equal(normSource([]), "");

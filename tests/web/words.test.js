@@ -35,7 +35,7 @@ test("each address has its page, and a run's id survives it", () => {
   assert.equal(match("/runs/%E0%A4%A").page, "run");
 });
 
-test("the filter takes free text and fields, all of which must hold", () => {
+test("the filter combines free text and fields", () => {
   const row = rowOf({
     project: "deblur",
     name: "mdt-FP16",
@@ -51,7 +51,7 @@ test("the filter takes free text and fields, all of which must hold", () => {
   }
 });
 
-test("nested settings are flat pairs, and no digit is rounded away", () => {
+test("nested settings are flattened without rounding", () => {
   assert.deepEqual(
     flatten({
       lr: 0.00012345678,
@@ -70,7 +70,7 @@ test("nested settings are flat pairs, and no digit is rounded away", () => {
   );
 });
 
-test("pieces of code join to the code", () => {
+test("highlighted pieces join to the code", () => {
   const code = '# why\nfor g in opt.param_groups:\n    g[\'lr\'] = 1e-4  # "now"\nx = "a # b"';
   assert.equal(
     pieces(code)
@@ -86,7 +86,7 @@ test("pieces of code join to the code", () => {
   );
 });
 
-test("evidence reads in its unit, a scale as a power, the non-finite as a word", () => {
+test("evidence is formatted by unit, scales as powers, non-finite values as words", () => {
   const item = (name, value, unit = "") => evidenceText({ name, value, unit, step: null });
   assert.deepEqual(
     [
@@ -102,7 +102,7 @@ test("evidence reads in its unit, a scale as a power, the non-finite as a word",
   );
 });
 
-test("a diagnosis as text has its cause, evidence, remedies and address", () => {
+test("a diagnosis as text contains cause, evidence, remedies and address", () => {
   const text = asText(
     alertOf({
       diagnosis: {
@@ -128,7 +128,7 @@ test("a diagnosis as text has its cause, evidence, remedies and address", () => 
   }
 });
 
-test("a readout is exact for a record, mean and range for a bucket, and names what is not finite", () => {
+test("a readout is exact for a record, mean and range for a bucket, and names non-finite values", () => {
   const layer = layerOf([
     [0, 1],
     [1, 3],

@@ -1,4 +1,4 @@
-/** What docs/api.md says, as types. Non-finite numbers travel as strings. */
+/** The JSON of the API (docs/api.md). Non-finite numbers are strings. */
 type Wire = number | "NaN" | "Infinity" | "-Infinity";
 type Severity = "critical" | "warning" | "info";
 type Bucket = [number | null, number | null, number | null, number, number, number] | null;
@@ -170,7 +170,7 @@ interface RunDelta {
   events?: RunEvent[];
 }
 
-/** One layer of a series in memory: parallel arrays, one item a bucket; an exact record is a bucket of one. */
+/** A layer of a series: parallel arrays, one item per bucket; an exact record is a bucket of one. */
 interface Layer {
   attempt: number;
   rank: number;
@@ -186,7 +186,7 @@ interface Layer {
   ninf: number[];
   t: number[];
 }
-/** A step window; null: as far as there are steps. */
+/** A range of steps; null means no limit. */
 interface StepWindow {
   from: number | null;
   to: number | null;
@@ -205,7 +205,7 @@ interface Mark {
   least?: boolean;
 }
 type MarkKind = "nan" | "pinf" | "ninf" | "zero" | "negative";
-/** Of the alerting pages. */
+/** The alerting pages. */
 interface AlertMarks {
   id: string;
   ack: { by: string; at_ms: number; note: string } | null;

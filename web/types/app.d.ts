@@ -10,7 +10,7 @@ interface App {
   title: (text: string) => void;
 }
 
-/** An open page. `moved` is called when the address changed; it returns true if the page handled it itself. */
+/** An open page. `moved` is called when the address changed; true means that the page handled it. */
 interface Page {
   close: () => void;
   moved?: () => boolean;

@@ -1,4 +1,4 @@
-/** The few functions of plotly.js that web/lib/plot.js uses. */
+/** The few functions of plotly.js that web/panels/plot.js uses. */
 interface PlotAxis {
   _offset: number;
   _length: number;
