@@ -19,14 +19,14 @@ class KeptOutbox:
         self.items: list[tuple[Any, ...]] = []
         self.told: list[tuple[str, int | None, dict[str, Any]]] = []
 
-    def put(self, item: tuple[Any, ...], patient: bool = False) -> None:
+    def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         assert isinstance(item[0], int)
         assert all(type(value) is float for value in item[3:]), item
         assert len(item[2]) == len(item) - 3 == len(set(item[2])), item
         self.items.append(item)
 
     def put_event(
-        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         self.told.append((kind, step, data))
 

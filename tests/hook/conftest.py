@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hook.ingest_server import IngestServer
-from tests.hook.trainers import TOKEN, rings_of
+from tests.hook.trainers import TOKEN, buffers_of
 from tocsin.core.process_state import active_runs
 
 
@@ -20,11 +20,11 @@ def _no_leftover_runs() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_leftover_rings(tmp_path: Path) -> Iterator[None]:
+def _no_leftover_buffers(tmp_path: Path) -> Iterator[None]:
     """Spools that a test leaves lie in its own place; their rings in shared memory go with it."""
     yield
-    for ring in rings_of(tmp_path):
-        ring.unlink(missing_ok=True)
+    for buffer in buffers_of(tmp_path):
+        buffer.unlink(missing_ok=True)
 
 
 @pytest.fixture

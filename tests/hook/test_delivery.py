@@ -14,7 +14,7 @@ import pytest
 import tocsin
 from tests.conftest import Tower
 from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
-from tests.hook.trainers import Script, assert_whole, bring_in, rings_of, run_script, small_disk
+from tests.hook.trainers import Script, assert_whole, bring_in, buffers_of, run_script, small_disk
 from tocsin.api.reporter import Watch
 from tocsin.cli.sync import sync
 from tocsin.transport.outbox import Outbox
@@ -41,7 +41,7 @@ def test_sigkill_at_any_instant_loses_no_step(
     bring_in(spool, server.url)
     assert_whole(server.only, script.last + 1, script.last + 2)
     assert server.only.finish is None
-    assert (list(spool.iterdir()), rings_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
 
 
 def test_sigkill_right_after_the_first_log_loses_nothing(server: IngestServer, spool: Path) -> None:
@@ -176,7 +176,7 @@ def test_server_away_for_the_whole_run(server: IngestServer, spool: Path) -> Non
     bring_in(spool, server.url)
     assert_whole(server.only, 800)
     assert server.only.finish is not None
-    assert (list(spool.iterdir()), rings_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
 
 
 def test_duplicate_acks_and_a_server_restored_from_an_older_copy(server: IngestServer, spool: Path) -> None:

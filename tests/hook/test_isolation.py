@@ -235,7 +235,7 @@ def _raise(*args: Any, **kwargs: Any) -> Any:
 class Forgetting(KeptOutbox):
     """Keeps nothing: what grows is the hook's."""
 
-    def put(self, item: tuple[Any, ...], patient: bool = False) -> None:
+    def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         pass
 
     def put_event(self, *args: Any) -> None:

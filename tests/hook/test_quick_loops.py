@@ -21,9 +21,9 @@ from tests.hook.trainers import assert_whole, bring_in, run_script
 from tests.hook.transport.test_sender import Trainer, assert_exactly_once
 from tocsin import protocol
 from tocsin.core.frames import RECORDS
-from tocsin.spool.segments import Spool, orphans
+from tocsin.spool.segments import Spool, find_spools
 from tocsin.transport.outbox import LIMIT, OUTSIDE_BYTES, Outbox
-from tocsin.transport.sender import PATIENCE_S, Patience
+from tocsin.transport.sender import PATIENCE_S, WaitBudget
 
 LOSS = ("loss",)
 MANY = 250_000
@@ -42,7 +42,7 @@ FIGURES = """
 stats = run._watch.sender.stats
 with open("/proc/self/status") as status:
     (peak,) = (int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-print(stats.dropped, stats.exposed, peak >> 10)
+print(stats.dropped, stats.unprotected_records, peak >> 10)
 """
 
 
@@ -67,14 +67,14 @@ class Desk:
 def outbox_with(desk: Desk, limit: int) -> Outbox:
     """An outbox that asks the desk for relief."""
     outbox = Outbox(limit)
-    outbox.relief = desk
+    outbox.backpressure = desk
     return outbox
 
 
-def fill(outbox: Outbox, count: int, *, patient: bool, first: int = 0) -> None:
+def fill(outbox: Outbox, count: int, *, may_wait: bool, first: int = 0) -> None:
     """Puts so many records."""
     for step in range(first, first + count):
-        outbox.put((step, step, LOSS, float(step)), patient)
+        outbox.put((step, step, LOSS, float(step)), may_wait)
 
 
 def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
@@ -82,7 +82,7 @@ def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
     desk = Desk(lambda: found.append(outbox.drain()))
     found: list[Any] = []
     outbox = outbox_with(desk, 100)
-    fill(outbox, 180, patient=True)
+    fill(outbox, 180, may_wait=True)
     assert (desk.waits, outbox.dropped) == (3, 0)
     assert sum(records.n for records in found) + len(outbox) == 180
 
@@ -91,14 +91,14 @@ def test_capture_never_waits() -> None:
     """It takes what there is, up to the limit, and counts what is above it."""
     desk = Desk()
     outbox = outbox_with(desk, 100)
-    fill(outbox, 120, patient=False)
+    fill(outbox, 120, may_wait=False)
     assert (desk.waits, len(outbox), outbox.dropped) == (0, 100, 20)
 
 
 def test_a_wait_in_vain_takes_the_record_above_half() -> None:
     """The sender stands still for a moment: the call returns after its wait, and the record is kept."""
     outbox = outbox_with(Desk(), 100)
-    fill(outbox, 100, patient=True)
+    fill(outbox, 100, may_wait=True)
     assert (len(outbox), outbox.dropped) == (100, 0)
 
 
@@ -106,10 +106,10 @@ def test_what_was_dropped_is_told_once_there_is_room() -> None:
     """One event says how many, from which step to which, and why."""
     desk = Desk()
     outbox = outbox_with(desk, 100)
-    fill(outbox, 120, patient=True)
+    fill(outbox, 120, may_wait=True)
     while outbox.drain():
         pass
-    fill(outbox, 1, patient=True, first=120)
+    fill(outbox, 1, may_wait=True, first=120)
     event = outbox.drain_event()
     assert event is not None
     assert (event.kind, event.step, desk.drops) == ("dropped", 119, 1)
@@ -132,16 +132,16 @@ def test_wide_records_are_bounded_by_their_bytes() -> None:
 def test_events_wait_too() -> None:
     """``run.event`` in a quick loop: the call waits for the sender as ``log`` does."""
     outbox = Outbox()
-    outbox.relief = desk = Desk(lambda: [outbox.drain_event() for _ in range(100)])
+    outbox.backpressure = desk = Desk(lambda: [outbox.drain_event() for _ in range(100)])
     for number in range(5000):
-        outbox.put_event("note", number, None, {}, patient=True)
+        outbox.put_event("note", number, None, {}, may_wait=True)
     assert outbox.dropped == 0
     assert desk.waits > 0
 
 
 def test_waiting_in_vain_ends_and_comes_back_slowly() -> None:
     """A disk that hangs for hours slows training by a twentieth, not by 50 ms a call for ever."""
-    patience = Patience(0.0)
+    patience = WaitBudget(0.0)
     assert patience.left(0.0)
     patience.spend(PATIENCE_S)
     assert not patience.left(0.0)
@@ -158,15 +158,15 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     server.stop()
     trainer = Trainer(server.url, None, limit=100)
     trainer.sender._backlog._limit = 1
-    fill(trainer.outbox, 1, patient=True)
+    fill(trainer.outbox, 1, may_wait=True)
     trainer.sender.start()
     wait_until(lambda: not trainer.sender._backlog.has_room)
-    fill(trainer.outbox, 120, patient=True, first=1)
+    fill(trainer.outbox, 120, may_wait=True, first=1)
     dropped = trainer.sender.stats.dropped
     assert dropped >= 20
     server.start()
     wait_until(lambda: server.writers and len(trainer.outbox) == 0)
-    fill(trainer.outbox, 1, patient=True, first=121)
+    fill(trainer.outbox, 1, may_wait=True, first=121)
     trainer.sender.close()
     (told,) = [event for event in server.only.events if event.kind == "dropped"]
     assert told.data["records"] == dropped == 122 - len(server.only.seqs)
@@ -180,8 +180,8 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
 
 def kept_in(root: Path) -> int:
     """Records that lie in the only spool."""
-    (path,) = orphans(root)
-    spool = Spool.adopt(path)
+    (path,) = find_spools(root)
+    spool = Spool.recover(path)
     assert spool is not None
     records, cursor = 0, spool.start
     while (found := spool.read(cursor)) is not None:
@@ -199,7 +199,7 @@ def test_the_end_counts_what_a_full_disk_did_not_take(
     trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool, exit_timeout=0.1)
     assert trainer.sender._spool is not None
     trainer.sender._spool._limit = 20_000
-    fill(trainer.outbox, 3000, patient=True)
+    fill(trainer.outbox, 3000, may_wait=True)
     trainer.sender.start()
     trainer.sender.close()
     lost = 3000 - kept_in(spool)
@@ -268,8 +268,8 @@ def steps_after(loop: str, count: int, tower: Tower, spool: Path) -> list[int]:
     environ = {"TOCSIN_TOKEN": tower.token}
     status, script = run_script(LOOPS[loop].format(n=count) + FIGURES, tower.base, spool, environ=environ)
     assert status == 0, script.complaints
-    dropped, exposed, megabytes = map(int, script.out.split())
-    assert (dropped, exposed) == (0, 0)
+    dropped, unprotected_records, megabytes = map(int, script.out.split())
+    assert (dropped, unprotected_records) == (0, 0)
     assert loop == "captured" or megabytes < 100
     run = tower.run_named("n")
     assert run is not None

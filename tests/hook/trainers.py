@@ -142,7 +142,7 @@ def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
     assert steps <= len(kept.steps) <= (steps if at_most is None else at_most)
 
 
-def rings_of(spool: Path) -> list[Path]:
+def buffers_of(spool: Path) -> list[Path]:
     """Rings in shared memory that belong to spools in ``spool``."""
     found = []
     for path in (buffer_file.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):

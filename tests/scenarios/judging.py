@@ -96,13 +96,13 @@ class Wire(KeptOutbox):
         self.said: list[tuple[Any, ...]] = []
         self.failure: dict[str, Any] | None = None
 
-    def put(self, item: tuple[Any, ...], patient: bool = False) -> None:
+    def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         item = _evenly(item)
         super().put(item)
         self.said.append(item)
 
     def put_event(
-        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         super().put_event(kind, t_ns, step, data)
         self.said.append((kind, step, data))

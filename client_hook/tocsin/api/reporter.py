@@ -29,10 +29,10 @@ Item = tuple[Any, ...]
 class Out(Protocol):
     """Where records and events wait for delivery: the outbox."""
 
-    def put(self, item: Item, patient: bool = False) -> None: ...
+    def put(self, item: Item, may_wait: bool = False) -> None: ...
 
     def put_event(
-        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None: ...
 
 
@@ -115,12 +115,12 @@ class Watch:
         simple = not (self._suspects or self.inbox or self._staging or self._sample or self._riding)
         self.put = self.outbox.put if simple else self._carefully
 
-    def _carefully(self, item: Item, patient: bool = False) -> None:
+    def _carefully(self, item: Item, may_wait: bool = False) -> None:
         item = self._join(item)
         if self._staging:
             self._staging.put(item)  # behind the records that still wait for a device
         else:
-            self._take(item, patient)
+            self._take(item, may_wait)
         if self.inbox and self.between():
             self.hear()
         if not self.off:
@@ -131,8 +131,8 @@ class Watch:
         while self.inbox and not self.off:
             self.handle(self.inbox.popleft())
 
-    def _take(self, item: Item, patient: bool = False) -> None:
-        self.outbox.put(item, patient)
+    def _take(self, item: Item, may_wait: bool = False) -> None:
+        self.outbox.put(item, may_wait)
         for suspect in self._suspects:
             suspect(item)
 
@@ -240,11 +240,11 @@ class Watch:
             self.put_event("scaler", data, last_step)
 
     def put_event(
-        self, kind: str, data: dict[str, Any], step: int | None = None, patient: bool = False
+        self, kind: str, data: dict[str, Any], step: int | None = None, may_wait: bool = False
     ) -> None:
         """One event, now."""
         if not self.off:
-            self.outbox.put_event(kind, self.now_ns(), step, data, patient)
+            self.outbox.put_event(kind, self.now_ns(), step, data, may_wait)
 
     def taken(self, names: tuple[str, ...]) -> None:
         """Names that capture reports: a script's own values of that name go as ``logged/<name>``."""
@@ -264,9 +264,9 @@ class Watch:
                 self.trouble("start", error)
             self.sender.start()
 
-    def _first(self, item: Item, patient: bool = False) -> None:
+    def _first(self, item: Item, may_wait: bool = False) -> None:
         self.start()
-        self.put(item, patient)
+        self.put(item, may_wait)
 
     def trouble(self, where: str, error: Exception) -> None:
         """Counts an internal error; the first is logged, the ERROR_LIMIT-th switches the hook off."""
@@ -327,5 +327,5 @@ def _on_device(value: Any) -> bool:
     return type(value) is not float and hasattr(value, "is_cuda")
 
 
-def _nothing(item: Item, patient: bool = False) -> None:
+def _nothing(item: Item, may_wait: bool = False) -> None:
     return None

@@ -376,7 +376,7 @@ class Run:
                 found, step = self._arguments("event", given, step, data)
                 data = dict(found)
             at = self.current_step if step is None else self._step_of(step)
-            watch.put_event(text(kind), watch.redact.data(plain(data)), at, patient=True)
+            watch.put_event(text(kind), watch.redact.data(plain(data)), at, may_wait=True)
             watch.start()
         except Exception as error:
             watch.trouble("event", error)

@@ -20,8 +20,8 @@ from .. import protocol
 from ..core.frames import EVENT, Frame
 from ..core.process_state import is_disabled
 from ..core.run_fields import host_of
-from ..spool.segments import FORMAT, Header, Spool, orphans
-from ..transport.connection import Address, Connection, LostError, resolve
+from ..spool.segments import FORMAT, Header, Spool, find_spools
+from ..transport.connection import Address, Connection, ConnectionLostError, resolve
 from ..transport.link import wait
 from ..transport.outbox import Outbox
 from ..transport.server_url import Target, parse_target
@@ -69,7 +69,7 @@ def _way(url: str, token: str, project: str) -> Iterator[Check]:
     yield Check("address", True, target.base)
     try:
         addresses = resolve(target)
-    except LostError as error:
+    except ConnectionLostError as error:
         yield Check("name", False, str(error))
         return
     yield Check("name", True, f"{target.host} is {', '.join(sorted({str(a[1][0]) for a in addresses}))}")
@@ -134,7 +134,7 @@ def _hello(target: Target, addresses: list[Address], token: str, project: str) -
     """
     try:
         answer = ask(target, addresses, probe(token, project))
-    except LostError as error:
+    except ConnectionLostError as error:
         return Check("hello", False, f"the WebSocket could not be opened: {error}")
     if answer is None:
         return Check("hello", False, f"no response within {TIMEOUT_S:g} s")
@@ -178,7 +178,7 @@ def ask(
                 connection.send(protocol.encode(hello))
             try:
                 messages, _ = connection.pump(clock())
-            except LostError as gone:
+            except ConnectionLostError as gone:
                 if not gone.messages:
                     raise
                 messages = list(gone.messages)
@@ -188,7 +188,7 @@ def ask(
                 wait([connection], 0.1)
         return None
     except protocol.ProtocolError as error:
-        raise LostError(str(error)) from error
+        raise ConnectionLostError(str(error)) from error
     finally:
         connection.close()
 
@@ -202,7 +202,7 @@ def _spool(root: Path) -> Check:
         spool.delete()
     if not works:
         return Check("spool", False, f"{spool.error}; runs keep what is not delivered in memory only (4 MiB)")
-    waiting = len(list(orphans(root)))
+    waiting = len(list(find_spools(root)))
     says = f"{root} is writable"
     if waiting:
         says += f"; spools lie there ({waiting}): `tocsin sync` delivers those left behind"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from ..spool.segments import Header, Spool, orphans, read_header
+from ..spool.segments import Header, Spool, find_spools, read_header
 from ..transport.connection import resolve
 from ..transport.link import wait
 from ..transport.server_url import parse_target
-from ..transport.spool_recovery import Delivery
+from ..transport.spool_recovery import SpoolDelivery
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterat
 
     ``timeout_s``: how long to wait without any progress before a spool is left for later.
     """
-    for path in orphans(root):
+    for path in find_spools(root):
         try:
             header = read_header(path)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             yield Outcome(path, False, f"its header is not readable: {error}")
             continue
-        spool = Spool.adopt(path)
+        spool = Spool.recover(path)
         if spool is None:
             yield Outcome(path, None, f"{_run(header)}: still being written or delivered, left alone")
             continue
@@ -52,7 +52,7 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
     except ValueError as error:
         spool.close()
         return Outcome(path, False, str(error))
-    delivery = Delivery(spool, target, token, random=random.random, resolve=resolve)
+    delivery = SpoolDelivery(spool, target, token, random=random.random, resolve=resolve)
     try:
         reason = _push(delivery, timeout_s)
     finally:
@@ -65,7 +65,7 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
     )
 
 
-def _push(delivery: Delivery, timeout_s: float) -> str | None:
+def _push(delivery: SpoolDelivery, timeout_s: float) -> str | None:
     """Until all is acknowledged (None), or the reason why it is not."""
     session, backlog = delivery.session, delivery.backlog
     progress, give_up_at = (-2, -2), 0.0

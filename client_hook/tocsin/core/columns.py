@@ -1,4 +1,4 @@
-"""Rows of records into columns. Pure; runs in the sender thread only."""
+"""Convert rows of records to columns. Pure; runs in the sender thread."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ Row = tuple[Any, ...]
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[list[int], list[int], dict[str, Column]]:
-    """Steps, times (ns) and columns of ``rows`` of ``(step, t_ns, names, *values)``.
+    """Return the steps, the times (ns) and the columns of ``rows``.
 
-    A column that every row has is dense, another one :class:`Sparse`. A value that is not
-    a number, and a None, is missing; a step that is no whole number, or beyond ``MOST_STEP``, becomes
-    -1, which the server refuses by name.
+    A column that every row has is dense; any other is Sparse. None, and a value that is not a number, is
+    missing. A step that is not an integer, or above ``MOST_STEP``, becomes -1, which the server rejects.
+
+    Args:
+        rows: tuples ``(step, t_ns, names, *values)``.
     """
     steps = [_step(row[0]) for row in rows]
     times = [_int64(row[1]) for row in rows]
@@ -42,7 +44,7 @@ def _column(values: Sequence[Any], n: int) -> Column | None:
 
 
 def _mixed(rows: Sequence[Row]) -> dict[str, Column | None]:
-    """Columns of rows of different shapes (two optimizers, extras now and then)."""
+    """Return the columns of rows with different names, such as those of two optimizers."""
     shapes: dict[tuple[str, ...], list[int]] = {}
     for index, row in enumerate(rows):
         shapes.setdefault(row[2], []).append(index)
@@ -54,7 +56,7 @@ def _mixed(rows: Sequence[Row]) -> dict[str, Column | None]:
 
 
 def _packed(values: dict[int, Any], n: int) -> Column | None:
-    """``values`` by row as a dense column where every row has one, else sparse, else None."""
+    """Return ``values`` (row -> value) as a column: dense if every row has one; None if it is empty."""
     at, column = array("I"), array("d")
     for index in sorted(values):
         number = _float(values[index])

@@ -1,7 +1,7 @@
 """An encoded message that waits for its acknowledgement.
 
-The backlog is held as bytes, never as rows: a hundred thousand waiting rows cost the
-training process garbage collections of 70 ms each, bytes cost none.
+The backlog holds bytes instead of rows: with a hundred thousand waiting rows, a garbage collection takes 70
+ms; with bytes, it takes no time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from .. import protocol
 
 RECORDS = 1
 EVENT = 2
-"""Kinds of frame: records and events (the finish is one) are numbered apart."""
+"""Kinds of frames. Records and events (including the finish) have separate numbers."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One encoded message with the numbers ``first`` .. ``first + count - 1`` of its kind."""
+    """One encoded message with the numbers ``first`` to ``first + count - 1`` of its kind."""
 
     kind: int
     first: int
@@ -25,12 +25,12 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last(self) -> int:
-        """Number of the last record or event in it."""
+        """Number of its last record or event."""
         return self.first + self.count - 1
 
 
 def frame_of(message: protocol.Records | protocol.Event | protocol.Finish) -> Frame:
-    """``message`` encoded once; the same bytes go to the spool and to the socket."""
+    """Encode ``message`` once; the same bytes are written to the spool and to the socket."""
     body = protocol.encode(message)
     if isinstance(message, protocol.Records):
         return Frame(RECORDS, message.seq, message.n, body)

@@ -62,27 +62,27 @@ def end() -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def wake(bell: socket.socket) -> None:
-    """``bell`` gets a byte, the signal's number, at once, whatever the main thread does."""
+def wake(wakeup: socket.socket) -> None:
+    """``wakeup`` gets a byte, the signal's number, at once, whatever the main thread does."""
     global _wakes
     if not _on_main_thread() or not is_ours():
         return
-    before = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
     if before != -1:
         signal.set_wakeup_fd(before)  # an event loop's: it stays
     else:
-        _wakes = bell
+        _wakes = wakeup
 
 
-def unwake(bell: socket.socket) -> None:
-    """``bell`` is to be closed: the signal must not write into whatever gets its number next."""
-    if bell is _wakes and _on_main_thread():
-        _unhook(bell)
+def unset_wakeup(wakeup: socket.socket) -> None:
+    """``wakeup`` is to be closed: the signal must not write into whatever gets its number next."""
+    if wakeup is _wakes and _on_main_thread():
+        _unhook(wakeup)
 
 
-def rings(bell: socket.socket) -> bool:
+def rings(wakeup: socket.socket) -> bool:
     """The signal still writes into it, so it has to stay open."""
-    return bell is _wakes
+    return wakeup is _wakes
 
 
 def is_ours() -> bool:
@@ -147,13 +147,13 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _unhook(bell: socket.socket | None) -> None:
+def _unhook(wakeup: socket.socket | None) -> None:
     global _wakes
-    if bell is None:
+    if wakeup is None:
         return
     _wakes = None
     now = signal.set_wakeup_fd(-1)
-    if now not in (-1, bell.fileno()):
+    if now not in (-1, wakeup.fileno()):
         signal.set_wakeup_fd(now)
 
 

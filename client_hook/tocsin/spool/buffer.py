@@ -2,7 +2,7 @@
 
 The training thread packs every record into the mapped memory of a file (buffer_file.py): no system call, and
 packed records survive SIGKILL, because the pages belong to the kernel. Records are sent from the deque of the
-outbox; only the next process reads the ring.
+outbox; only the next process reads this buffer.
 
     0      magic with format, boot id, path of the spool it belongs to
     1024   two slots in turn: generation, tail, next record, next event, generation
@@ -14,7 +14,8 @@ commit word: magic and number. The commit word is written last, so an entry with
 grow, so entries of an earlier lap are recognized by their numbers.
 
 Packed entries stay until they are in the spool (``release``). If there is no room, the script's own calls
-wait for the sender (outbox.py); a record that still does not fit is only queued and counted in ``exposed``.
+wait for the sender (outbox.py); a record that still does not fit is only queued and counted in
+``unprotected_records``.
 
 Threads: CPython switches threads and runs signal handlers only after a call and at a backward jump, so
 nothing can run between reading ``head`` and ``commit``, advancing them, and the append to the queue that
@@ -38,9 +39,9 @@ BOOT_AT, OWNER_AT = 16, 64
 OWNER_BYTES = 900
 SLOTS_AT = (1024, 2048)
 NAMES_AT, NAMES_END = 4096, 256 << 10
-RING_BYTES = 4 << 20
-SIZE = NAMES_END + RING_BYTES
-"""Bytes of the file: 65,536 records of four values fit into the ring."""
+BUFFER_BYTES = 4 << 20
+SIZE = NAMES_END + BUFFER_BYTES
+"""Bytes of the file: 65,536 records of four values fit into it."""
 SEGMENTS = 16
 """Number of times per lap that the training thread calls ``make_room`` and saves its position."""
 WIDTH = 2048
@@ -49,7 +50,7 @@ NAMES_LIMIT = 4096
 """Maximum number of name sets that are remembered without a table."""
 RECORD = 0x7EC0 << 48
 EVENT_MARK = 0x7EE1 << 48
-"""Commit words: this plus the number."""
+"""Commit words: one of these plus the number."""
 WRAP, MESSAGE = 0xFFFFFFFE, 0xFFFFFFFF
 RESYNC_BYTES = 256 << 10
 BATCH = 512
@@ -65,8 +66,8 @@ Shape = tuple[int, int, Pack]
 Item = tuple[Any, ...]
 
 
-class Ring:
-    """The writing side. ``tail`` is the sender's, everything else the training thread's."""
+class RingBuffer:
+    """The writing side. The sender thread changes ``tail``, the training thread everything else."""
 
     __slots__ = (
         "_count",
@@ -75,12 +76,12 @@ class Ring:
         "_named",
         "_segment",
         "commit",
-        "exposed",
         "free",
         "head",
         "memory",
         "shapes",
         "tail",
+        "unprotected_records",
     )
 
     def __init__(self, memory: Any) -> None:
@@ -96,7 +97,7 @@ class Ring:
         """Names -> their number, bytes of an entry, and the function that packs one."""
         self._count, self._named = 0, NAMES_AT
         self._generation = 1
-        self.exposed = 0
+        self.unprotected_records = 0
         """Records and events that did not fit, and would not survive a SIGKILL."""
 
     def admit(self, names: tuple[str, ...]) -> int:
@@ -112,7 +113,7 @@ class Ring:
         at = self._named
         self._count, self._named = number, at + size
         struct.pack_into(f"<I{size - 8}sI", self.memory, at, len(body), body, ~len(body) & 0xFFFFFFFF)
-        # "?" takes the names of an item without looking into them: no slice on the way.
+        # "?" packs the names of an item without reading them, so that the item need not be sliced.
         entry = struct.Struct(f"<Iqq?3x{len(names)}dQ")
         self.shapes[names] = (number, entry.size, entry.pack_into)
         return entry.size
@@ -132,7 +133,7 @@ class Ring:
             if self.head != head:
                 return self.head + size <= self.free  # another thread came first
             self.head, end = NAMES_END, tail - _U64.size
-        # No call from reading ``head`` to here: no other thread comes between.
+        # Nothing is called between reading ``head`` and here, so no other thread can intervene.
         free = self.head + (size if size > self._segment else self._segment)
         self.free = end if end < free else free
         return self.head + size <= self.free
@@ -141,9 +142,9 @@ class Ring:
         """Store an encoded message instead of packed values: an event, or a record with unusual values."""
         padding = -len(body) % 8
         size = 16 + len(body) + padding
-        while (end := self.head + size) > self.free or size > RING_BYTES // 8:
-            if size > RING_BYTES // 8 or not self.make_room(size):
-                self.exposed += 1
+        while (end := self.head + size) > self.free or size > BUFFER_BYTES // 8:
+            if size > BUFFER_BYTES // 8 or not self.make_room(size):
+                self.unprotected_records += 1
                 return
         self.head = end
         at = end - size
@@ -157,8 +158,8 @@ class Ring:
         write_slot(self.memory, self._generation, tail, seq, events)
 
 
-class NoRing(Ring):
-    """Stand-in without memory that outlives the process: counts bytes like a ring and writes none."""
+class NoBuffer(RingBuffer):
+    """Stand-in without memory that outlives the process: counts bytes and writes none."""
 
     __slots__ = ()
 
@@ -186,7 +187,7 @@ def _pack_nothing(*values: Any) -> None:
 
 
 def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:
-    """Turn zeroed memory into a ring of this boot; ``owner``: path of the spool that it belongs to."""
+    """Initialize zeroed memory as a buffer of this boot; ``owner``: path of the spool that it belongs to."""
     memory[: len(MAGIC)] = MAGIC
     memory[OWNER_AT : OWNER_AT + 2 + len(owner)] = len(owner).to_bytes(2, "little") + owner
     memory[BOOT_AT : BOOT_AT + 36] = boot.encode("ascii", "replace")[:36].ljust(36)
@@ -194,12 +195,12 @@ def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:
 
 
 def write_slot(memory: Any, generation: int, tail: int, seq: int, events: int) -> None:
-    """Write one of two slots in turn, so that one is complete whenever the process dies."""
+    """Write one of two slots in turn, so that one of them is always complete."""
     _SLOT.pack_into(memory, SLOTS_AT[generation % 2], generation, tail, seq, events, generation)
 
 
 def is_of_boot(memory: Any, boot: str) -> bool:
-    """Return whether it is a ring of this boot, so that no crash of the machine lost pages of it."""
+    """Return whether it is a buffer of this boot, so that no crash of the machine lost pages of it."""
     return (
         len(memory) > NAMES_END
         and bytes(memory[: len(MAGIC)]) == MAGIC
@@ -213,11 +214,11 @@ def one_record(item: Item, seq: int) -> bytes:
     return frame_of(Records(seq, 1, little_endian("q", steps), little_endian("q", times), columns)).body
 
 
-# --- what the next process reads
+# --- reading
 
 
-class Scan:
-    """The reader: complete entries in order, starting at the tail."""
+class BufferReader:
+    """Read a dead process's buffer: complete entries in order, starting at the tail."""
 
     def __init__(self, memory: Any) -> None:
         self._memory = memory

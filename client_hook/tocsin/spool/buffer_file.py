@@ -1,12 +1,12 @@
-"""Where a ring's memory lies: a file whose pages survive the process, allocated before it is mapped.
+"""Create the file that holds a ring buffer: its pages survive the process and are allocated before mapping.
 
-/dev/shm first: its pages are never written back, so packing a record never waits for a disk.
-Else the spool's own directory, if that is on a file system of LOCAL. Never on NFS, where a
-page may hang, nor on copy-on-write file systems, where allocated blocks are not those that
-are written: a store that finds no room is SIGBUS, and ends the training.
+The file is in /dev/shm if possible: its pages are never written back, so packing a record never waits for a
+disk. Otherwise it is in the spool's directory, if that is on a file system of LOCAL. It is never on NFS,
+where a page may hang, nor on a copy-on-write file system, where the allocated blocks are not those that are
+written: a store without room raises SIGBUS, which would end the training.
 
-Policy: one file of SIZE bytes (4.3 MiB) a run, deleted with its spool. What is left of a process
-whose spool is gone is deleted by the next run after SWEEP_S.
+Each run has one file of SIZE bytes (4.3 MiB), which is deleted with its spool. The next run deletes files
+whose spool is gone after SWEEP_S.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.identity import boot_id
-from .buffer import OWNER_AT, OWNER_BYTES, SIZE, Ring, is_of_boot, prepare
+from .buffer import OWNER_AT, OWNER_BYTES, SIZE, RingBuffer, is_of_boot, prepare
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -29,31 +29,35 @@ except ImportError:  # pragma: no cover - Windows
 
 SHM = Path("/dev/shm")  # noqa: S108 - a directory of this user's own is made in it
 LOCAL = {"tmpfs", "ext2", "ext3", "ext4", "xfs"}
-"""File systems where posix_fallocate gives blocks that a store into the mapping then uses."""
+"""File systems on which a store into the mapping uses the blocks that posix_fallocate has allocated."""
 NAME = "ring"
-"""In the spool's directory: the ring, or a link to it."""
+"""Name in the spool's directory of the buffer, or of a link to it."""
 SWEEP_S = 3600.0
 
 
-class RingFile:
-    """A mapped ring and its file, locked while its owner lives."""
+class BufferFile:
+    """A mapped buffer and its file, locked while its owner lives."""
 
     def __init__(self, path: Path, fd: int, memory: mmap.mmap) -> None:
         self.path = path
-        self.ring = Ring(memory)
+        self.buffer = RingBuffer(memory)
         self._fd = fd
         self._memory = memory
 
     def close(self) -> None:
-        """Unmaps it; the file stays."""
+        """Unmap the buffer. The file stays."""
         self._memory.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-def create(spool: Path) -> RingFile:
-    """A fresh ring for the spool directory ``spool``. Raises OSError, saying what every place lacks."""
+def create(spool: Path) -> BufferFile:
+    """Create a buffer for the spool directory ``spool``.
+
+    Raises:
+        OSError: no place is suitable; the message names each place and why.
+    """
     spool = spool.absolute()
     if not CAN_SHARE:
         raise OSError(0, "this system cannot allocate memory that outlives a process")
@@ -70,7 +74,7 @@ def create(spool: Path) -> RingFile:
 
 
 def memory_of(spool: Path) -> mmap.mmap | None:
-    """The ring that a dead process left in ``spool``, mapped; None where there is none of this boot."""
+    """Map the buffer that a dead process left in ``spool``; return None if there is none of this boot."""
     try:
         fd = os.open(spool / NAME, os.O_RDWR)
     except OSError:
@@ -91,7 +95,7 @@ def memory_of(spool: Path) -> mmap.mmap | None:
 
 
 def delete(spool: Path) -> None:
-    """The ring of ``spool`` goes, wherever it lies."""
+    """Delete the buffer of ``spool``."""
     link = spool / NAME
     try:
         if link.is_symlink():
@@ -102,8 +106,8 @@ def delete(spool: Path) -> None:
 
 
 def sweep(now: float) -> None:
-    """Deletes rings of this user whose owner is dead and whose spool is gone or has another."""
-    for path in _rings(now):
+    """Delete buffers of this user whose owner is dead and whose spool is gone or uses another one."""
+    for path in _buffers(now):
         fd = -1
         try:
             fd = os.open(path, os.O_RDWR)
@@ -118,7 +122,7 @@ def sweep(now: float) -> None:
 
 
 def filesystem_of(path: Path, mounts: str = "/proc/self/mountinfo") -> str:
-    """Type of the file system that ``path`` lies on, by the longest mount point above it."""
+    """Return the type of the file system of ``path``, found by the longest mount point above it."""
     real = os.path.realpath(path)
     best, kind = "", "none"
     with open(mounts, encoding="utf-8", errors="replace") as lines:
@@ -135,7 +139,7 @@ def _own_directory() -> Path:
     return SHM / f"tocsin-{os.getuid()}"
 
 
-def _create(place: Path, spool: Path) -> RingFile:
+def _create(place: Path, spool: Path) -> BufferFile:
     if place == spool:
         path = place / NAME
     else:
@@ -155,10 +159,10 @@ def _create(place: Path, spool: Path) -> RingFile:
         os.close(fd)
         path.unlink(missing_ok=True)
         raise
-    return RingFile(path, fd, memory)
+    return BufferFile(path, fd, memory)
 
 
-def _rings(now: float) -> Iterator[Path]:
+def _buffers(now: float) -> Iterator[Path]:
     try:
         found = list(_own_directory().glob("*.ring"))
     except OSError:
@@ -172,7 +176,7 @@ def _rings(now: float) -> Iterator[Path]:
 
 
 def _is_wanted(fd: int, path: Path) -> bool:
-    """Whether its spool still points at it."""
+    """Return whether its spool still refers to it."""
     head = os.pread(fd, 2 + OWNER_BYTES, OWNER_AT)
     spool = os.fsdecode(head[2 : 2 + int.from_bytes(head[:2], "little")])
     try:

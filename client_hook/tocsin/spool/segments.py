@@ -1,16 +1,16 @@
-"""Unacknowledged frames on local disk: append-only segments of one writer in one directory.
+"""Unacknowledged frames on local disk, in append-only segment files; one directory for each writer.
 
     <spool dir>/<writer>/lock          held with flock while the owner lives
-    <spool dir>/<writer>/header        server URL and hello, without the token
+    <spool dir>/<writer>/header        server URL and handshake, without the token
     <spool dir>/<writer>/00000000.seg  entries: length, CRC-32, first number, count, kind, body
-    <spool dir>/<writer>/ring          what is on its way here (buffer.py), or a link to it
+    <spool dir>/<writer>/ring          buffer of records that are in no segment yet, or a link to it
 
-Writing is ``write(2)`` only: it survives any death of the process, not a power cut.
-A torn tail is read up to its last whole entry. A segment is deleted when all in it is
-acknowledged, the directory when everything is.
+Frames are written with ``write(2)`` and without fsync, so they survive the death of the process but not a
+power failure. A torn tail is read up to its last complete entry. A segment is deleted when everything in it
+is acknowledged, the directory when everything is.
 
-Policy: when the disk is full, not writable, or ``limit_bytes`` are used, nothing is
-thrown away: ``append`` says False, and is tried again every ``RETRY_S`` seconds.
+If the disk is full or not writable, or ``limit_bytes`` are used, nothing is discarded: ``append`` returns
+False and tries again after ``RETRY_S`` seconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Cursor = tuple[int, int]
 
 
 class Header(msgspec.Struct):
-    """What another process needs to deliver this spool: where to, and as whom."""
+    """What another process needs to deliver this spool: the server and the identity of the writer."""
 
     format: int
     url: str
@@ -66,9 +66,9 @@ class Segment:
 
 
 def default_dir() -> Path:
-    """``TOCSIN_SPOOL_DIR``, else a directory of this user on a local disk that survives a reboot.
+    """Return ``TOCSIN_SPOOL_DIR``, or else a directory of this user on a local disk that survives a reboot.
 
-    Not the home directory: on clusters that is often NFS, where flock and writes may hang.
+    The home directory is not used: on clusters it is often on NFS, where flock and writes may hang.
     """
     named = os.environ.get("TOCSIN_SPOOL_DIR")
     if named:
@@ -78,14 +78,14 @@ def default_dir() -> Path:
 
 
 def writer_name(hello: Hello) -> str:
-    """Directory name of a writer of a run: readable, and unique by boot, process, start and run."""
+    """Return the name of a writer's directory: readable, and unique by boot, process, start and run."""
     writer = hello.writer
     key = zlib.crc32(repr((hello.project, hello.name, hello.run, writer)).encode())
     return f"rank{writer.rank}-pid{writer.pid}-{writer.started_ns:x}-{key:08x}"
 
 
 class Spool:
-    """The segments of one writer. ``owner`` appends; an adopter only reads."""
+    """The segments of one writer. The owner appends; a process that recovers a spool only reads."""
 
     def __init__(
         self,
@@ -110,13 +110,13 @@ class Spool:
         self._reading = -1
         self.path: Path | None = None
         self.error: str | None = None
-        """Why nothing is kept on disk now, or None."""
+        """Why nothing can be written now, or None."""
         self.torn_bytes = 0
-        """Bytes of damaged entries that were skipped while reading."""
+        """Number of damaged bytes that were skipped while reading."""
 
     @classmethod
-    def adopt(cls, path: Path) -> Spool | None:
-        """The spool of a dead process, locked for this one; None when its owner lives or it is gone."""
+    def recover(cls, path: Path) -> Spool | None:
+        """Lock and return the spool of a dead process; None if its owner lives or it is gone."""
         lock_fd = _locked(path / "lock")
         if lock_fd < 0:
             return None
@@ -135,22 +135,22 @@ class Spool:
 
     @property
     def header(self) -> Header:
-        """Where this spool belongs."""
+        """The server and the identity of the writer."""
         return self._header()
 
     @property
     def start(self) -> Cursor:
-        """The oldest entry that is kept."""
+        """Cursor of the oldest entry."""
         return (min(self._segments), 0) if self._segments else self.end
 
     @property
     def end(self) -> Cursor:
-        """Behind the newest entry."""
+        """Cursor after the newest entry."""
         last = self._next - 1
         return (last, self._segments[last].size) if last in self._segments else (self._next, 0)
 
     def open(self) -> Path | None:
-        """Makes the directory before there is anything to keep; None (and ``error``) where it cannot be."""
+        """Create the directory; return None, and set ``error``, if that fails."""
         try:
             if self.path is None:
                 self._create()
@@ -159,12 +159,12 @@ class Spool:
         return self.path
 
     @property
-    def takes(self) -> bool:
-        """Whether ``append`` would try: always, but for ``RETRY_S`` after the disk took nothing."""
+    def is_writable(self) -> bool:
+        """Whether ``append`` would try to write. False for ``RETRY_S`` after a failure."""
         return self._clock() >= self._retry_at
 
     def append(self, frame: Frame) -> bool:
-        """Writes ``frame`` behind the others; False (and ``error``) when the disk takes nothing now."""
+        """Append ``frame``; return False, and set ``error``, if it cannot be written now."""
         if self._clock() < self._retry_at:
             return False
         try:
@@ -181,7 +181,7 @@ class Spool:
         self._retry_at = self._clock() + RETRY_S
 
     def read(self, cursor: Cursor) -> tuple[Frame, Cursor] | None:
-        """The first whole entry at or behind ``cursor``, and the cursor behind it; None at the end."""
+        """Return the first complete entry at or after ``cursor`` and the next cursor, or None at the end."""
         number, offset = cursor
         while number < self._next:
             segment = self._segments.get(number)
@@ -194,7 +194,7 @@ class Spool:
         return None
 
     def release(self, seq: int, events: int) -> None:
-        """Deletes the closed segments in which everything is acknowledged."""
+        """Delete the closed segments in which everything is acknowledged."""
         for number in list(self._segments):
             segment = self._segments[number]
             known = segment.last_record >= 0 or segment.last_event >= 0
@@ -204,7 +204,7 @@ class Spool:
             self._drop(number)
 
     def delete(self) -> None:
-        """Everything is delivered: the directory goes, then the lock."""
+        """Delete the directory, because everything is delivered, and release the lock."""
         if self.path is not None:
             buffer_file.delete(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
@@ -213,7 +213,7 @@ class Spool:
         self.close()
 
     def close(self) -> None:
-        """Closes the descriptors; what is on disk stays for the next process."""
+        """Close the descriptors. What is on disk stays for the next process."""
         for fd in (self._write_fd, self._read_fd, self._lock_fd):
             if fd >= 0:
                 os.close(fd)
@@ -238,7 +238,7 @@ class Spool:
         _note(segment, frame)
 
     def _cut_back(self, segment: Segment) -> None:
-        """Removes the torn entry; a segment where that fails is not written to again."""
+        """Remove a torn entry. If that fails, no more is written to the segment."""
         try:
             os.ftruncate(self._write_fd, segment.size)
         except OSError:
@@ -246,7 +246,7 @@ class Spool:
             self._write_fd = -1
 
     def _create(self) -> None:
-        """Makes the directory under a hidden name and shows it once it is locked and has its header."""
+        """Create the directory under a hidden name, and rename it once it is locked and has its header."""
         header = self._header()
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         _must_be_ours(self._root)
@@ -297,8 +297,8 @@ class Spool:
         segment.path.unlink(missing_ok=True)
 
 
-def orphans(root: Path) -> Iterator[Path]:
-    """Spools under ``root``, oldest first; which of them has a living owner shows in ``adopt``."""
+def find_spools(root: Path) -> Iterator[Path]:
+    """Yield the spools in ``root``, also those of living owners, ordered by name."""
     try:
         found = [path for path in root.iterdir() if (path / "header").is_file() and path.name[0] != "."]
     except OSError:
@@ -307,7 +307,13 @@ def orphans(root: Path) -> Iterator[Path]:
 
 
 def read_header(path: Path) -> Header:
-    """The header of the spool at ``path``. Raises OSError, ValueError or msgspec's errors."""
+    """Return the header of the spool at ``path``.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it has another format.
+        msgspec.MsgspecError: it is damaged.
+    """
     header = msgspec.msgpack.decode((path / "header").read_bytes(), type=Header)
     if header.format != FORMAT:
         raise ValueError(f"spool {path}: expected format {FORMAT}, got {header.format}")
@@ -315,18 +321,18 @@ def read_header(path: Path) -> Header:
 
 
 def without_token(header: Header) -> Header:
-    """The header as it may lie on a disk."""
+    """Return the header without its token, to be stored on disk."""
     return Header(header.format, header.url, msgspec.structs.replace(header.hello, token=""))
 
 
 def _must_be_ours(root: Path) -> None:
-    """A spool in a shared directory is only used when it belongs to this user."""
+    """Raise OSError if a directory belongs to another user."""
     if hasattr(os, "getuid") and root.stat().st_uid != os.getuid():
         raise OSError(0, f"expected a directory of user {os.getuid()}, got one of {root.stat().st_uid}")
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds the lock, or -1 where another process holds it."""
+    """Return a descriptor that holds the lock, or -1 if another process holds it."""
     if not HAS_FLOCK:  # pragma: no cover
         return -1
     try:
@@ -351,7 +357,7 @@ def _body_length(head: bytes) -> int | None:
 
 
 def _frame(head: bytes, body: bytes) -> Frame | None:
-    """The frame of a whole entry, None where its checksum does not fit."""
+    """Return the frame of a complete entry, or None if its checksum is wrong."""
     _, crc, first, count, kind = _ENTRY.unpack(head)
     if zlib.crc32(body, zlib.crc32(head[8:])) != crc:
         return None

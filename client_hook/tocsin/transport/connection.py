@@ -1,8 +1,8 @@
-"""One websocket on one plain non-blocking socket.
+"""A WebSocket on a non-blocking socket.
 
-Sans-I/O ``ClientProtocol`` instead of ``websockets.sync``: the latter starts two threads
-a connection, and from Python 3.12 on no thread can be started while the interpreter shuts
-down, which is when the last records of a run are sent.
+It uses the sans-I/O ``ClientProtocol``, because ``websockets.sync`` starts two threads for each connection,
+and since Python 3.12 no thread can be started while the interpreter shuts down, which is when the last
+records of a run are sent.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Address = tuple[int, Any]
 """Address family and socket address."""
 
 
-class LostError(Exception):
-    """The connection is gone: why, the code of the websocket's close, and what was said just before."""
+class ConnectionLostError(Exception):
+    """The connection is lost: the reason, the WebSocket close code, and the last messages before it."""
 
     def __init__(self, reason: str, code: int | None = None, messages: Sequence[bytes] = ()) -> None:
         super().__init__(reason)
@@ -38,16 +38,20 @@ class LostError(Exception):
 
 
 def resolve(target: Target) -> list[Address]:
-    """Addresses of the server; may wait for the name service. Raises :class:`LostError`."""
+    """Return the addresses of the server. Blocks while the name is resolved.
+
+    Raises:
+        ConnectionLostError: the name cannot be resolved.
+    """
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise LostError(f"the name {target.host} is not known here: {error}") from error
+        raise ConnectionLostError(f"the name {target.host} cannot be resolved: {error}") from error
     return [(family, address) for family, _, _, _, address in found]
 
 
 def is_numeric(target: Target) -> bool:
-    """Whether the server is named by an address, so that no name service is asked."""
+    """Return whether the host is an IP address, so that no name has to be resolved."""
     try:
         socket.getaddrinfo(target.host, target.port, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -57,15 +61,14 @@ def is_numeric(target: Target) -> bool:
 
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """Reading the certificates of the system takes tens of milliseconds: once."""
+    """Return the TLS context. It is cached because loading the certificates takes tens of milliseconds."""
     return ssl.create_default_context()
 
 
 class Connection:
-    """Connects to the first address that answers, then carries binary messages.
+    """Connect to the first address that responds, then exchange binary messages.
 
-    Every method returns at once. ``pump`` moves what can be moved; it and ``send`` raise
-    :class:`LostError`.
+    No method blocks. ``pump`` and ``send`` raise ConnectionLostError if the connection is lost.
     """
 
     def __init__(self, target: Target, addresses: Sequence[Address], now: float) -> None:
@@ -77,40 +80,47 @@ class Connection:
         self._parts: list[bytes] = []
         self._connected = self._shaking = False
         self._deadline = now
-        self._next_address(now, LostError(f"{target.base}: no address"))
+        self._next_address(now, ConnectionLostError(f"{target.base} has no address"))
 
     @property
     def open(self) -> bool:
-        """The websocket handshake is done."""
+        """Whether the WebSocket handshake is complete."""
         return self._connected and not self._shaking and self._protocol.state is State.OPEN
 
     @property
     def waits_on(self) -> socket.socket | None:
-        """The socket to wait on."""
+        """The socket to wait for."""
         return self._socket
 
     @property
     def wants_write(self) -> bool:
-        """Something waits for room in the socket, or for the connection itself."""
+        """Whether to wait until the socket can be written to."""
         return bool(self._out) or not self._connected or self._shaking
 
     @property
     def deadline(self) -> float:
-        """When a handshake that is not done is given up."""
+        """The time at which an incomplete handshake is aborted."""
         return float("inf") if self.open else self._deadline
 
     def send(self, message: bytes) -> None:
-        """Queues one binary message and sends what the socket takes."""
+        """Queue a binary message, and send as much as the socket accepts."""
         self._protocol.send_binary(message)
         self._write()
 
     def ping(self) -> None:
-        """Asks the peer for a sign of life."""
+        """Send a ping."""
         self._protocol.send_ping(b"")
         self._write()
 
     def pump(self, now: float) -> tuple[list[bytes], bool]:
-        """Messages that came in, and whether any byte came in."""
+        """Send and receive without blocking.
+
+        Returns:
+            The complete messages, and whether any bytes were received.
+
+        Raises:
+            ConnectionLostError: the connection was closed or timed out.
+        """
         if not self.open and now >= self._deadline:
             self._give_up(now)
         if not (self._connected or self._finish_connecting(now)):
@@ -118,36 +128,36 @@ class Connection:
         if self._shaking and not self._shake():
             return [], False
         self._write()
-        heard = self._read()
+        has_received = self._read()
         messages = list(self._messages())
         self._write()
         if self._protocol.state in (State.CLOSING, State.CLOSED):
             raise self._closed(messages)
-        return messages, heard
+        return messages, has_received
 
     def close(self) -> None:
-        """Says goodbye if the socket takes it at once, and closes it."""
+        """Send a close frame if the socket accepts it immediately, and close the socket."""
         if self._socket is None:
             return
         try:
             if self.open:
                 self._protocol.send_close(1000)
                 self._write()
-        except (LostError, OSError):
+        except (ConnectionLostError, OSError):
             pass
         self._socket.close()
         self._socket = None
 
     def forget(self) -> None:
-        """In a forked child: the descriptor goes, without a byte to the peer."""
+        """In a forked child: close the descriptor without sending anything."""
         if self._socket is not None:
             fd = self._socket.detach()
             self._socket = None
             if fd >= 0:
                 os.close(fd)
 
-    def _next_address(self, now: float, reason: LostError) -> None:
-        """Starts connecting to the next address; ``reason`` is raised when none is left."""
+    def _next_address(self, now: float, reason: ConnectionLostError) -> None:
+        """Start connecting to the next address. Raise ``reason`` if there is none left."""
         while self._addresses:
             self._drop()
             family, address = self._addresses.pop(0)
@@ -156,17 +166,17 @@ class Connection:
                 self._socket.setblocking(False)
                 code = self._socket.connect_ex(address)
             except OSError as error:
-                reason = LostError(f"{self._target.base}: {error}")
+                reason = ConnectionLostError(f"{self._target.base}: {error}")
                 continue
             self._deadline = now + CONNECT_S
             if code in (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY):
                 return
-            reason = LostError(f"{self._target.base}: {os.strerror(code)}")
+            reason = ConnectionLostError(f"{self._target.base}: {os.strerror(code)}")
         self._drop()
         raise reason
 
     def _give_up(self, now: float) -> None:
-        late = LostError(f"{self._target.base}: no answer within {CONNECT_S:g} s")
+        late = ConnectionLostError(f"{self._target.base}: no response within {CONNECT_S:g} s")
         if self._connected:
             raise late
         self._next_address(now, late)
@@ -181,7 +191,7 @@ class Connection:
         assert sock is not None
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self._next_address(now, LostError(f"{self._target.base}: {os.strerror(code)}"))
+            self._next_address(now, ConnectionLostError(f"{self._target.base}: {os.strerror(code)}"))
             return False
         try:
             sock.getpeername()
@@ -207,7 +217,7 @@ class Connection:
         except _BLOCKED:
             return False
         except (OSError, ValueError) as error:
-            raise LostError(f"{self._target.base}: TLS: {error}") from error
+            raise ConnectionLostError(f"{self._target.base}: TLS: {error}") from error
         self._shaking = False
         return True
 
@@ -222,25 +232,27 @@ class Connection:
         except _BLOCKED:
             pass
         except OSError as error:
-            # What the peer said before it closed may still be readable: _read tells.
+            # What the server sent before it closed may still be readable: _read returns it.
             self._out.clear()
             if self._protocol.state is State.CLOSED:
-                raise LostError(f"{self._target.base}: {error}") from error
+                raise ConnectionLostError(f"{self._target.base}: {error}") from error
 
     def _read(self) -> bool:
         assert self._socket is not None
-        heard = False
+        has_received = False
         while True:
             try:
                 data = self._socket.recv(_READ)
             except _BLOCKED:
-                return heard
+                return has_received
             except OSError as error:
-                raise LostError(f"{self._target.base}: {error}", self._protocol.close_code) from error
+                raise ConnectionLostError(
+                    f"{self._target.base}: {error}", self._protocol.close_code
+                ) from error
             if not data:
                 self._protocol.receive_eof()
-                return heard
-            heard = True
+                return has_received
+            has_received = True
             self._protocol.receive_data(data)
 
     def _messages(self) -> Iterator[bytes]:
@@ -251,10 +263,12 @@ class Connection:
                     yield b"".join(self._parts)
                     self._parts.clear()
 
-    def _closed(self, messages: list[bytes]) -> LostError:
+    def _closed(self, messages: list[bytes]) -> ConnectionLostError:
         failed = self._protocol.handshake_exc
         if failed is not None:
-            return LostError(f"{self._target.base}: {failed}", None, messages)
+            return ConnectionLostError(f"{self._target.base}: {failed}", None, messages)
         code = self._protocol.close_code
         reason = self._protocol.close_reason or "without a reason"
-        return LostError(f"{self._target.base}: closed by the server ({code}: {reason})", code, messages)
+        return ConnectionLostError(
+            f"{self._target.base}: closed by the server ({code}: {reason})", code, messages
+        )

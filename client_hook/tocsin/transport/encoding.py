@@ -1,4 +1,4 @@
-"""Anything a training script hands in, as msgpack of bounded size. Pure; never raises."""
+"""Encode values of a training script as msgpack of bounded size. Pure; never raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _FREE = ("config", "optimizers", "scalers", "schedulers")
 
 
 def packed(value: Any, limit: int) -> bytes:
-    """``value`` as msgpack; what is unknown there becomes text; above ``limit`` bytes a sentence says so."""
+    """Return ``value`` as msgpack. Unknown types become text; data above ``limit`` bytes is replaced by a
+    notice."""
     try:
         body = _encoder.encode(value)
     except Exception as error:
@@ -29,7 +30,7 @@ def packed(value: Any, limit: int) -> bytes:
 
 
 def sendable(hello: Hello) -> Hello:
-    """``hello`` with its free-form parts made such that they can be sent."""
+    """Return a handshake whose free-form parts can be encoded."""
     config = msgspec.msgpack.decode(packed(hello.config, CONFIG_BYTES))
     lists = {name: msgspec.msgpack.decode(packed(getattr(hello, name), CONFIG_BYTES)) for name in _FREE[1:]}
     kept = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
@@ -37,7 +38,7 @@ def sendable(hello: Hello) -> Hello:
 
 
 def _known(value: Any) -> Any:
-    """The nearest thing msgpack knows. A tensor is named by its shape: its values may be on a device."""
+    """Return the nearest type that msgpack knows. A tensor becomes its shape: it may be on a device."""
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):

@@ -1,14 +1,14 @@
 """Queue of records and events from the training thread to the sender thread. Pure: no thread, no I/O.
 
-The training thread appends flat tuples to a deque, and packs them into a ring buffer that outlives the
-process (buffer.py): no lock, no system call, no wake-up. The sender thread drains the deque into columns five
-times a second; only the next process reads the ring.
+The training thread appends flat tuples to a deque and packs them into a ring buffer that outlives the process
+(buffer.py), without a lock, a system call or a wake-up. The sender thread drains the deque into columns five
+times a second; only the next process reads the buffer.
 
-When half of ``limit`` records wait, or the ring is full, a call of the script (``patient``) waits for the
-sender, for a bounded time; automatic capture never waits. The queue then still accepts up to ``limit``
-records, ``OUTSIDE_BYTES`` of values that do not fit in the ring, and ``EVENT_LIMIT`` events. Beyond that, new
-ones are dropped, counted in ``dropped`` and reported in a ``dropped`` event, and their sequence numbers stay
-missing.
+When half of ``limit`` records are waiting, or the buffer is full, a call of the script (``may_wait``) waits
+for the sender, for a bounded time; automatic capture never waits. The queue then still accepts up to
+``limit`` records, ``OUTSIDE_BYTES`` of values that do not fit in the buffer, and ``EVENT_LIMIT`` events.
+Beyond that, new ones are dropped, counted in ``dropped`` and reported in a ``dropped`` event, and their
+sequence numbers stay missing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import msgspec
 
 from ..core.columns import columns_of
 from ..protocol import Event, Finish, Records, encode, little_endian
-from ..spool.buffer import EVENT_MARK, RECORD, NoRing, Ring, one_record
+from ..spool.buffer import EVENT_MARK, RECORD, NoBuffer, RingBuffer, one_record
 from .encoding import packed
 
 LIMIT = 131_072
-"""Maximum number of records that wait."""
+"""Maximum number of waiting records."""
 OUTSIDE_BYTES = 12 << 20
-"""Maximum bytes of waiting values that do not fit in the ring, if records are wide."""
+"""Maximum bytes of waiting values that do not fit in the buffer."""
 BATCH_RECORDS = 512
 BATCH_BYTES = 256 << 10
 """A batch is closed at this many records or about this many bytes of values."""
@@ -45,16 +45,16 @@ Item = tuple[Any, ...]
 
 
 class Mark(NamedTuple):
-    """Fill level of the queue and the ring at one time: numbers of the next record and event."""
+    """Fill level of queue and buffer at one time: numbers of the next record and event."""
 
-    ring: Ring
+    buffer: RingBuffer
     tail: int
     seq: int
     events: int
 
 
-class Relief(Protocol):
-    """What the queue needs from the sender when it is full."""
+class Backpressure(Protocol):
+    """The sender, as the queue uses it when it is full."""
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Return when ``ready()`` is true, or after a bounded time."""
@@ -64,7 +64,7 @@ class Relief(Protocol):
 
 
 class _Outside(tuple[Any, ...]):
-    """A record that is not in the ring; its bytes are counted separately."""
+    """A record that is not in the buffer; its bytes are counted separately."""
 
     __slots__ = ()
 
@@ -81,18 +81,18 @@ class Outbox:
         self._events: deque[tuple[str, int, int | None, bytes]] = deque()
         self._gap = 0
         self._outside_in = self._outside_out = 0
-        """Bytes queued outside the ring (training thread), and drained of them (sender)."""
+        """Bytes queued outside the buffer (training thread), and drained of them (sender)."""
         self._next_seq = 0
         self._next_event = 0
-        self._ring: Ring = NoRing()
-        self._offered: Ring | None = None
+        self._buffer: RingBuffer = NoBuffer()
+        self._offered: RingBuffer | None = None
         self._put_events = 0
         self._marks: deque[Mark] = deque()
         self._released = (0, 0)
-        self._untold: dict[str, Any] = {}
+        self._unreported: dict[str, Any] = {}
         """What was dropped since the last ``dropped`` event."""
         self._over = False
-        self.relief: Relief | None = None
+        self.backpressure: Backpressure | None = None
         self.dropped = 0
         """Records and events that were dropped because the queue was full."""
         self.last_step: int | None = None
@@ -103,93 +103,93 @@ class Outbox:
             self._take_turns()
 
     @property
-    def exposed(self) -> int:
-        """Records and events that a SIGKILL would lose, because they did not fit in the ring."""
-        return self._ring.exposed
+    def unprotected_records(self) -> int:
+        """Records and events that a SIGKILL would lose, because they did not fit in the buffer."""
+        return self._buffer.unprotected_records
 
     @property
     def taken(self) -> int:
-        """Records that were drained so far."""
+        """Number of records that were drained so far."""
         return self._next_seq
 
     @property
-    def is_ring_offered(self) -> bool:
-        """Whether a new ring is not in use yet: drained records would be in neither ring nor spool."""
+    def is_buffer_offered(self) -> bool:
+        """Whether a new buffer is not in use yet: drained records would be in neither buffer nor spool."""
         return self._offered is not None
 
-    def put(self, item: Item, patient: bool = False) -> None:
-        """Queue one record. ``patient``: wait for the sender if there is no room."""
+    def put(self, item: Item, may_wait: bool = False) -> None:
+        """Queue one record. ``may_wait``: wait for the sender if there is no room."""
         items = self._items
-        if (self._gap or len(items) >= self._busy) and not self._has_room(item, patient):
+        if (self._gap or len(items) >= self._busy) and not self._has_room(item, may_wait):
             return
-        ring = self._ring
+        buffer = self._buffer
         try:
-            shape, size, pack = ring.shapes[item[2]]
+            shape, size, pack = buffer.shapes[item[2]]
         except KeyError:
-            self._put_otherwise(item, patient)
+            self._put_otherwise(item, may_wait)
             return
-        at = ring.head
+        at = buffer.head
         end = at + size
-        if end > ring.free:
-            self._put_otherwise(item, patient)
+        if end > buffer.free:
+            self._put_otherwise(item, may_wait)
             return
-        commit = ring.commit
+        commit = buffer.commit
         # No other thread and no signal handler can run from here to the end of the append: see buffer.py.
-        ring.head = end
-        ring.commit = commit + 1
+        buffer.head = end
+        buffer.commit = commit + 1
         items.append(item)
         try:
             if shape:
-                pack(ring.memory, at, shape, *item, commit)
+                pack(buffer.memory, at, shape, *item, commit)
         except Exception:
-            self._keep(ring, item, commit)
+            self._keep(buffer, item, commit)
 
     def put_event(
-        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+        self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         """Queue one event. ``data`` is encoded immediately, so the caller may change it afterwards."""
         if len(self._events) >= self._event_limit:
-            if patient:
+            if may_wait:
                 self._wait(lambda: len(self._events) < self._event_limit)
             if len(self._events) >= self._event_limit:
                 self._drop("events", t_ns, step)
                 return
         if self._offered is not None:
-            self.take_ring()
+            self.take_buffer()
         event = (kind, t_ns, step, packed(data, EVENT_BYTES))
         number = self._put_events
         self._put_events = number + 1
         self._events.append(event)
-        self._keep_event(self._ring, number, event)
+        self._keep_event(self._buffer, number, event)
 
-    def offer_ring(self, ring: Ring) -> None:
-        """Offer a ring that the sender thread has created, for use from the next record on."""
-        self._offered = ring
-        self._ring.free = -1  # makes the next record take the slow path, which starts using the ring
+    def offer_buffer(self, buffer: RingBuffer) -> None:
+        """Offer a buffer that the sender thread has created, for use from the next record on."""
+        self._offered = buffer
+        self._buffer.free = -1  # makes the next record take the slow path, which starts using the buffer
 
-    def take_ring(self) -> None:
-        """Start using the offered ring, and first copy the waiting records and events into it."""
-        ring, self._offered = self._offered, None
-        if ring is None:
+    def take_buffer(self) -> None:
+        """Start using the offered buffer, and first copy the waiting records and events into it."""
+        buffer, self._offered = self._offered, None
+        if buffer is None:
             return
         waiting, events = tuple(self._items), tuple(self._events)
-        ring.commit = self._ring.commit
-        seq = ring.commit - RECORD - sum(item if isinstance(item, int) else 1 for item in waiting)
+        buffer.commit = self._buffer.commit
+        seq = buffer.commit - RECORD - sum(item if isinstance(item, int) else 1 for item in waiting)
         for item in waiting:
             if isinstance(item, int):
                 seq += item
             else:
-                ring.keep(RECORD + seq, one_record(item, seq))
+                buffer.keep(RECORD + seq, one_record(item, seq))
                 seq += 1
         for number, event in enumerate(events, self._put_events - len(events)):
-            self._keep_event(ring, number, event)
-        self._ring = ring
+            self._keep_event(buffer, number, event)
+        self._buffer = buffer
 
     def mark(self) -> Mark:
         """Return the present fill level; draining after this call covers everything before it."""
-        ring = self._ring
-        tail, commit, events = ring.head, ring.commit, self._put_events
-        return Mark(ring, tail, commit - RECORD, events)
+        buffer = self._buffer
+        tail, commit, events = buffer.head, buffer.commit, self._put_events
+        return Mark(buffer, tail, commit - RECORD, events)
 
     def note_mark(self) -> None:
         """Save the present fill level for ``release``."""
@@ -198,30 +198,30 @@ class Outbox:
             marks.append(mark)
 
     def release(self, seq: float, events: float) -> None:
-        """Free the space in the ring of drained records and events below these numbers."""
+        """Free the space in the buffer of drained records and events below these numbers."""
         marks, newest = self._marks, None
         seq, events = min(seq, self._next_seq), min(events, self._next_event)
         while marks and marks[0].seq <= seq and marks[0].events <= events:
             newest = marks.popleft()
         if newest is not None:
-            self.kept(newest)
+            self.free(newest)
 
-    def kept(self, mark: Mark) -> None:
-        """Free the ring up to ``mark``: everything before it is in the spool or acknowledged."""
+    def free(self, mark: Mark) -> None:
+        """Free the buffer up to ``mark``: everything before it is in the spool or acknowledged."""
         seq, events = self._released
         # Two threads create marks, and may append them in another order than they created them.
-        if mark.ring is self._ring and mark.seq >= seq and mark.events >= events:
+        if mark.buffer is self._buffer and mark.seq >= seq and mark.events >= events:
             if (mark.seq, mark.events) == self._released:
                 return
             self._released = (mark.seq, mark.events)
-            self._ring.release(mark.tail, mark.seq, mark.events)
+            self._buffer.release(mark.tail, mark.seq, mark.events)
 
-    def tell_dropped(self, *, at_end: bool = False) -> None:
+    def report_dropped(self, *, at_end: bool = False) -> None:
         """Queue an event with what was dropped since the last one, once there is room again."""
         settled = at_end or len(self._items) < self._busy
-        if self._untold and settled and len(self._events) < self._event_limit:
-            told, self._untold = self._untold, {}
-            self.put_event("dropped", told.pop("t_ns"), told["last_step"], told)
+        if self._unreported and settled and len(self._events) < self._event_limit:
+            report, self._unreported = self._unreported, {}
+            self.put_event("dropped", report.pop("t_ns"), report["last_step"], report)
 
     def __len__(self) -> int:
         """Return the number of waiting records and events."""
@@ -231,7 +231,7 @@ class Outbox:
         """Discard everything and accept nothing more: the run has ended, or this is a forked child."""
         self._over = True
         self._limit = self._busy = self._event_limit = 0
-        self._ring, self._offered = NoRing(), None
+        self._buffer, self._offered = NoBuffer(), None
         self._marks.clear()
         self._items.clear()
         self._events.clear()
@@ -259,55 +259,55 @@ class Outbox:
         """Return the finish message, numbered like an event."""
         return Finish(self._number(), t_ns, state, records, error)
 
-    def _has_room(self, item: Item, patient: bool) -> bool:
+    def _has_room(self, item: Item, may_wait: bool) -> bool:
         """Return whether a queue that is half full, or has dropped a record, accepts this record."""
         items = self._items
-        if patient and len(items) >= self._busy:
+        if may_wait and len(items) >= self._busy:
             self._wait(lambda: len(items) < self._busy)
         if len(items) >= self._limit or (self._gap and not self._fits(item)):
             self._leave_out(item)
             return False
         gap, self._gap = self._gap, 0
         if gap:
-            self._ring.commit += gap
+            self._buffer.commit += gap
             items.append(gap)
-            self.tell_dropped()
+            self.report_dropped()
         return True
 
     def _fits(self, item: Item) -> bool:
-        """Return whether there is room for it in the ring or outside of it."""
-        ring, names = self._ring, item[2]
+        """Return whether there is room for it in the buffer or outside of it."""
+        buffer, names = self._buffer, item[2]
         beyond = self._outside_in - self._outside_out + 8 * len(item)
-        return beyond <= OUTSIDE_BYTES or ring.make_room(ring.admit(names) or _size_of_message(names))
+        return beyond <= OUTSIDE_BYTES or buffer.make_room(buffer.admit(names) or _size_of_message(names))
 
-    def _put_otherwise(self, item: Item, patient: bool) -> None:
-        """Queue a record on the slow path: new names, end of a ring segment, a full ring, or none."""
+    def _put_otherwise(self, item: Item, may_wait: bool) -> None:
+        """Queue a record on the slow path: new names, end of a segment, a full buffer, or none."""
         if self._offered is not None:
-            self.take_ring()
-        ring = self._ring
-        size = ring.admit(item[2])
+            self.take_buffer()
+        buffer = self._buffer
+        size = buffer.admit(item[2])
         room = size or _size_of_message(item[2])
-        if patient and not ring.make_room(room):
-            self._wait(lambda: ring.make_room(room))
-        if size and ring.make_room(size):
+        if may_wait and not buffer.make_room(room):
+            self._wait(lambda: buffer.make_room(room))
+        if size and buffer.make_room(size):
             self.note_mark()
-            self.tell_dropped()
+            self.report_dropped()
             self.put(item)
             return
-        outside = size or not ring.memory or not ring.make_room(room)
+        outside = size or not buffer.memory or not buffer.make_room(room)
         if outside:
             if not self._fits(item):
                 self._leave_out(item)
                 return
             self._outside_in += 8 * len(item)
             item = _Outside(item)
-        commit = ring.commit
-        ring.commit = commit + 1
+        commit = buffer.commit
+        buffer.commit = commit + 1
         self._items.append(item)
         if not outside:
-            self._keep(ring, item, commit)
-        elif ring.memory:
-            ring.exposed += 1
+            self._keep(buffer, item, commit)
+        elif buffer.memory:
+            buffer.unprotected_records += 1
 
     def _leave_out(self, item: Item) -> None:
         """Drop one record; its number stays missing."""
@@ -319,44 +319,44 @@ class Outbox:
         if self._over:
             return
         self.dropped += 1
-        told = self._untold
-        if not told:
-            reason = self.relief.dropping() if self.relief is not None else ""
-            told |= {"records": 0, "events": 0, "first_step": step, "reason": reason}
-        told[what] += 1
-        told |= {"last_step": step, "t_ns": t_ns}
+        report = self._unreported
+        if not report:
+            reason = self.backpressure.dropping() if self.backpressure is not None else ""
+            report |= {"records": 0, "events": 0, "first_step": step, "reason": reason}
+        report[what] += 1
+        report |= {"last_step": step, "t_ns": t_ns}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        if self.relief is not None and not self._over:
-            self.relief.wait(ready)
+        if self.backpressure is not None and not self._over:
+            self.backpressure.wait(ready)
 
-    def _keep(self, ring: Ring, item: Item, commit: int) -> None:
+    def _keep(self, buffer: RingBuffer, item: Item, commit: int) -> None:
         """Store a record that cannot be packed (other values than floats, or too many names) as a message."""
         try:
-            if ring.memory:
-                ring.keep(commit, one_record(item, commit - RECORD))
+            if buffer.memory:
+                buffer.keep(commit, one_record(item, commit - RECORD))
         except Exception:
-            ring.exposed += 1
+            buffer.unprotected_records += 1
 
-    def _keep_event(self, ring: Ring, number: int, event: tuple[str, int, int | None, bytes]) -> None:
-        if ring.memory:
+    def _keep_event(self, buffer: RingBuffer, number: int, event: tuple[str, int, int | None, bytes]) -> None:
+        if buffer.memory:
             kind, t_ns, step, data = event
             raw = cast(dict[str, Any], msgspec.Raw(data))
-            ring.keep(EVENT_MARK + number, encode(Event(number, kind, t_ns, step, raw)))
+            buffer.keep(EVENT_MARK + number, encode(Event(number, kind, t_ns, step, raw)))
 
     def _take_turns(self) -> None:  # pragma: no cover - free-threaded builds
         """Use a lock instead of the GIL."""
         lock, put, put_event = threading.RLock(), self.put, self.put_event
 
-        def put_in_turn(item: Item, patient: bool = False) -> None:
+        def put_in_turn(item: Item, may_wait: bool = False) -> None:
             with lock:
-                put(item, patient)
+                put(item, may_wait)
 
         def put_event_in_turn(
-            kind: str, t_ns: int, step: int | None, data: dict[str, Any], patient: bool = False
+            kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
         ) -> None:
             with lock:
-                put_event(kind, t_ns, step, data, patient)
+                put_event(kind, t_ns, step, data, may_wait)
 
         self.put = put_in_turn  # type: ignore[method-assign]
         self.put_event = put_event_in_turn  # type: ignore[method-assign]

@@ -1,11 +1,9 @@
-"""The hook's thread and its only way out: drains the outbox, spools, sends, listens.
+"""The hook's sender thread: drains the queue, writes the spool, sends, and receives.
 
-Started by the first record, so that imported modules, DataLoader workers and spawned
-processes stay silent. It never raises into training, and ``close`` never takes longer
-than its limit plus one second, whatever the server, the name service or the disk do; only
-the end of a run that finished waits longer, for as long as the server acknowledges more.
-What may hang without a disk being at fault has threads of its own: the name service and the
-drivers of the machine. So records wait in memory only where the disk takes none.
+The first record starts it, so that imported modules, DataLoader workers and spawned processes start no
+thread. It never raises into training. ``close`` takes at most its limit plus one second, whatever the server,
+DNS or the disk do; only at the end of a finished run it waits longer, as long as the server keeps
+acknowledging records. DNS and the GPU driver may hang, so they have separate threads.
 """
 
 from __future__ import annotations
@@ -30,40 +28,42 @@ from ..core.redaction import Redactor
 from ..lifecycle import sigterm
 from ..protocol import Hello
 from ..spool import buffer_file
-from ..spool.buffer_file import RingFile
+from ..spool.buffer_file import BufferFile
 from ..spool.segments import FORMAT, Header, Spool
-from .backlog import Backlog, Shelf
-from .connection import Address, LostError, resolve
+from .backlog import Backlog, SpoolBackend
+from .connection import Address, ConnectionLostError, resolve
 from .encoding import sendable
-from .link import Link, Lookup, wait
+from .link import AddressLookup, Link, wait
 from .outbox import BATCH_RECORDS, Outbox
 from .server_url import Target, parse_target
-from .session import Phase, Session, Told
-from .spool_recovery import Adopter
+from .session import Notification, Phase, Session
+from .spool_recovery import SpoolRecovery
 
 POLL_S = 0.2
 GRACE_S = 0.3
 ARM_S = 0.25
-"""How long the first record waits for its ring, at most."""
+"""Longest time that the first record waits for its buffer."""
 OFFER_S = 1.0
-"""So long the sender leaves the queue alone until the training thread has taken the ring."""
+"""Longest time for which the queue is not drained because the training thread has not started using the
+buffer."""
 ERROR_LIMIT = 20
-"""After so many internal errors the sender ends itself."""
+"""The sender stops after this many internal errors."""
 TURN_BATCHES = 32
-"""Batches that are drained at once; then what is there is sent, and acknowledgements are read."""
+"""Batches that are drained before the sender sends and receives again."""
 WAIT_S = 0.05
-"""A call of the script waits so long for room in the queue, at most."""
+"""Longest time that one call of the script waits for room in the queue."""
 LOOK_S = 0.0005
 PATIENCE_S, PATIENCE_SHARE = 10.0, 0.05
-"""Calls wait so long in vain altogether, while the sender stands still, then this share of the time."""
+"""While the sender makes no progress, calls wait for this long in total, and then for this share of the time.
+"""
 SAMPLE_S = 1.0
-"""How often the sampler is asked; it knows itself when it is due."""
+"""Interval between calls of the sampler, which decides itself when a reading is due."""
 LOG = logging.getLogger("tocsin")
 
 
 @dataclass
 class SenderStats:
-    """How delivery stands; counts are of records unless they say otherwise."""
+    """State of delivery. Counts are of records unless stated otherwise."""
 
     queued: int = 0
     dropped: int = 0
@@ -72,50 +72,50 @@ class SenderStats:
     connected: bool = False
     last_error: str | None = None
     spool_error: str | None = None
-    ring_error: str | None = None
-    """Why records that are not on the spool yet would not survive a SIGKILL, or None."""
-    exposed: int = 0
-    """Records and events that found no room in the ring."""
+    buffer_error: str | None = None
+    """Why records that are not in the spool yet would not survive a SIGKILL, or None."""
+    unprotected_records: int = 0
+    """Records and events that did not fit in the buffer."""
     refused: dict[str, int] = field(default_factory=dict)
 
 
-class NoShelf:
-    """Where no spool is wanted: memory has to do."""
+class NoSpool:
+    """Stand-in for a run without a spool: frames stay in memory."""
 
     start = end = 0
-    takes = False
+    is_writable = False
 
     def append(self, frame: Any) -> bool:
-        """Nothing is kept."""
+        """Store nothing."""
         return False
 
     def read(self, cursor: Any) -> None:
-        """There is nothing."""
+        """Return nothing."""
 
     def release(self, seq: int, events: int) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
 
-class Patience:
-    """How long calls may still wait in vain: bounded, so that a disk that hangs does not slow training."""
+class WaitBudget:
+    """Time that calls may still wait without success, so that a disk that hangs does not slow training."""
 
     def __init__(self, now: float) -> None:
         self._left = PATIENCE_S
         self._at = now
 
     def left(self, now: float) -> bool:
-        """Whether a call may wait."""
+        """Return whether a call may wait."""
         self._left = min(self._left + (now - self._at) * PATIENCE_SHARE, PATIENCE_S)
         self._at = now
         return self._left > 0
 
     def spend(self, seconds: float) -> None:
-        """Count the time that a call waited without getting room."""
+        """Count the time of an unsuccessful wait."""
         self._left -= seconds
 
 
 class Sender:
-    """Delivers one run's outbox. ``hello`` is asked again for every connection."""
+    """Deliver one run's queue. ``hello`` is called again for every connection."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Sender:
         spool_dir: Path | None,
         exit_timeout: float = 3.0,
         linger_s: float = 0.0,
-        on_message: Callable[[Told], None] | None = None,
+        on_message: Callable[[Notification], None] | None = None,
         phase: Callable[[], str] = str,
         sampler: Callable[[float], None] | None = None,
         redact: Redactor | None = None,
@@ -137,37 +137,41 @@ class Sender:
         self._spool_dir = spool_dir
         self._exit_timeout = exit_timeout
         self._linger_s = linger_s
-        """At the end of a run that finished: so long while acknowledgements come, instead of exit_timeout."""
+        """Replaces ``exit_timeout`` at the end of a finished run while acknowledgements arrive."""
         self._linger_until = 0.0
         self._on_message = on_message
         self._phase = phase
         self._sampler = sampler
         self._redact = redact or Redactor()
-        self._ring: RingFile | None = None
-        self._ring_error: str | None = None
+        self._buffer: BufferFile | None = None
+        self._buffer_error: str | None = None
         self._armed = threading.Event()
         self._sampling = threading.Event()
-        """Set when sampling of the machine must stop."""
-        self._lookup = Lookup(self._wake)
-        self._patience = Patience(time.monotonic())
+        """Set when the sampler must stop."""
+        self._lookup = AddressLookup(self._wake)
+        self._wait_budget = WaitBudget(time.monotonic())
         self._wait_s = wait_s()
         self._woken = False
         """Whether the thread has been woken for its next turn."""
         self._is_more = False
-        """The last turn left records in the queue that there was room for."""
+        """Whether the last turn left records in the queue although there was room."""
         self._offered_until = 0.0
         self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
-        shelf: Shelf = self._spool if self._spool is not None else NoShelf()
-        self._backlog = Backlog(shelf)
+        backend: SpoolBackend = self._spool if self._spool is not None else NoSpool()
+        self._backlog = Backlog(backend)
         self._session = Session(self._backlog, self._hello, random=random.random)
         self._link = Link(
-            self._session, self._target, resolve=self._resolve, pulse=self._pulse, told=self._tell
+            self._session,
+            self._target,
+            resolve=self._resolve,
+            heartbeat=self._heartbeat,
+            on_notification=self._deliver,
         )
-        self._adopter = self._adopter_of(spool_dir) if spool_dir is not None else None
-        self._lock = threading.Lock()  # held while outbox, backlog and spool are touched; never by put
+        self._recovery = self._recovery_for(spool_dir) if spool_dir is not None else None
+        self._lock = threading.Lock()  # held while queue, backlog and spool are used; never by put
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bell: tuple[socket.socket, socket.socket] | None = None
+        self._wakeup: tuple[socket.socket, socket.socket] | None = None
         self._pid = os.getpid()
         self._over = self._finishing = False
         self._ending: tuple[str, dict[str, Any]] | None = None
@@ -177,12 +181,12 @@ class Sender:
         self._killed = False
         self._errors = 0
         self._acked = (-1, -1)
-        self._said: set[str] = set()
-        outbox.relief = self
+        self._warned: set[str] = set()
+        outbox.backpressure = self
 
     @property
     def stats(self) -> SenderStats:
-        """A snapshot; any thread may ask."""
+        """A snapshot. Any thread may read it."""
         spool, session = self._spool, self._session
         return SenderStats(
             queued=len(self._outbox),
@@ -192,8 +196,8 @@ class Sender:
             connected=session.phase is Phase.STREAMING and not self._over,
             last_error=session.last_error or session.refusal,
             spool_error=spool.error if spool is not None else None,
-            ring_error=self._ring_error,
-            exposed=self._outbox.exposed,
+            buffer_error=self._buffer_error,
+            unprotected_records=self._outbox.unprotected_records,
             refused=dict(session.refused),
         )
 
@@ -204,51 +208,51 @@ class Sender:
 
     @property
     def run(self) -> str:
-        """The run's identifier as the server named it; empty before the first connection."""
+        """The run's id as the server assigned it; empty before the first connection."""
         return self._session.run
 
     @property
     def unsent(self) -> int:
-        """Records that are on disk or in memory and not acknowledged."""
+        """Number of records that are on disk or in memory and not acknowledged."""
         return max(self._backlog.records - 1 - self._backlog.seq, 0)
 
     def start(self) -> None:
-        """Starts the thread; again, after ``close``, or in a fork it does nothing.
+        """Start the thread. Does nothing if it was started before, after ``close``, and in a forked child.
 
-        Waits at most ``ARM_S`` for the ring, so that the first record survives a SIGKILL too.
+        Waits at most ``ARM_S`` for the buffer, so that the first record survives a SIGKILL too.
         """
         if self._thread is not None or self._over or self._ending is not None:
             return
         with self._starting:
             self._start()
-        if self._bell is not None:
-            sigterm.wake(self._bell[1])
+        if self._wakeup is not None:
+            sigterm.wake(self._wakeup[1])
             self._armed.wait(ARM_S)
-            self._outbox.take_ring()
+            self._outbox.take_buffer()
 
     def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
-        """Sends what waits and the finish, and returns after ``exit_timeout`` (+ 1 s) at the latest.
+        """Send what is left and the end of the run. Returns after at most ``exit_timeout`` plus 1 s.
 
-        A run that finished waits up to ``linger_s`` while the server acknowledges more and more.
+        A finished run waits up to ``linger_s`` while the server keeps acknowledging records.
         """
         if self._over or self._ending is not None or os.getpid() != self._pid:
             return
         self._deadline = time.monotonic() + self._exit_timeout
         self._linger_until = time.monotonic() + self._linger_s if state == "finished" else 0.0
-        self._outbox.tell_dropped(at_end=True)
+        self._outbox.report_dropped(at_end=True)
         self._ending = (state, error or {})
         self._sampling.set()
-        self._unwake()
+        self._unset_wakeup()
         thread = self._thread
         if thread is None:
             self._run_here()
         elif thread is threading.current_thread():
-            return  # called by a handler of alerts: the thread ends by itself
+            return  # called by an alert handler of the script: the thread ends by itself
         else:
             self._wake()
             self._join(thread)
             if thread.is_alive():
-                self._rescue()
+                self._save_rest()
                 self._over = True
                 self._outbox.silence()
         if dropped := self._outbox.dropped:
@@ -256,7 +260,7 @@ class Sender:
             LOG.warning("tocsin: %d records of this run were dropped: %s", dropped, reason)
 
     def _join(self, thread: threading.Thread) -> None:
-        """Wait for the thread until its deadline, which moves on while the server acknowledges."""
+        """Wait for the thread until the deadline, which is extended while the server acknowledges."""
         try:
             while thread.is_alive() and (left := self._deadline + GRACE_S - time.monotonic()) > 0:
                 thread.join(left)
@@ -267,42 +271,42 @@ class Sender:
             raise
 
     def forget(self) -> None:
-        """In a forked child: takes nothing, sends nothing, closes what was inherited."""
+        """In a forked child: accept and send nothing, and close the inherited descriptors."""
         self._over = True
         self._outbox.silence()
         self._sampling.set()
         self._link.forget()
-        if self._adopter is not None:
-            self._adopter.forget()
-        if self._ring is not None:
-            self._ring.close()
+        if self._recovery is not None:
+            self._recovery.forget()
+        if self._buffer is not None:
+            self._buffer.close()
         if self._spool is not None:
             self._spool.close()
-        self._unwake()
-        self._close_bell()
+        self._unset_wakeup()
+        self._close_wakeup()
 
-    # --- what a full queue asks for
+    # --- backpressure
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        """Wait until ``ready()``, at most ``TOCSIN_LOG_WAIT_MS``: a call of the script found no room."""
+        """Wait until ``ready()`` is true, at most ``TOCSIN_LOG_WAIT_MS``, because the queue has no room."""
         thread, now = self._thread, time.monotonic()
         if thread is None or self._over or thread is threading.current_thread() or not thread.is_alive():
             return
-        if not self._patience.left(now):
+        if not self._wait_budget.left(now):
             return
         taken = self._outbox.taken
         while not ready():
             self._wake()
             if time.monotonic() - now >= self._wait_s:
                 if taken == self._outbox.taken:
-                    self._patience.spend(self._wait_s)
+                    self._wait_budget.spend(self._wait_s)
                 return
             time.sleep(LOOK_S)
 
     def dropping(self) -> str:
-        """Say once in the terminal that records are being dropped; return why."""
+        """Warn once that records are being dropped; return why."""
         reason = self._why_full()
-        self._say("dropped", "tocsin: records are being dropped: %s. Training continues.", reason)
+        self._warn("dropped", "tocsin: records are being dropped: %s. Training continues.", reason)
         return reason
 
     def _why_full(self) -> str:
@@ -313,15 +317,15 @@ class Sender:
             return "the server does not accept them and there is no spool on disk"
         return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
 
-    def _unwake(self) -> None:
-        if self._bell is not None:
-            sigterm.unwake(self._bell[1])
+    def _unset_wakeup(self) -> None:
+        if self._wakeup is not None:
+            sigterm.unset_wakeup(self._wakeup[1])
 
-    def _adopter_of(self, spool_dir: Path) -> Adopter:
+    def _recovery_for(self, spool_dir: Path) -> SpoolRecovery:
         def token() -> str:
             return self._hello().token
 
-        return Adopter(spool_dir, self._target, token, random=random.random, resolve=self._resolve)
+        return SpoolRecovery(spool_dir, self._target, token, random=random.random, resolve=self._resolve)
 
     # --- the thread
 
@@ -329,12 +333,12 @@ class Sender:
         if self._thread is not None:
             return
         try:
-            self._bell = _bell()
+            self._wakeup = _wakeup()
             _LIVE.add(self)
             thread = threading.Thread(target=self._run, name="tocsin-sender", daemon=True)
             thread.start()
         except (RuntimeError, OSError) as error:
-            self._say("start", "tocsin: the sender could not start: %s", error)
+            self._warn("start", "tocsin: the sender could not start: %s", error)
             return
         self._thread = thread
         if self._sampler is not None:
@@ -348,27 +352,27 @@ class Sender:
                 with self._lock:
                     timeout = self._turn(time.monotonic())
                 if not self._over:
-                    bell = self._bell[0] if self._bell is not None else None
-                    self._heard(wait([link.connection for link in self._links()], timeout, bell))
+                    wakeup = self._wakeup[0] if self._wakeup is not None else None
+                    self._check_sigterm(wait([link.connection for link in self._links()], timeout, wakeup))
             except Exception as error:
                 self._fail(error)
-        self._close_bell()
+        self._close_wakeup()
         if self._killed:
             sigterm.die()
 
     def _sample(self) -> None:
-        """Look at the machine now and then, on a thread of its own: a driver may hang."""
+        """Sample the machine on a separate thread, because a driver may hang."""
         try:
             while self._sampler is not None and not self._over:
                 self._sampler(time.monotonic())
                 if self._sampling.wait(SAMPLE_S):
                     return
         except Exception as error:
-            self._say("sampler", "tocsin: system metrics are not available: %r", error)
+            self._warn("sampler", "tocsin: system metrics are not available: %r", error)
 
-    def _heard(self, rung: bytes) -> None:
-        """SIGTERM came: the main thread ends the run, or this thread does when it hangs."""
-        if signal.SIGTERM in rung and sigterm.is_ours():
+    def _check_sigterm(self, received: bytes) -> None:
+        """Schedule the end of the run after SIGTERM, in case the main thread hangs and cannot end it."""
+        if signal.SIGTERM in received and sigterm.is_ours():
             self._terminate_at = time.monotonic() + sigterm.STUCK_S
 
     def _terminate(self, now: float) -> None:
@@ -378,42 +382,42 @@ class Sender:
         self._ending = ("failed", {**facts, "lines": self._redact.lines(facts["lines"])})
 
     def _arm(self) -> None:
-        """Makes spool and ring. On this thread: a disk may hang, training may not."""
+        """Create spool and buffer on this thread, because a disk may hang."""
         try:
             path = self._spool.open() if self._spool is not None else None
             if path is not None:
-                self._ring = buffer_file.create(path)
+                self._buffer = buffer_file.create(path)
                 self._offered_until = time.monotonic() + OFFER_S
-                self._outbox.offer_ring(self._ring.ring)
+                self._outbox.offer_buffer(self._buffer.buffer)
                 buffer_file.sweep(time.time())
             elif self._spool is not None:
-                self._ring_error = self._spool.error
+                self._buffer_error = self._spool.error
         except Exception as error:
-            self._ring_error = str(getattr(error, "strerror", None) or error)
+            self._buffer_error = str(getattr(error, "strerror", None) or error)
         finally:
             self._armed.set()
-        if self._ring_error is not None:
-            data = {"survives_sigkill": False, "reason": self._ring_error}
+        if self._buffer_error is not None:
+            data = {"survives_sigkill": False, "reason": self._buffer_error}
             self._outbox.put_event("delivery", time.time_ns(), None, data)
             text = "tocsin: a SIGKILL can lose the last 0.2 s of records: %s"
-            self._say("ring", text, self._ring_error)
+            self._warn("ring", text, self._buffer_error)
 
     def _run_here(self) -> None:
-        """A run that ends before its first record: the events it has are delivered by the caller."""
+        """Deliver the events of a run that ends before its first record on the caller's thread."""
         if len(self._outbox):
             self._run()
         self._over = True
         self._outbox.silence()
 
     def _turn(self, now: float) -> float:
-        """One round; returns for how long to wait, seconds."""
+        """Do one round of work; return the seconds to wait until the next."""
         self._woken = self._is_more = False
         if now >= self._terminate_at and self._ending is None:
             self._terminate(now)
         self._drain(now)
         self._link.step(now)
         self._report()
-        self._adopt(now)
+        self._recover_spools(now)
         if self._ending is not None:
             self._linger(now)
         if self._ending is not None and self._may_end(now):
@@ -425,14 +429,14 @@ class Sender:
         return max(0.0, wake - now)
 
     def _drain(self, now: float) -> None:
-        if self._finishing or (self._outbox.is_ring_offered and now < self._offered_until):
+        if self._finishing or (self._outbox.is_buffer_offered and now < self._offered_until):
             return
-        ending = self._ending  # read once: the script's thread sets it at any time
+        ending = self._ending  # read once: the script's thread may set it at any time
         if ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
             return
         self._drain_at = now + self._session.flush_s
         self._outbox.note_mark()
-        self._shelve(at_end=ending is not None)
+        self._fill_backlog(at_end=ending is not None)
         if ending is not None:
             self._finishing = True
             state, error = ending
@@ -440,20 +444,20 @@ class Sender:
             self._backlog.add(frame_of(finish))
             self._session.hurry(now)
 
-    def _shelve(self, *, at_end: bool) -> None:
-        """Bring TURN_BATCHES from the queue to spool and memory; at the end everything, above the bounds."""
+    def _fill_backlog(self, *, at_end: bool) -> None:
+        """Move up to TURN_BATCHES batches from the queue to the backlog; at the end all, above its limits."""
         outbox, backlog, batches = self._outbox, self._backlog, float("inf") if at_end else TURN_BATCHES
         while (at_end or backlog.has_room) and (event := outbox.drain_event()) is not None:
             backlog.add(frame_of(event))
         while batches > 0 and (at_end or backlog.has_room) and (records := outbox.drain()) is not None:
             backlog.add(frame_of(records))
-            outbox.release(*backlog.kept)
+            outbox.release(*backlog.secured)
             batches -= 1
-        outbox.release(*backlog.kept)
+        outbox.release(*backlog.secured)
         self._is_more = batches <= 0
 
     def _linger(self, now: float) -> None:
-        """The server acknowledged more since the last turn: a run that finished waits for the rest."""
+        """Extend the deadline of a finished run if the server has acknowledged more since the last turn."""
         acked = (self._backlog.seq, self._backlog.events)
         if acked == self._acked or now >= self._linger_until:
             return
@@ -462,7 +466,7 @@ class Sender:
         if now - (self._linger_until - self._linger_s) > self._exit_timeout:
             left = self._backlog.records - 1 - self._backlog.seq
             text = "tocsin: sending %d records. Ctrl-C keeps them on disk for the next run or `tocsin sync`."
-            self._say("linger", text, left)
+            self._warn("linger", text, left)
 
     def _may_end(self, now: float) -> bool:
         settled = self._finishing and (self._backlog.empty or self._session.stopped)
@@ -472,44 +476,44 @@ class Sender:
         self._over = True
         self._outbox.silence()
         self._link.close()
-        if self._adopter is not None:
-            self._adopter.end()
+        if self._recovery is not None:
+            self._recovery.end()
         delivered = self._backlog.empty
-        if self._ring is not None:
-            self._ring.close()
+        if self._buffer is not None:
+            self._buffer.close()
         if self._spool is not None:
             self._spool.delete() if delivered else self._spool.close()
         if not delivered:
-            self._say("left", "tocsin: %s", self._farewell())
+            self._warn("left", "tocsin: %s", self._end_message())
 
-    def _farewell(self) -> str:
+    def _end_message(self) -> str:
         reason = self._session.refusal or self._session.last_error or "the server did not acknowledge in time"
         backlog, spool = self._backlog, self._spool
-        left, lost = backlog.records - 1 - backlog.seq, backlog.unshelved_records
-        told = f"the last {left} records and the end of this run were not delivered ({reason})"
+        left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
+        text = f"the last {left} records and the end of this run were not delivered ({reason})"
         if spool is None or spool.path is None:
-            return f"{told}. They are lost: there is no spool on disk to keep them."
+            return f"{text}. They are lost: there is no spool on disk to keep them."
         later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
         if spool.error is not None:
             lost_words = f"The last {lost} records and the end are lost ({spool.error})"
-            return f"{told}. {lost_words}; the others are {later}"
-        return f"{told}. They are {later}"
+            return f"{text}. {lost_words}; the others are {later}"
+        return f"{text}. They are {later}"
 
-    def _adopt(self, now: float) -> None:
-        """Delivers what dead processes left, while the server listens and the run goes on."""
+    def _recover_spools(self, now: float) -> None:
+        """Deliver spools of dead processes while this run is connected and continues."""
         listening = self._session.phase is Phase.STREAMING
-        if self._adopter is not None and listening and self._ending is None:
-            self._adopter.step(now)
+        if self._recovery is not None and listening and self._ending is None:
+            self._recovery.step(now)
 
     def _links(self) -> list[Link]:
-        delivery = self._adopter.delivery if self._adopter is not None else None
+        delivery = self._recovery.delivery if self._recovery is not None else None
         return [self._link, delivery.link] if delivery is not None else [self._link]
 
     def _resolve(self, target: Target) -> list[Address] | None:
-        """Ask the name service on a thread of its own; None while it has not answered.
+        """Resolve the address on a separate thread; return None until it is known.
 
-        Where no thread can be started any more (the interpreter shuts down) it is asked here,
-        without holding the lock: ``close`` does not wait for it.
+        If no thread can be started because the interpreter shuts down, resolve here without holding the lock,
+        so that ``close`` does not wait for it.
         """
         try:
             return self._lookup.ask(target)
@@ -521,10 +525,10 @@ class Sender:
         finally:
             self._lock.acquire()
         if self._over:
-            raise LostError("the run has ended")
+            raise ConnectionLostError("the run has ended")
         return addresses
 
-    # --- what is said, and to whom
+    # --- messages
 
     def _hello(self) -> Hello:
         return sendable(self._ask_hello())
@@ -532,7 +536,7 @@ class Sender:
     def _header(self) -> Header:
         return Header(FORMAT, self._target.base, self._hello())
 
-    def _pulse(self) -> protocol.Alive:
+    def _heartbeat(self) -> protocol.Alive:
         stats = self.stats
         return protocol.Alive(
             time.time_ns(),
@@ -543,40 +547,40 @@ class Sender:
             self._phase(),
         )
 
-    def _tell(self, message: Told) -> None:
+    def _deliver(self, message: Notification) -> None:
         if self._on_message is None:
             return
         try:
             self._on_message(message)
         except Exception as error:
-            self._say("on_message", "tocsin: an alert handler raised %r", error)
+            self._warn("on_message", "tocsin: an alert handler raised %r", error)
 
     def _report(self) -> None:
-        """One warning for each kind of trouble, not one for each time."""
+        """Log one warning for each kind of problem."""
         session = self._session
-        for code, sentence in session.said.items():
+        for code, sentence in session.sentences.items():
             if not session.stopped or sentence != session.refusal:
-                self._say(code, "tocsin: %s", sentence)
+                self._warn(code, "tocsin: %s", sentence)
         if session.stopped:
-            self._say("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
+            self._warn("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
         elif session.last_error is not None:
             text = "tocsin: not connected (%s). Training continues; records are buffered and sent later."
-            self._say("away", text, session.last_error)
+            self._warn("away", text, session.last_error)
         if self._spool is not None and self._spool.error is not None:
-            self._say(
+            self._warn(
                 "spool", "tocsin: records are buffered in memory only, not on disk: %s", self._spool.error
             )
 
-    def _say(self, key: str, text: str, *values: Any) -> None:
-        if key not in self._said:
-            self._said.add(key)
+    def _warn(self, key: str, text: str, *values: Any) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
             LOG.warning(text, *values)
 
-    # --- when something goes wrong
+    # --- failures
 
     def _fail(self, error: Exception) -> None:
         self._errors += 1
-        self._say(f"internal {type(error)}", "tocsin: internal error in the sender: %r", error)
+        self._warn(f"internal {type(error)}", "tocsin: internal error in the sender: %r", error)
         self._link.close()
         self._session.lost(time.monotonic(), f"internal error: {error!r}")
         if self._errors >= ERROR_LIMIT or time.monotonic() >= self._deadline:
@@ -585,22 +589,22 @@ class Sender:
         time.sleep(0.05)
 
     def _wake(self) -> None:
-        """Wake the thread, once for each of its turns."""
+        """Wake the thread, at most once for each of its turns."""
         try:
-            if self._bell is not None and not self._woken:
+            if self._wakeup is not None and not self._woken:
                 self._woken = True
-                self._bell[1].send(b"!")
+                self._wakeup[1].send(b"!")
         except OSError:
             pass
 
-    def _close_bell(self) -> None:
-        bell, self._bell = self._bell, None
-        for end in bell or ():
+    def _close_wakeup(self) -> None:
+        wakeup, self._wakeup = self._wakeup, None
+        for end in wakeup or ():
             if not sigterm.rings(end):
                 end.close()
 
-    def _rescue(self) -> None:
-        """The thread hangs (in the name service): what waits is spooled by the caller."""
+    def _save_rest(self) -> None:
+        """Write what is left to the spool on the caller's thread, because the sender thread hangs."""
         if not self._lock.acquire(timeout=GRACE_S):
             return
         try:
@@ -608,13 +612,13 @@ class Sender:
                 self._drain(time.monotonic())
                 self._end()
         except Exception as error:
-            self._say("rescue", "tocsin: the last records of this run could not be saved: %r", error)
+            self._warn("rescue", "tocsin: the last records of this run could not be saved: %r", error)
         finally:
             self._lock.release()
 
 
 def wait_s() -> float:
-    """``TOCSIN_LOG_WAIT_MS`` in seconds; default WAIT_S."""
+    """Return ``TOCSIN_LOG_WAIT_MS`` in seconds; default WAIT_S."""
     try:
         return min(max(float(os.environ["TOCSIN_LOG_WAIT_MS"]) / 1000, 0.0), 10.0)
     except (KeyError, ValueError):
@@ -624,7 +628,7 @@ def wait_s() -> float:
 _LIVE: weakref.WeakSet[Sender] = weakref.WeakSet()
 
 
-def _bell() -> tuple[socket.socket, socket.socket]:
+def _wakeup() -> tuple[socket.socket, socket.socket]:
     ends = socket.socketpair()
     for end in ends:
         end.setblocking(False)

@@ -1,4 +1,4 @@
-"""Where the server is: the one reading of ``TOCSIN_URL``. Pure."""
+"""Parse the address of the server (``TOCSIN_URL``). Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECURE = {"http": False, "ws": False, "https": True, "wss": True}
 
 @dataclass(frozen=True)
 class Target:
-    """A server: ``base`` is its address without credentials, for people and for spool headers."""
+    """A server's address. ``base`` is its URL without credentials, for messages and spool headers."""
 
     host: str
     port: int
@@ -27,18 +27,18 @@ class Target:
 
     @property
     def websocket(self) -> WebSocketURI:
-        """The trainers' websocket."""
+        """URI of the WebSocket for training processes."""
         scheme = "wss" if self.secure else "ws"
         return parse_uri(f"{scheme}://{_bracketed(self.host)}:{self.port}{self.prefix}{PATH}")
 
 
 def parse_target(url: str) -> Target:
-    """Read ``http://host:port[/prefix]`` (https, ws and wss too), ``host:port`` or ``host.domain``.
+    """Parse ``http://host:port[/prefix]`` (also https, ws and wss), ``host:port`` or ``host.domain``.
 
-    Without a scheme it is http, and the port is 8321 unless there is one.
+    Without a scheme, the scheme is http and the default port is 8321.
 
     Raises:
-        ValueError: with a sentence that says what was expected.
+        ValueError: it is not an address of a server.
     """
     refusal = f"server address: expected something like http://host:8321, got {url!r}"
     address = url.strip()

@@ -1,8 +1,7 @@
-"""The trainer's side of the protocol as a state machine. Pure: no socket, no thread, no clock.
+"""The client's side of the protocol as a state machine. Pure: no socket, no thread, no clock.
 
-The caller says what happened (``opened``, ``received``, ``lost``) and when, and asks what
-to do: ``should_dial``, ``due`` (messages to send now) and ``wake_at``. Times are seconds of
-any monotonic clock.
+The caller reports what happened (``opened``, ``received``, ``lost``) and when, and asks what to do:
+``should_dial``, ``due`` (messages to send now) and ``wake_at``. Times are seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,30 +14,30 @@ from .. import protocol
 from .backlog import Backlog
 
 WINDOW = 64
-"""``records`` messages that may be under way unacknowledged."""
+"""Maximum number of ``records`` messages that are sent and not acknowledged."""
 ALIVE_S = 5.0
 SILENCE_S = 20.0
-"""A peer that answers no ping for so long is gone."""
+"""A server that answers no ping for this long is considered lost."""
 WELCOME_S = 10.0
 BACKOFF_FIRST_S = 0.25
 BACKOFF_CAP_S = 30.0
 CLOSING_CAP_S = 0.5
 FLUSH_MS = (20, 5000)
-"""Bounds of the flush interval a server may ask for."""
+"""Limits of the flush interval that a server may request."""
 STEADY_S = 5.0
-"""A connection that held so long starts the back-off anew."""
+"""A connection that lasted this long resets the backoff."""
 FINAL_CODES = {4400, 4401, 4403}
-"""Close codes of a server that will not take this hello, today or tomorrow."""
+"""Close codes of a server that will never accept this handshake."""
 POISON_CODES = {1002, 1003, 1007, 1009, 4400}
-"""Close codes that blame what was sent."""
+"""Close codes that reject what was sent."""
 POISON_ROUNDS = 5
-"""A frame in front of which the connection broke so often is set aside."""
+"""After this many connections that broke at the same frame, the frame is set aside."""
 
-Told = protocol.Alert | protocol.Request
+Notification = protocol.Alert | protocol.Request
 
 
 class Phase(enum.Enum):
-    """Where the connection stands."""
+    """State of the connection."""
 
     WAITING = "waiting"
     DIALLING = "dialling"
@@ -48,7 +47,7 @@ class Phase(enum.Enum):
 
 
 class Session:
-    """One writer's conversation with the server, over as many connections as it takes."""
+    """Exchange of one writer with the server, over any number of connections."""
 
     def __init__(
         self,
@@ -72,55 +71,55 @@ class Session:
         self.last_error: str | None = None
         """Why there is no connection, or None."""
         self.refusal: str | None = None
-        """Why the server last turned this connection away, as a sentence; None once it is welcome."""
-        self.said: dict[str, str] = {}
-        """The newest sentence of each code of refusal or notice."""
+        """Why the server last rejected this connection, as a sentence; None once it was accepted."""
+        self.sentences: dict[str, str] = {}
+        """The newest sentence for each code of a rejection or a notice."""
         self.refused: Counter[str] = Counter()
-        """How often the server refused something, by code."""
+        """Number of rejections by code."""
         self.set_aside = 0
-        """Records that broke the connection again and again and were left out."""
+        """Number of records that were dropped because they broke the connection repeatedly."""
         self.run = ""
 
     @property
     def stopped(self) -> bool:
-        """The server will not take this writer; nothing more is sent."""
+        """Whether the server rejected this writer, so that nothing more is sent."""
         return self.phase is Phase.STOPPED
 
     def should_dial(self, now: float) -> bool:
-        """Time for a (new) connection."""
+        """Return whether it is time to connect."""
         return self.phase is Phase.WAITING and now >= self._retry_at
 
     def dialled(self, now: float) -> None:
-        """A connection is being made."""
+        """Note that a connection is being made."""
         self.phase = Phase.DIALLING
         self._deadline = float("inf")
 
     def opened(self, now: float) -> bytes:
-        """The websocket is open; returns the hello to send."""
+        """Note that the WebSocket is open; return the handshake to send."""
         self.phase = Phase.GREETING
         self._heard_at = now
         self._deadline = now + WELCOME_S
         return protocol.encode(self._hello())
 
     def hurry(self, now: float) -> None:
-        """The run is ending: no long waits between attempts any more."""
+        """Shorten the pauses between attempts, because the run is ending."""
         self._closing = True
         self._retry_at = min(self._retry_at, now)
 
-    def heard(self, now: float) -> None:
-        """Bytes came in, whatever they were."""
+    def note_activity(self, now: float) -> None:
+        """Note that bytes were received."""
         self._heard_at = now
 
-    def received(self, frame: bytes, now: float) -> Told | None:
-        """One message of the server; returns what is for the training script.
+    def received(self, frame: bytes, now: float) -> Notification | None:
+        """Process a message of the server; return it if it is for the training script.
 
-        A frame that is none (of a newer server) is counted and left out.
+        A frame that cannot be decoded (of a newer server) is counted and ignored.
         """
         try:
             message = protocol.decode_server(frame)
         except protocol.ProtocolError as error:
             self.refused["malformed-from-server"] += 1
-            self.said["malformed-from-server"] = f"message of the server: {error}"
+            self.sentences["malformed-from-server"] = f"message of the server: {error}"
             return None
         if isinstance(message, protocol.Ack):
             self._acked(message)
@@ -132,8 +131,8 @@ class Session:
             return message
         return None
 
-    def due(self, now: float, pulse: protocol.Alive | None) -> list[bytes]:
-        """Messages to send now: what the window has room for, and ``pulse`` every 5 s."""
+    def due(self, now: float, heartbeat: protocol.Alive | None) -> list[bytes]:
+        """Return the messages to send now: frames that fit into the window, and ``heartbeat`` every 5 s."""
         if self.phase is not Phase.STREAMING:
             return []
         messages = []
@@ -141,13 +140,13 @@ class Session:
         while room > 0 and (frame := self._backlog.next()) is not None:
             messages.append(frame.body)
             room -= 1
-        if pulse is not None and now >= self._alive_at:
+        if heartbeat is not None and now >= self._alive_at:
             self._alive_at = now + ALIVE_S
-            messages.append(protocol.encode(pulse))
+            messages.append(protocol.encode(heartbeat))
         return messages
 
     def overdue(self, now: float) -> str | None:
-        """Why the connection is to be given up, or None."""
+        """Return why the connection timed out, or None."""
         if self.phase is Phase.GREETING and now >= self._deadline:
             return f"the server sent no welcome within {WELCOME_S:g} s"
         if self.phase is Phase.STREAMING and now - self._heard_at >= SILENCE_S:
@@ -155,7 +154,7 @@ class Session:
         return None
 
     def lost(self, now: float, reason: str, code: int | None = None) -> None:
-        """The connection is gone (``code``: of the websocket's close); the next attempt is scheduled."""
+        """Note that the connection is lost, and schedule the next attempt. ``code``: WebSocket close code."""
         if self.phase is Phase.STOPPED:
             return
         self.last_error = reason
@@ -171,7 +170,7 @@ class Session:
         self._failures += 1
 
     def wake_at(self, now: float) -> float:
-        """When this session wants to be asked again, at the latest."""
+        """Return the latest time at which the session must be called again."""
         if self.phase is Phase.WAITING:
             return self._retry_at
         if self.phase is Phase.GREETING:
@@ -181,7 +180,7 @@ class Session:
         return float("inf")
 
     def _backoff(self) -> float:
-        """Doubles from 0.25 s to 30 s; half of it is jitter, so that a restarted server is not stormed."""
+        """Return the pause: it doubles from 0.25 s to 30 s, half of it jitter to spare a restarted server."""
         cap = CLOSING_CAP_S if self._closing else BACKOFF_CAP_S
         return min(cap, BACKOFF_FIRST_S * 2.0 ** min(self._failures, 10)) * (0.5 + 0.5 * self._random())
 
@@ -211,14 +210,14 @@ class Session:
 
     def _refused(self, message: protocol.Refused) -> None:
         self.refused[message.code] += 1
-        self.said[message.code] = sentence_of(message)
+        self.sentences[message.code] = sentence_of(message)
         if message.scope == "connection":
-            self.refusal = self.said[message.code]
+            self.refusal = self.sentences[message.code]
         if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:
             self.phase = Phase.STOPPED
 
     def _count_poison(self) -> None:
-        """Counts connections that broke without getting past the same frame."""
+        """Count connections that broke at the same frame."""
         seq, events, rounds = self._poison
         here = (self._backlog.seq, self._backlog.events)
         self._poison = (*here, rounds + 1 if here == (seq, events) else 1)

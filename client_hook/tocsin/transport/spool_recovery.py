@@ -1,4 +1,4 @@
-"""Spools that dead processes left behind, delivered as their own writers."""
+"""Deliver the spools of dead processes, each under the identity of its own writer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import protocol
-from ..spool.buffer import Scan
+from ..spool.buffer import BufferReader
 from ..spool.buffer_file import delete, memory_of
-from ..spool.segments import Spool, orphans
+from ..spool.segments import Spool, find_spools
 from .backlog import Backlog
 from .connection import Address
 from .link import Link
 from .server_url import Target
 from .session import Session
 
-ADOPT_S = 30.0
-"""How often other processes' spools are looked for."""
+RECOVERY_S = 30.0
+"""Interval between searches for spools of dead processes."""
 
 
-class Delivery:
-    """One adopted spool on its way: its own hello and numbers, so nothing arrives twice."""
+class SpoolDelivery:
+    """Delivery of one recovered spool, with its own handshake and numbers, so that nothing arrives twice."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class Delivery:
         self._token = token
         self.backlog = Backlog(spool)
         if spool.path is not None:
-            rescue(spool.path, self.backlog)
+            recover_buffer(spool.path, self.backlog)
         self.session = Session(self.backlog, self._hello, random=random)
         self.link = Link(self.session, target, resolve=resolve)
 
     @property
     def delivered(self) -> bool:
-        """All of it is acknowledged."""
+        """Whether everything is acknowledged."""
         return self.backlog.empty
 
     def end(self) -> None:
-        """Closes the connection; the spool goes if all is delivered, else it stays for the next one."""
+        """Close the connection, and delete the spool if all of it was delivered."""
         self.link.close()
         if self.delivered:
             self.spool.delete()
@@ -55,35 +55,35 @@ class Delivery:
             self.spool.close()
 
     def forget(self) -> None:
-        """In a forked child: no traffic, descriptors closed."""
+        """In a forked child: close the descriptors without sending anything."""
         self.link.forget()
         self.spool.close()
 
     def _hello(self) -> protocol.Hello:
-        """The hello of the dead writer; its clock is this machine's, so the time is that of sending."""
+        """Return the dead writer's handshake with the present time: its clock is that of this machine."""
         hello = self.spool.header.hello
         hello.token, hello.time_ns = self._token, time.time_ns()
         return hello
 
 
-def rescue(path: Path, backlog: Backlog) -> None:
-    """Brings what the dead process had packed and not spooled into ``backlog``.
+def recover_buffer(path: Path, backlog: Backlog) -> None:
+    """Add what a dead process had in its buffer and not in its spool to ``backlog``.
 
-    The numbers are those it gave: what it had sent or spooled already arrives as a resend. The
-    ring goes once the spool has it, so a second adopter finds it here or there.
+    The numbers are those that it assigned, so whatever was sent or spooled already arrives as a resend. The
+    buffer is deleted when the spool has all of it, so nothing is lost if this process dies too.
     """
     memory = memory_of(path)
     if memory is None:
         return
     with contextlib.closing(memory):
-        for frame in Scan(memory).frames():
+        for frame in BufferReader(memory).frames():
             backlog.add(frame)
-    if backlog.kept == (float("inf"), float("inf")):
+    if backlog.secured == (float("inf"), float("inf")):
         delete(path)
 
 
-class Adopter:
-    """Delivers what lies in ``root`` for this server, one spool at a time."""
+class SpoolRecovery:
+    """Deliver the spools in ``root`` that belong to this server, one at a time."""
 
     def __init__(
         self,
@@ -101,31 +101,31 @@ class Adopter:
         self._resolve = resolve
         self._declined: set[Path] = set()
         self._look_at = 0.0
-        self.delivery: Delivery | None = None
+        self.delivery: SpoolDelivery | None = None
 
     def step(self, now: float) -> None:
-        """Goes on with the delivery under way, or looks for the next one when it is time."""
+        """Continue the present delivery, or search for another spool every ``RECOVERY_S`` seconds."""
         if self.delivery is None:
             if now < self._look_at:
                 return
-            self._look_at = now + ADOPT_S
+            self._look_at = now + RECOVERY_S
             self.delivery = self._next()
         if self.delivery is not None:
-            self._go_on(self.delivery, now)
+            self._continue(self.delivery, now)
 
     def end(self) -> None:
-        """Leaves the rest to the next process."""
+        """Stop, and leave the rest to the next process."""
         if self.delivery is not None:
             self.delivery.end()
             self.delivery = None
 
     def forget(self) -> None:
-        """In a forked child: descriptors closed."""
+        """In a forked child: close the descriptors without sending anything."""
         if self.delivery is not None:
             self.delivery.forget()
             self.delivery = None
 
-    def _go_on(self, delivery: Delivery, now: float) -> None:
+    def _continue(self, delivery: SpoolDelivery, now: float) -> None:
         delivery.link.step(now)
         if delivery.session.stopped and delivery.spool.path is not None:
             self._declined.add(delivery.spool.path)
@@ -133,13 +133,13 @@ class Adopter:
             self.end()
             self._look_at = now
 
-    def _next(self) -> Delivery | None:
-        for path in orphans(self._root):
-            spool = None if path in self._declined else Spool.adopt(path)
+    def _next(self) -> SpoolDelivery | None:
+        for path in find_spools(self._root):
+            spool = None if path in self._declined else Spool.recover(path)
             if spool is None:
                 continue
             if spool.header.url == self._target.base:
-                return Delivery(
+                return SpoolDelivery(
                     spool, self._target, self._token(), random=self._random, resolve=self._resolve
                 )
             spool.close()

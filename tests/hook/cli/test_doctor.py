@@ -52,7 +52,7 @@ def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
     ("url", "check", "words"),
     [
         ("lab", "address", "expected something like http://host:8321, got 'lab'"),
-        ("http://no-such-host.invalid", "name", "the name no-such-host.invalid is not known here"),
+        ("http://no-such-host.invalid", "name", "the name no-such-host.invalid cannot be resolved"),
     ],
 )
 def test_doctor_says_what_is_wrong_with_the_address(

@@ -11,7 +11,7 @@ import pytest
 
 import tocsin
 from tests.hook.ingest_server import IngestServer
-from tests.hook.trainers import assert_whole, bring_in, rings_of, run_script
+from tests.hook.trainers import assert_whole, bring_in, buffers_of, run_script
 
 HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """Processes begun in the background of a shell ignore it."""
@@ -49,7 +49,7 @@ def test_an_ending_process_delivers_all_and_says_why(server: IngestServer, spool
     assert (finish.state, finish.error.get("type", "")) == (state, kind)
     if state == "failed":
         assert any(line.strip() in last_line for line in finish.error["lines"])
-    assert (list(spool.iterdir()), rings_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
 
 
 def test_os_exit_leaves_all_for_the_next(server: IngestServer, spool: Path) -> None:

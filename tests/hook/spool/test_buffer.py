@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tocsin import protocol
 from tocsin.core.frames import EVENT, RECORDS, Frame
 from tocsin.spool import buffer
-from tocsin.spool.buffer import NAMES_END, SIZE, Ring, Scan
+from tocsin.spool.buffer import NAMES_END, SIZE, BufferReader, RingBuffer
 from tocsin.transport.outbox import Outbox
 
 FOUR = ("loss", "grad_norm", "scale", "lr")
@@ -28,8 +28,8 @@ def outbox_on(memory: Any, limit: int = 1 << 20) -> Outbox:
     """An outbox with a fresh ring in ``memory``."""
     buffer.prepare(memory, "boot")
     outbox = Outbox(limit)
-    outbox.offer_ring(Ring(memory))
-    outbox.take_ring()
+    outbox.offer_buffer(RingBuffer(memory))
+    outbox.take_buffer()
     return outbox
 
 
@@ -45,7 +45,7 @@ def put(outbox: Outbox, step: int) -> None:
 
 def records(memory: Any) -> Iterator[tuple[int, int, dict[str, float]]]:
     """(number, step, values) of every record the next process would find."""
-    for frame in Scan(memory).frames():
+    for frame in BufferReader(memory).frames():
         message = protocol.decode_client(frame.body)
         if isinstance(message, protocol.Records):
             assert (frame.kind, frame.first, frame.count) == (RECORDS, message.seq, message.n)
@@ -77,7 +77,7 @@ def drain(outbox: Outbox) -> None:
     mark = outbox.mark()
     while outbox.drain_event() or outbox.drain():
         pass
-    outbox.kept(mark)
+    outbox.free(mark)
 
 
 def test_every_record_is_found_with_its_number_time_and_bits() -> None:
@@ -86,7 +86,7 @@ def test_every_record_is_found_with_its_number_time_and_bits() -> None:
     outbox = outbox_on(memory)
     odd = struct.unpack("<d", struct.pack("<Q", 0x7FF8_0000_0000_1234))[0]
     outbox.put((7, 70, FOUR, odd, math.inf, -math.inf, -0.0))
-    (frame,) = Scan(memory).frames()
+    (frame,) = BufferReader(memory).frames()
     message = protocol.decode_client(frame.body)
     assert message == outbox.drain()
     assert isinstance(message, protocol.Records)
@@ -115,7 +115,7 @@ def test_the_ring_goes_round_and_stale_laps_are_no_records() -> None:
         assert numbers(memory) == list(range(first, step + 1))
         if step % 7 == 6:
             drain(outbox)
-    assert outbox.exposed == 0
+    assert outbox.unprotected_records == 0
 
 
 def test_a_full_ring_keeps_the_oldest_and_counts_the_rest() -> None:
@@ -125,7 +125,7 @@ def test_a_full_ring_keeps_the_oldest_and_counts_the_rest() -> None:
     for step in range(30):
         put(outbox, step)
     assert numbers(memory) == list(range(20))
-    assert (outbox.exposed, len(outbox)) == (10, 30)
+    assert (outbox.unprotected_records, len(outbox)) == (10, 30)
     drain(outbox)
     put(outbox, 30)
     assert numbers(memory) == [30]
@@ -175,7 +175,7 @@ def test_events_are_found_between_their_records() -> None:
     put(outbox, 0)
     outbox.put_event("checkpoint", 5, 0, {"path": "a.pt", "norm": math.nan})
     put(outbox, 1)
-    first, event, second = Scan(memory).frames()
+    first, event, second = BufferReader(memory).frames()
     assert (first.first, event.kind, event.first, second.first) == (0, EVENT, 0, 1)
     expected = outbox.drain_event()
     assert isinstance(event, Frame)
@@ -204,7 +204,7 @@ def test_more_names_than_the_table_holds_are_still_found() -> None:
     for step in range(4000):
         outbox.put((step, 0, (f"a name of some length, number {step}" * 3,), float(step)))
     assert numbers(memory) == list(range(4000))
-    assert outbox.exposed == 0
+    assert outbox.unprotected_records == 0
 
 
 def test_what_waited_before_the_ring_was_there_is_in_it() -> None:
@@ -216,7 +216,7 @@ def test_what_waited_before_the_ring_was_there_is_in_it() -> None:
     for step in range(6):
         put(outbox, step)
     outbox.drain_event()
-    outbox.offer_ring(Ring(memory))
+    outbox.offer_buffer(RingBuffer(memory))
     outbox._limit = outbox._busy = 100
     put(outbox, 6)
     assert [number for number, _, _ in records(memory)] == [0, 1, 2, 3, 6]
@@ -251,21 +251,21 @@ def test_however_it_is_used_what_waits_is_found(actions: list[tuple[str, int]]) 
     memory = bytearray(NAMES_END + 4096)
     outbox = outbox_on(memory)
     waiting: list[int] = []
-    exposed, step = 0, 0
+    unprotected_records, step = 0, 0
     for action, size in actions:
-        before = outbox.exposed
+        before = outbox.unprotected_records
         if action == "put":
             outbox.put((step, 0, tuple(f"n{i}" for i in range(size)), *[float(step)] * size))
-            waiting += [step] if outbox.exposed == before else []
+            waiting += [step] if outbox.unprotected_records == before else []
             step += 1
         elif action == "event":
             outbox.put_event("note", 0, None, {"text": "x" * size})
         else:
             drain(outbox)
             waiting = []
-        exposed = outbox.exposed
+        unprotected_records = outbox.unprotected_records
     assert [number for number, _, _ in records(memory)] == waiting
-    assert exposed >= 0
+    assert unprotected_records >= 0
 
 
 def test_threads_that_log_at_once_agree_with_the_queue() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.transport.test_sender import COUNT, Trainer, assert_exactly_once
 from tocsin.spool import buffer_file
-from tocsin.spool.buffer import RING_BYTES, SIZE
+from tocsin.spool.buffer import BUFFER_BYTES, SIZE
 
 MOUNTS = """\
 21 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -76,7 +76,7 @@ def test_a_ring_is_allocated_before_it_is_mapped(shm: Path, spool: Path) -> None
     """Every block is there, so that no store can fail; nobody else may read it."""
     made = buffer_file.create(spool)
     status = made.path.stat()
-    assert (status.st_size, status.st_blocks * 512 >= RING_BYTES) == (SIZE, True)
+    assert (status.st_size, status.st_blocks * 512 >= BUFFER_BYTES) == (SIZE, True)
     assert status.st_mode & 0o077 == 0
     assert made.path.is_relative_to(shm)
     assert os.readlink(spool / buffer_file.NAME) == str(made.path)
@@ -164,7 +164,7 @@ def test_without_a_ring_the_queue_does_and_the_run_says_so(
     trainer = Trainer(server.url, spool)
     with caplog.at_level(logging.WARNING, "tocsin"):
         trainer.train(COUNT)
-        wait_until(lambda: trainer.sender.stats.ring_error)
+        wait_until(lambda: trainer.sender.stats.buffer_error)
         trainer.sender.close()
     server.stop()
     assert_exactly_once(server.only, COUNT)
@@ -180,7 +180,7 @@ def test_a_run_that_was_delivered_leaves_no_ring(shm: Path, spool: Path) -> None
     trainer = Trainer(server.url, spool)
     trainer.train(COUNT)
     assert len(list(shm.rglob("*.ring"))) == 1
-    assert (trainer.sender.stats.ring_error, trainer.sender.stats.exposed) == (None, 0)
+    assert (trainer.sender.stats.buffer_error, trainer.sender.stats.unprotected_records) == (None, 0)
     trainer.sender.close()
     server.stop()
     assert list(shm.rglob("*.ring")) == list(spool.iterdir()) == []

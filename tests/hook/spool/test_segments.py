@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin import protocol
 from tocsin.core.frames import EVENT, RECORDS, Frame
-from tocsin.spool.segments import FORMAT, RETRY_S, Header, Spool, default_dir, orphans, read_header
+from tocsin.spool.segments import FORMAT, RETRY_S, Header, Spool, default_dir, find_spools, read_header
 
 WRITER = protocol.WriterId("a", 0, "b", 1, 1)
 HELLO = protocol.Hello(1, "tk", "p", "n", "r", WRITER, 1, "h", 0)
@@ -46,9 +46,9 @@ def abandon(spool: Spool) -> Path:
     return spool.path
 
 
-def adopted(path: Path) -> Spool:
+def recovered(path: Path) -> Spool:
     """The spool at ``path``, whose owner is dead."""
-    spool = Spool.adopt(path)
+    spool = Spool.recover(path)
     assert spool is not None
     return spool
 
@@ -58,7 +58,7 @@ def test_frames_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     spool = spool_in(tmp_path)
     assert all(spool.append(frame) for frame in FRAMES)
     assert all_of(spool) == FRAMES
-    heir = adopted(abandon(spool))
+    heir = recovered(abandon(spool))
     assert all_of(heir) == FRAMES
     assert heir.header.hello.writer == WRITER
     heir.close()
@@ -90,7 +90,7 @@ def test_a_torn_tail_is_read_to_its_last_whole_entry(
         spool.append(frame)
     path = abandon(spool)
     os.truncate(path / "00000000.seg", min(cut, (path / "00000000.seg").stat().st_size))
-    heir = adopted(path)
+    heir = recovered(path)
     frames = all_of(heir)
     heir.close()
     assert frames == FRAMES[: len(frames)]
@@ -105,7 +105,7 @@ def test_a_damaged_entry_costs_its_segment_only(tmp_path: Path) -> None:
     path = abandon(spool)
     segment = path / "00000000.seg"
     segment.write_bytes(segment.read_bytes()[:-1] + b"X")
-    heir = adopted(path)
+    heir = recovered(path)
     assert all_of(heir) == [FRAMES[1], FRAMES[0], FRAMES[1]]
     assert heir.torn_bytes > 0
     heir.close()
@@ -182,10 +182,10 @@ def test_a_spool_whose_owner_lives_is_not_adopted(tmp_path: Path) -> None:
     """The lock says so, and falls with the process, however it dies."""
     spool = spool_in(tmp_path)
     spool.append(FRAMES[0])
-    (path,) = orphans(tmp_path)
-    assert Spool.adopt(path) is None
+    (path,) = find_spools(tmp_path)
+    assert Spool.recover(path) is None
     abandon(spool)
-    adopted(path).close()
+    recovered(path).close()
 
 
 def test_two_heirs_do_not_share(tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_two_heirs_do_not_share(tmp_path: Path) -> None:
     spool = spool_in(tmp_path)
     spool.append(FRAMES[0])
     path = abandon(spool)
-    first = adopted(path)
-    assert Spool.adopt(path) is None
+    first = recovered(path)
+    assert Spool.recover(path) is None
     first.delete()
-    assert Spool.adopt(path) is None
+    assert Spool.recover(path) is None
 
 
 def test_what_is_not_a_spool_is_left_alone(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_what_is_not_a_spool_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "future").mkdir()
     (tmp_path / "future" / "lock").touch()
     (tmp_path / "future" / "header").write_bytes(b"\x00future")
-    assert [Spool.adopt(path) for path in orphans(tmp_path)] == [None]
+    assert [Spool.recover(path) for path in find_spools(tmp_path)] == [None]
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -14,7 +14,7 @@ from tests.hook.spool.test_segments import HEADER
 from tocsin.core.frames import EVENT, RECORDS, Frame
 from tocsin.spool.segments import Spool
 from tocsin.transport.backlog import Backlog
-from tocsin.transport.sender import NoShelf
+from tocsin.transport.sender import NoSpool
 
 
 def record(seq: int, size: int = 10) -> Frame:
@@ -77,7 +77,7 @@ def test_memory_stays_within_its_limit() -> None:
 
 def test_without_a_spool_memory_is_full_at_its_limit_and_drops_nothing() -> None:
     """The queue is left alone from then on; what comes all the same, such as the finish, is kept."""
-    backlog = Backlog(NoShelf(), limit_bytes=50)
+    backlog = Backlog(NoSpool(), limit_bytes=50)
     room = []
     for seq in range(6):
         room.append(backlog.has_room)
@@ -117,7 +117,7 @@ def test_frames_on_the_disk_are_sent_while_a_full_disk_fills_memory() -> None:
 
 def test_an_ack_of_what_was_never_sent_reaches_no_further_than_what_was() -> None:
     """A confused server cannot make a trainer forget."""
-    backlog = Backlog(NoShelf())
+    backlog = Backlog(NoSpool())
     for seq in range(3):
         backlog.add(record(seq))
     backlog.next()
@@ -127,7 +127,7 @@ def test_an_ack_of_what_was_never_sent_reaches_no_further_than_what_was() -> Non
 
 def test_records_and_events_are_acknowledged_apart() -> None:
     """An event that is not durable yet does not hold up the records, and stays."""
-    backlog = Backlog(NoShelf())
+    backlog = Backlog(NoSpool())
     backlog.add(Frame(EVENT, 0, 1, b"event"))
     backlog.add(record(0))
     sent(backlog)

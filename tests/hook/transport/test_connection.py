@@ -15,7 +15,7 @@ import pytest
 from tests.hook.ingest_server import IngestServer, closed_port
 from tocsin import protocol
 from tocsin.transport import connection
-from tocsin.transport.connection import Address, Connection, LostError, resolve
+from tocsin.transport.connection import Address, Connection, ConnectionLostError, resolve
 from tocsin.transport.link import wait
 from tocsin.transport.server_url import Target, parse_target
 
@@ -36,7 +36,7 @@ def opened(target: Target, addresses: list[Address]) -> Connection:
         while not made.open:
             made.pump(time.monotonic())
             wait([made], 0.1)
-    except LostError:
+    except ConnectionLostError:
         made.close()
         raise
     return made
@@ -75,13 +75,13 @@ def test_an_address_that_does_not_answer_is_given_up_for_the_next(server: Ingest
 def test_a_server_without_that_path_is_named_with_its_status(server: IngestServer) -> None:
     """A wrong prefix is an HTTP error, and the reason says which."""
     target = parse_target(server.url + "/elsewhere")
-    with pytest.raises(LostError, match="404"):
+    with pytest.raises(ConnectionLostError, match="404"):
         opened(target, resolve(target))
 
 
 def test_an_unknown_name_is_said(server: IngestServer) -> None:
     """The name service's own words."""
-    with pytest.raises(LostError, match=r"the name no-such-host\.invalid is not known here"):
+    with pytest.raises(ConnectionLostError, match=r"the name no-such-host\.invalid cannot be resolved"):
         resolve(parse_target("http://no-such-host.invalid"))
 
 
@@ -126,5 +126,5 @@ def test_a_certificate_that_is_not_trusted_is_refused(
     monkeypatch.delenv("SSL_CERT_FILE")
     connection._tls.cache_clear()
     target = parse_target(f"https://localhost:{secure.port}")
-    with pytest.raises(LostError, match=r"TLS.*certificate"):
+    with pytest.raises(ConnectionLostError, match=r"TLS.*certificate"):
         opened(target, resolve(target))

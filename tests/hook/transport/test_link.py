@@ -13,7 +13,7 @@ from tocsin import protocol
 from tocsin.core.frames import frame_of
 from tocsin.spool.segments import Spool
 from tocsin.transport.backlog import Backlog
-from tocsin.transport.connection import Address, LostError, resolve
+from tocsin.transport.connection import Address, ConnectionLostError, resolve
 from tocsin.transport.link import Link, wait
 from tocsin.transport.outbox import Outbox
 from tocsin.transport.server_url import Target, parse_target
@@ -85,12 +85,12 @@ def test_a_name_that_is_not_known_is_a_lost_connection_too() -> None:
     """``resolve`` may raise: the session waits and says why."""
 
     def unknown(target: Target) -> list[Address]:
-        raise LostError("the name x is not known here")
+        raise ConnectionLostError("the name x cannot be resolved")
 
     session = Session(_backlog(1), _hello, random=lambda: 0.0)
     link = Link(session, parse_target("http://x:1"), resolve=unknown)
     link.step(time.monotonic())
-    assert session.last_error == "the name x is not known here"
+    assert session.last_error == "the name x cannot be resolved"
 
 
 def test_waiting_ends_at_the_bell() -> None:

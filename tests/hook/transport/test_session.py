@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tocsin import protocol
 from tocsin.core.frames import RECORDS, Frame
 from tocsin.transport.backlog import Backlog
-from tocsin.transport.sender import NoShelf
+from tocsin.transport.sender import NoSpool
 from tocsin.transport.session import (
     ALIVE_S,
     BACKOFF_CAP_S,
@@ -33,7 +33,7 @@ class Talk:
     """A session with a backlog of ``waiting`` one-record frames."""
 
     def __init__(self, waiting: int = 0, *, random: float = 1.0) -> None:
-        self.backlog = Backlog(NoShelf())
+        self.backlog = Backlog(NoSpool())
         for seq in range(waiting):
             self.backlog.add(Frame(RECORDS, seq, 1, b"%d" % seq))
         self.session = Session(self.backlog, lambda: HELLO, random=lambda: random)
@@ -141,7 +141,7 @@ def test_a_silent_server_is_given_up() -> None:
     assert talk.session.overdue(WELCOME_S - 0.1) is None
     assert "welcome" in (talk.session.overdue(WELCOME_S) or "")
     talk.hear(protocol.Welcome(1, "r", 0, -1, -1), 5.0)
-    talk.session.heard(10.0)
+    talk.session.note_activity(10.0)
     assert talk.session.overdue(10.0 + SILENCE_S - 0.1) is None
     assert "sent nothing for" in (talk.session.overdue(10.0 + SILENCE_S) or "")
 
@@ -185,7 +185,7 @@ def test_a_notice_is_no_reason_for_a_lost_connection() -> None:
     talk.connect()
     talk.hear(protocol.Refused("notice", "step-order", "ascending steps", "step 0 after step 0"))
     assert talk.session.refusal is None
-    assert "refused" not in talk.session.said["step-order"]
+    assert "refused" not in talk.session.sentences["step-order"]
 
 
 def test_a_frame_that_breaks_every_connection_is_set_aside() -> None:
