@@ -1,9 +1,9 @@
-"""The training-side hook of tocsin, the alarm bell for training runs.
+"""tocsin's hook: alerting and live monitoring for PyTorch training runs.
 
     import tocsin
     tocsin.watch("deblur", name="mdt-fp16", config=cfg)
 
-is all a script needs. ``TOCSIN_DISABLE=1`` makes every call do nothing and imports nothing.
+is all that a script needs. With ``TOCSIN_DISABLE=1`` every call does nothing, and nothing else is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 __all__ = ["log", "watch"]
 
 _was_called = False
-"""Whether ``watch`` was called, or the warning that it was not."""
+"""Whether ``watch`` was called, or the warning about it was logged."""
 
 
 def watch(
@@ -63,8 +63,9 @@ def watch(
         project: the group of runs that this run belongs to.
         name: the run's name; default: the name of the script and a number.
         config: a mapping, namespace, dataclass, class or object with attributes; shown with the run.
-        tags, notes: words to find the run by, and free text.
-        url, token: the server; default ``TOCSIN_URL`` and ``TOCSIN_TOKEN``.
+        tags: words to find the run by.
+        url: address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
+        token: a token of the server; default: ``TOCSIN_TOKEN``.
         optimizers: the optimizers to watch by name, ``{"G": opt_g, "D": opt_d}``. Default: all; the first
             that steps is the primary, and others are named after the part that they train
             (``discriminator``), else ``opt2``.
@@ -77,6 +78,7 @@ def watch(
         spool_dir: where records are buffered while the server is down; default ``TOCSIN_SPOOL_DIR``.
         exit_timeout: maximum seconds of ``finish``, plus one. Default: 3; after a normal end up to 120, as
             long as the server keeps acknowledging.
+        notes: free text, shown with the run.
         resume: the id of an earlier run that this one continues.
         primary: the optimizer whose steps are counted, or its name (``"generator"``); default: the first.
         start_step: number of the first step; default 0, or the step count of a restored optimizer.
@@ -91,8 +93,11 @@ def watch(
         quiet: True writes no lines to the terminal when the run starts and ends; default ``TOCSIN_QUIET``.
         parallel: True keeps other runs of this process active. Each run then records every optimizer that
             steps, except runs with ``optimizers=``.
+
+    Returns:
+        The run; also a context manager that finishes it.
     """
-    return _begin(**locals())  # all of the above, by their names
+    return _begin(**locals())  # all parameters by name
 
 
 def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
@@ -109,9 +114,14 @@ def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
 
 
 def log(*given: Any, step: int | None = None, **values: Any) -> None:
-    """Add named numbers to a step of the newest run: floats, or tensors of one element on any device.
+    """Add named numbers to a step of the newest run.
 
     ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
+
+    Args:
+        given: a mapping, or a name and its value; then optionally the step.
+        step: the step; default: the present one.
+        values: floats, or tensors of one element on any device.
     """
     if _live:
         _live[-1].take(given, step, values)
@@ -120,7 +130,7 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
 
 
 def _say_unwatched() -> None:
-    """Warn once that nothing is recorded if the script has not called ``watch``."""
+    """Warn once that nothing is recorded before ``watch``."""
     global _was_called
     _was_called = True
     if not is_disabled():
@@ -133,7 +143,7 @@ def _say_unwatched() -> None:
 
 
 def _arm_child() -> None:
-    """In a process that ``multiprocessing`` started: what it trains belongs to its parent's run."""
+    """In a child process of ``multiprocessing``: report its training to the parent's run."""
     if "multiprocessing.process" in sys.modules and not is_disabled():
         from .lifecycle.child_processes import arm, is_child
 
@@ -142,7 +152,7 @@ def _arm_child() -> None:
 
 
 def _begin_child(handed: Mapping[str, Any]) -> None:
-    """Begin this child's part of its parent's run."""
+    """Start this child's part of the parent's run."""
     from .api.startup import begin_child
 
     begin_child(handed)

@@ -1,4 +1,4 @@
-"""Which batch it was, where a step goes wrong: told, so that data that recur are found. Pure."""
+"""Name the batch of a step that went wrong, so that bad data can be found. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from math import isfinite
 from typing import Any
 
 LEARNT = 20
-"""Values after which a level is trusted."""
+"""Number of values after which a running level is used."""
 LOSS_DEVIATIONS, NORM_TIMES = 8.0, 5.0
-"""A loss so many mean absolute deviations above its level, a norm so many times its level."""
+"""Limits above the running levels: mean absolute deviations of the loss, multiples of the gradient norm."""
 BURST, APART = 64, 20
-"""Of the batches of bad steps so many are told, then one in so many steps."""
+"""Number of bad steps whose batches are reported; after that at most one in APART steps."""
 
 
 class Batches:
-    """Remembers what the script named, and judges each record by its own running levels."""
+    """Remember the name that the script gave, and check each record against its own running levels."""
 
     def __init__(self) -> None:
         self.named: Any = None
@@ -24,7 +24,7 @@ class Batches:
         self._loss = self._deviation = self._norm = 0.0
 
     def judge(self, item: tuple[Any, ...]) -> Any:
-        """The name to tell where the record is of a bad step, else None."""
+        """Return the name of the batch if the record is of a bad step, else None."""
         values = dict(zip(item[2], item[3:], strict=True))
         bad = self._is_bad(values)
         if not bad or self.named is None or not self._may_tell(item[0]):
@@ -50,7 +50,8 @@ class Batches:
         return "loss" in values and self._stands_out(values["loss"], values.get("grad_norm"))
 
     def _stands_out(self, loss: float, norm: float | None) -> bool:
-        """Against the levels so far; what stands out moves them as far as the limit only."""
+        """Return whether the values stand out from their levels. Such values move the levels only up to the
+        limit."""
         self._seen += 1
         rate, above = max(0.05, 1.0 / self._seen), loss - self._loss
         limit = LOSS_DEVIATIONS * self._deviation

@@ -1,4 +1,4 @@
-"""The two lines that a run writes to the terminal: the URL of its page, and how it ended."""
+"""Write two lines to the terminal: the URL of the run's page, and how the run ended."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 
 def is_quiet(given: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the lines are left out: ``quiet=`` of ``watch``, else ``TOCSIN_QUIET``."""
+    """Return whether to write nothing: ``quiet=`` of ``watch``, or else ``TOCSIN_QUIET``."""
     if given is not None:
         return bool(given)
     return environ.get("TOCSIN_QUIET", "").strip().lower() not in ("", "0", "false", "no")
 
 
 def write(line: str) -> None:
-    """Write one line to stderr; a closed or missing stderr is no error."""
+    """Write one line to stderr. Errors are ignored."""
     with contextlib.suppress(Exception):
         print(f"tocsin: {line}", file=sys.stderr, flush=True)
 
 
 class Problems:
-    """Counts the alerts of this run that the server reported, each once."""
+    """Count the alerts of this run that the server reported."""
 
     def __init__(self) -> None:
         self._fired: set[str] = set()
 
     def hear(self, message: Any) -> None:
-        """Note an alert that fired; anything else is ignored."""
+        """Count an alert that fired, once each."""
         if getattr(message, "state", "") == "firing" and len(self._fired) < 10_000:
             self._fired.add(str(message.id))
 
@@ -39,5 +39,5 @@ class Problems:
 
 
 def steps(count: int) -> str:
-    """``1 step``, ``1,200 steps``."""
+    """Return a count of steps as text: ``1 step``, ``1,200 steps``."""
     return f"{count:,} step{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""A run that says nothing: ``TOCSIN_DISABLE=1``, another rank, or a watch that could not begin."""
+"""A run that reports nothing: ``TOCSIN_DISABLE=1``, another rank, or a failed ``watch``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class NoRun:
-    """Has every method of :class:`tocsin.api.run.Run`; each does nothing."""
+    """Stand-in for ``Run``. Every method does nothing."""
 
     id = ""
     url = ""
@@ -27,20 +27,20 @@ class NoRun:
     log = step = evaluate = event = expect = batch = check = finish = load_state_dict = _nothing
 
     def state_dict(self) -> dict[str, int]:
-        """No step was counted."""
+        """Return a state without steps."""
         return {"step": 0}
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Only runs the body."""
+        """Do nothing."""
         yield
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
-        """The function itself: no alert will come."""
+        """Return the function unchanged: no alert will arrive."""
         return given[0] if len(given) == 1 and callable(given[0]) else lambda handler: handler
 
     def on_request(self, action: str) -> Any:
-        """The function itself: nothing will be asked."""
+        """Return the function unchanged: no request will arrive."""
         return lambda handler: handler
 
     def __enter__(self) -> NoRun:

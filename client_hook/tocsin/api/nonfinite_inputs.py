@@ -1,6 +1,6 @@
-"""Which inputs are not finite, by name and kind: for the event that goes with ``nonfinite/batch``.
+"""Describe the inputs of a batch that are not finite, for the event that goes with ``nonfinite/batch``.
 
-Values in host memory only, and only once the batch is known to be bad: a device is never waited for.
+Only values in host memory are read, and only once the batch is known to be bad: nothing waits for a device.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LISTED = 8
-"""Inputs that are described; of a nested batch LEAVES are looked at."""
+"""Maximum number of inputs that are described, and of leaves of a nested batch that are examined."""
 LEAVES = 256
 
 
 def describe(batch: Any) -> list[dict[str, Any]]:
-    """``{"name", "nan", "pinf", "ninf", "of"}`` of each input that is not finite: counts of its elements."""
+    """Return name, NaN, +Inf and -Inf counts and size of each input that is not finite."""
     found: list[dict[str, Any]] = []
     for name, leaf in _leaves(batch):
         counts = _counts(leaf)
@@ -26,7 +26,7 @@ def describe(batch: Any) -> list[dict[str, Any]]:
 
 
 def _leaves(batch: Any) -> Iterator[tuple[str, Any]]:
-    """(path, value) of nested lists, tuples and mappings: ``image``, ``1``, ``views.0``."""
+    """Yield (path, value) of nested lists, tuples and mappings, such as ``image``, ``1`` or ``views.0``."""
     waiting, left = [("", batch)], LEAVES
     while waiting and left:
         path, one = waiting.pop(0)
@@ -44,7 +44,7 @@ def _under(path: str, key: Any) -> str:
 
 
 def _counts(leaf: Any) -> tuple[int, int, int, int] | None:
-    """NaN, +Inf, -Inf and all elements of a tensor, array or float in host memory."""
+    """Return the counts of NaN, +Inf, -Inf and all elements, for a tensor, array or float in host memory."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(leaf, torch.Tensor):
         if not leaf.is_floating_point() or not leaf.is_cpu or leaf.is_sparse:

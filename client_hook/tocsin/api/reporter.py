@@ -1,7 +1,7 @@
-"""The Watch: what a run owns. Its clock, its way out (outbox and sender), its troubles.
+"""What a run owns: its clock, its queue and sender, its internal errors.
 
-Everything here runs on the training thread and never raises into it. After ERROR_LIMIT
-internal errors the hook switches itself off and says so by a ``hook-disabled`` event.
+Everything here runs on the training thread and never raises into it. After ERROR_LIMIT internal errors the
+hook disables itself and sends a ``hook-disabled`` event.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..core.redaction import Redactor
 LOG = logging.getLogger("tocsin")
 ERROR_LIMIT = 20
 HELD = 64
-"""Alerts that wait for the training thread; the oldest give way."""
+"""Maximum number of alerts that wait for the training thread; the oldest are dropped."""
 
 JOINED = 256
-"""Different sets of names with readings behind them that are remembered."""
+"""Maximum number of extended name tuples that are cached."""
 
 Item = tuple[Any, ...]
 
 
 class Out(Protocol):
-    """Where records and events wait for delivery: the outbox."""
+    """Queue of records and events: the outbox."""
 
     def put(self, item: Item, may_wait: bool = False) -> None: ...
 
@@ -37,7 +37,7 @@ class Out(Protocol):
 
 
 class Way(Protocol):
-    """What delivers them: the sender."""
+    """Delivery of the queue: the sender."""
 
     def start(self) -> None: ...
 
@@ -47,23 +47,23 @@ class Way(Protocol):
 
 
 class Last(str):
-    """Note of what is no record: the name of a scaler, with its scale at the end."""
+    """Marks a staged value as the last scale of a scaler, which is not a record."""
 
     __slots__ = ()
 
 
 class Watch:
-    """Takes items of records and events; starts the sender with the first of them."""
+    """Queue records and events, and start the sender with the first record."""
 
     def __init__(self, outbox: Out, sender: Way) -> None:
         self.outbox = outbox
         self.sender = sender
         self.offset_ns = time.time_ns() - monotonic_ns()
-        """Added to the monotonic clock gives the time of a record, Unix ns."""
+        """Offset from the monotonic clock to Unix time, ns."""
         self.paused_ns = 0
-        """Time spent in phases so far: it is left out of ``step_time``."""
+        """Time spent in phases so far, ns. It is not part of ``step_time``."""
         self.phases: list[str] = []
-        """Phases the script is in, the innermost last: ``alive`` tells it."""
+        """Phases that the script is in, the innermost last; ``alive`` messages contain it."""
         self.names: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Names as logged -> names as sent, interned."""
         self.captured: set[str] = set()
@@ -71,25 +71,25 @@ class Watch:
         self.off = self._started = False
         self.on_off: list[Callable[[], None]] = []
         self.on_end: list[Callable[[], None]] = []
-        """Called at the end of the run, before the last values of a device are waited for."""
+        """Called at the end of the run, before waiting for the last values of a device."""
         self.on_close: list[Callable[[], None]] = []
-        """Called at the end of the run, behind the last record."""
+        """Called at the end of the run, after the last record."""
         self.on_start: Callable[[], None] = lambda: None
         """Called once, just before delivery starts."""
         self.on_names: Callable[[], None] = lambda: None
-        """Called where a record's names may not have been there before."""
+        """Called when a record may have new names."""
         self.redact = Redactor()
-        """Replace secrets in the texts of the script: events, errors, names of batches."""
+        """Replaces secrets in texts of the script: events, errors, names of batches."""
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
         self.between: Callable[[], bool] = lambda: True
-        """Whether any record lies between two steps: no loop was seen, the script logs only."""
+        """Whether every record is between two steps, because the script only logs."""
         self.put: Callable[..., None] = self._first
-        """Takes a record of plain floats, and whether it is a call of the script, which may wait where the
-        queue is full: the outbox's own ``put`` where nothing else is to be done."""
+        """Queue a record of plain floats. The second argument is whether the call may wait if the queue is
+        full. If nothing else has to be done, this is the outbox's own ``put``."""
         self._suspects: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
-        """The newest reading of the machine; one that was not taken gives way to it."""
+        """The newest reading of the machine that no record includes yet."""
         self._riding: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._said: set[str] = set()
@@ -98,7 +98,7 @@ class Watch:
 
     @property
     def steps(self) -> int:
-        """Steps that were taken for delivery."""
+        """Number of steps that were queued."""
         return getattr(self.outbox, "steps", 0)
 
     @property
@@ -107,18 +107,18 @@ class Watch:
         return self._started
 
     def now_ns(self) -> int:
-        """Unix time in ns on the clock of the records."""
+        """Return the Unix time, ns, on the clock of the records."""
         return monotonic_ns() + self.offset_ns
 
     def _choose(self) -> None:
-        """Puts the shortest way in ``put``: this is on the training thread at every step."""
+        """Choose the fastest implementation of ``put``, which runs on the training thread at every step."""
         simple = not (self._suspects or self.inbox or self._staging or self._sample or self._riding)
         self.put = self.outbox.put if simple else self._carefully
 
     def _carefully(self, item: Item, may_wait: bool = False) -> None:
         item = self._join(item)
         if self._staging:
-            self._staging.put(item)  # behind the records that still wait for a device
+            self._staging.put(item)  # after the records that still wait for a device
         else:
             self._take(item, may_wait)
         if self.inbox and self.between():
@@ -127,7 +127,7 @@ class Watch:
             self._choose()
 
     def hear(self) -> None:
-        """Hands the script what the server said: at the end of a step, never in the midst of one."""
+        """Pass messages of the server to the script, at the end of a step."""
         while self.inbox and not self.off:
             self.handle(self.inbox.popleft())
 
@@ -137,35 +137,34 @@ class Watch:
             suspect(item)
 
     def look_at(self, suspect: Callable[[Item], None]) -> None:
-        """``suspect`` sees every record from now on, when its values are known."""
+        """Call ``suspect`` with every record from now on, once its values are known."""
         if suspect not in self._suspects:
             self._suspects += (suspect,)
         if self._started and not self.off:
             self._choose()
 
     def look_away(self, suspect: Callable[[Item], None] | None) -> None:
-        """``suspect`` has seen enough."""
+        """Stop calling ``suspect``."""
         self._suspects = tuple(one for one in self._suspects if one != suspect)
 
     def tell(self, message: Any) -> None:
-        """An alert for the script: handled at the end of a step. Called by the sender's thread."""
+        """Queue a message of the server for the end of a step. Called by the sender thread."""
         self.inbox.append(message)
         if self._started and not self.off:
             self.put = self._carefully
 
     def sampled(self, values: dict[str, float], events: list[tuple[str, dict[str, Any]]]) -> None:
-        """A reading of the machine, by the sender's thread: it joins the run at its next record.
+        """Add a reading of the machine to the next record. Called by the sender thread.
 
-        Not before: records that come while no step is made would look like steps to the rule that
-        rings when they stop.
+        It makes no record of its own, because records without steps would look like progress to the rule that
+        detects stalled runs.
         """
         self._sample = values, events
         if self._started and not self.off:
             self.put = self._carefully
 
     def ride(self, values: Mapping[str, Any]) -> None:
-        """Readings, numbers or scalars on a device, go with the next record: none makes a record of its own,
-        so that a step stays one."""
+        """Add numbers or device scalars to the next record, so that a step stays one record."""
         self._riding.update(values)
         if self._staging is None and any(_on_device(value) for value in values.values()):
             self._begin_staging()
@@ -173,7 +172,7 @@ class Watch:
             self.put = self._carefully
 
     def _join(self, item: Item) -> Item:
-        """The record with the readings that waited for it behind its own values."""
+        """Return the record with the values that were waiting for it."""
         if self._sample is not None:
             (values, events), self._sample = self._sample, None
             self._riding.update(values)
@@ -190,13 +189,13 @@ class Watch:
         return (item[0], item[1], names, *item[3:], *riding.values())
 
     def waiting(self) -> tuple[int, int]:
-        """Records that wait in the queue, and those that were dropped: by it, or by a full ring."""
+        """Return the number of waiting records, and of those that were dropped."""
         queued = getattr(self.outbox, "__len__", int)()
         dropped = getattr(self.outbox, "dropped", 0) + getattr(self._staging, "dropped", 0)
         return queued, dropped
 
     def stage(self, item: Item, note: str | None = None) -> None:
-        """One record some of whose values may still lie on a device. ``note``: name of its scaler."""
+        """Queue a record whose values may still be on a device. ``note``: name of its scaler."""
         item = self._join(item)
         if self._staging is None:
             if not any(_on_device(value) for value in item):
@@ -215,7 +214,7 @@ class Watch:
         self._staging = Staging(self._arrived)
 
     def last_scale(self, scaler: str, scale: Any) -> None:
-        """The scale that a device holds when the run ends: no record comes any more that would tell it."""
+        """Read the scale that a device has at the end of the run, after the last record."""
         known = self._scales.get(scaler)
         if known is not None and self._staging is not None and _on_device(scale):
             self._staging.put((known[0], self.now_ns(), ("scale",), scale), Last(scaler))
@@ -227,7 +226,7 @@ class Watch:
             self._compare_scale(item, str(note))
 
     def _compare_scale(self, item: Item, scaler: str) -> None:
-        """A scale on a device is compared when it arrives: the change came after the record before."""
+        """Report a change of the scale when its value arrives; the change was after the record before."""
         place = next((k for k, name in enumerate(item[2]) if name.partition("/")[0] == "scale"), None)
         if place is None:
             return
@@ -242,19 +241,20 @@ class Watch:
     def put_event(
         self, kind: str, data: dict[str, Any], step: int | None = None, may_wait: bool = False
     ) -> None:
-        """One event, now."""
+        """Queue an event."""
         if not self.off:
             self.outbox.put_event(kind, self.now_ns(), step, data, may_wait)
 
     def taken(self, names: tuple[str, ...]) -> None:
-        """Names that capture reports: a script's own values of that name go as ``logged/<name>``."""
+        """Reserve names that capture reports. The script's own values with these names become
+        ``logged/<name>``."""
         if not self.captured.issuperset(names):
             self.captured.update(names)
             self.names.clear()
         self.on_names()
 
     def start(self) -> None:
-        """Starts delivery; the first record does it too."""
+        """Start delivery. The first record also starts it."""
         if not self._started and not self.off:
             self._started = True
             self._choose()
@@ -269,7 +269,7 @@ class Watch:
         self.put(item, may_wait)
 
     def trouble(self, where: str, error: Exception) -> None:
-        """Counts an internal error; the first is logged, the ERROR_LIMIT-th switches the hook off."""
+        """Count an internal error. The first is logged; the ERROR_LIMIT-th disables the hook."""
         try:
             self.errors += 1
             if self.errors == 1:
@@ -281,7 +281,7 @@ class Watch:
             self.off = True
 
     def switch_off(self, reason: str) -> None:
-        """Captures nothing more and says so, if that is still possible."""
+        """Stop capturing, and report why if possible."""
         self.detach()
         try:
             self.put_event("hook-disabled", {"reason": self.redact.text(reason[:500]), "errors": self.errors})
@@ -289,19 +289,19 @@ class Watch:
             self.silence()
 
     def detach(self) -> None:
-        """Leaves torch as it was before; twice is once."""
+        """Restore torch's functions. May be called again."""
         undo, self.on_off = self.on_off, []
         for one in undo:
             one()
 
     def say(self, text: str) -> None:
-        """A warning to the person at the script, once for each text."""
+        """Log a warning, once for each text."""
         if text not in self._said:
             self._said.add(text)
             LOG.warning(text)
 
     def silence(self) -> None:
-        """Takes nothing from now on."""
+        """Discard everything from now on."""
         self.off = True
         self._suspects = ()
         self._staging = self._sample = None
@@ -313,7 +313,7 @@ class Watch:
             self._staging.drain()
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
-        """Brings what waits for a device, then the rest and the finish on their way."""
+        """Deliver what still waits for a device, then everything else and the end of the run."""
         for one in (*self.on_end, self._drain, *self.on_close):
             try:
                 one()

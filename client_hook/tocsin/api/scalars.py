@@ -1,4 +1,4 @@
-"""Read numbers that a script hands in: Python numbers, NumPy, tensors. Never waits for a CUDA device."""
+"""Read numbers from Python, NumPy and tensors, without waiting for a CUDA device."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LEAVES = 256
-"""Of a nested batch so many tensors are looked at."""
+"""Maximum number of tensors of a nested batch that are examined."""
 
 
 def number(value: Any) -> Any:
-    """A float, a scalar that still lies on a device, or None for what is no single number.
+    """Return a float, a scalar that is still on a device, or None if ``value`` is not a single number.
 
-    Values of other libraries (NumPy, JAX) are converted at once.
+    Values of other libraries (NumPy, JAX) are converted immediately.
     """
-    if type(value) is _plain and value.is_cpu:  # the common case first: this runs every step
+    if type(value) is _plain and value.is_cpu:  # the common case first, because this runs at every step
         try:
             return float(value.item())
-        except (RuntimeError, TypeError):  # more than one element; a complex one
+        except (RuntimeError, TypeError):  # several elements, or a complex number
             return None
     if isinstance(value, _tensor):
         return _read(value)
@@ -37,7 +37,7 @@ def number(value: Any) -> Any:
 _plain: Any = None
 _tensor: tuple[type, ...] = ()
 _read: Any = None
-"""torch's tensor and its reading, once torch was imported by somebody else."""
+"""torch's tensor type and the function that reads one, once the script has imported torch."""
 
 
 def _learn_torch() -> None:
@@ -49,7 +49,8 @@ def _learn_torch() -> None:
 
 
 def nonfinite(batch: Any) -> Any:
-    """1.0 if anything in ``batch`` is NaN or infinite, else 0.0; of device tensors a scalar on the device."""
+    """Return 1.0 if anything in ``batch`` is NaN or infinite, else 0.0; for device tensors a scalar on the
+    device."""
     flags = [flag for leaf in _leaves(batch) if (flag := _flag(leaf)) is not None]
     host = max((flag for flag in flags if type(flag) is float), default=0.0)
     if host:
@@ -66,7 +67,7 @@ def nonfinite(batch: Any) -> Any:
 
 
 _UNSEEN: Any = object()
-"""Of values that cannot be looked at without harm: a device that would wait, a graph being captured."""
+"""Stands for values that cannot be read without waiting for a device, or during a graph capture."""
 
 
 def _flag(leaf: Any) -> Any:
@@ -81,7 +82,7 @@ def _flag(leaf: Any) -> Any:
 
 
 def _tensor_flag(torch: Any, leaf: Any) -> Any:
-    """One pass, no copy of the batch: the ends times zero are NaN exactly if something is not finite."""
+    """Check a tensor in one pass without a copy: its extremes times zero are NaN if it is not finite."""
     from ..capture.staging import capturing, readable
 
     if not leaf.is_floating_point() or not leaf.numel():
@@ -94,7 +95,7 @@ def _tensor_flag(torch: Any, leaf: Any) -> Any:
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
-    """The tensors of nested lists, tuples and mappings, the first LEAVES of them."""
+    """Yield up to LEAVES tensors of nested lists, tuples and mappings."""
     waiting, left = [batch], LEAVES
     while waiting and left:
         one = waiting.pop()

@@ -1,10 +1,10 @@
-"""What the server may ask of a training that opted in: a checkpoint, a stop. Off unless asked for.
+"""Carry out what the server requests of a training that opted in: a checkpoint or a stop.
 
-One process acts at once. Of several ranks none may act alone (a collective inside would wait for the
-others for ever), so the server first asks all where they are, names a step ahead of every one of them,
-and confirms it when each has said in time that it heard; a rank that has no confirmation before that step
-drops it and says so. Everything runs on the training thread, inside the optimizer's step of the record
-before; each outcome is an ``action`` event.
+A single process acts immediately. With several ranks, none may act alone, because the others would wait
+indefinitely in a collective. The server therefore first asks all ranks for their step, then names a step
+ahead of all of them, and confirms it once all have acknowledged it in time. A rank without a confirmation
+before that step drops the request. Everything runs on the training thread, inside the optimizer's step of the
+record before; each outcome is an ``action`` event.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..protocol import Request
 LOG = logging.getLogger("tocsin")
 KINDS = ("checkpoint", "stop")
 MOST = 3
-"""Times that one action is done in one run."""
+"""Maximum number of times that each action is carried out in one run."""
 REMEMBERED = 256
 EVENT = "action"
 
@@ -27,17 +27,17 @@ Handler = Callable[[Request], Any]
 
 
 class Actions:
-    """The requests of one run. ``ledger`` is None, or quiet, where the script reports its steps itself."""
+    """The requests of one run. ``ledger`` is None, or quiet, if the script reports its steps itself."""
 
     def __init__(self, watch: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
         self._watch = watch
         self.ledger = ledger
         self._world = world
         self._done: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
-        """(alert, action) of what was done."""
+        """(alert, action) of the requests that were carried out."""
         self._counts = dict.fromkeys(KINDS, 0)
         self._armed: dict[int, list[Request]] = {}
-        """Confirmed, by the step after which it is done, where no ledger keeps appointments."""
+        """Confirmed requests by step, for a run without a ledger."""
         self._handlers: dict[str, list[Handler]] = {kind: [] for kind in KINDS}
         self._due: tuple[str, int] = ("", -1)
         self._step = -1
@@ -45,10 +45,10 @@ class Actions:
         for unknown in sorted(set(wanted) - set(KINDS)):
             self._say_unknown(unknown)
 
-    # -- the script's side
+    # -- called by the script
 
     def register(self, kind: str, handler: Handler) -> Handler:
-        """``handler`` does what is asked; for an action that there is not, it is never called."""
+        """Call ``handler`` for each request of this kind."""
         if kind in KINDS:
             self._handlers[kind].append(handler)
         else:
@@ -60,7 +60,7 @@ class Actions:
 
     @property
     def requested(self) -> str:
-        """The action that is due after the step just made, else nothing; a stop stays."""
+        """The action that is due after the present step, or empty. A stop stays due."""
         kind, step = self._due
         return kind if kind == "stop" or step == self.step else ""
 
@@ -71,16 +71,16 @@ class Actions:
         return self._step if ledger is None or ledger.quiet else int(ledger.step)
 
     def stepped(self, step: int) -> None:
-        """A step that the script reported itself."""
+        """Note a step that the script has reported itself."""
         self._step = step
         for at in sorted(at for at in self._armed if at <= step):
             for request in self._armed.pop(at):
                 self._act(request, late=at < step)
 
-    # -- the server's side
+    # -- called with messages of the server
 
     def take(self, request: Request) -> None:
-        """One message of the server, on the training thread."""
+        """Process a request on the training thread."""
         refusal = self._refusal(request)
         if refusal:
             self._tell(request, "dropped", reason=refusal)
@@ -111,7 +111,7 @@ class Actions:
             ledger.appointments.make(ledger.primary.number + ahead, lambda: self._act(request))
 
     def _act(self, request: Request, *, late: bool = False) -> None:
-        """Does it: the script's functions, and ``run.requested`` for a loop that asks."""
+        """Carry out a request: call the handlers, and set ``run.requested``."""
         refusal = "the step it was agreed on was never reported" if late else self._refusal(request)
         if refusal:
             self._tell(request, "dropped", reason=refusal)

@@ -1,4 +1,4 @@
-"""The `tocsin` command: doctor, sync, tail and import."""
+"""The ``tocsin`` command: doctor, sync, tail and import."""
 
 from __future__ import annotations
 

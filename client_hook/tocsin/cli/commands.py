@@ -1,4 +1,4 @@
-"""``tocsin doctor``, ``sync``, ``tail`` and ``import``: for the machine that trains."""
+"""Parse the command line of ``tocsin doctor``, ``sync``, ``tail`` and ``import``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong between this machine and the server: one sentence a check, in the order of the way."""
+"""Check the path from this machine to the server, one sentence for each check."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LISTENING = (
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: ``ok`` is True, False, or None where it is only worth knowing."""
+    """Result of one check. ``ok`` is None if it is only information."""
 
     name: str
     ok: bool | None
@@ -43,7 +43,7 @@ class Check:
 
 
 def examine(url: str, token: str, project: str, spool_dir: Path) -> Iterator[Check]:
-    """All checks; those behind a broken one on the way to the server are left out."""
+    """Run all checks. If one fails on the way to the server, those that depend on it are skipped."""
     yield _hook()
     yield from _way(url, token, project)
     yield _spool(spool_dir)
@@ -60,7 +60,7 @@ def _hook() -> Check:
 
 
 def _way(url: str, token: str, project: str) -> Iterator[Check]:
-    """Address, name, connection, health, hello: each needs the one before."""
+    """Check address, name, connection, health and handshake; each needs the one before."""
     try:
         target = parse_target(url)
     except ValueError as error:
@@ -128,9 +128,9 @@ def _get(target: Target, path: str) -> tuple[int, bytes]:
 
 
 def _hello(target: Target, addresses: list[Address], token: str, project: str) -> Check:
-    """Send a real hello with rank -1, which the server rejects only after version and token were accepted.
+    """Send a handshake with rank -1, which the server rejects only after it has accepted version and token.
 
-    It therefore creates no run.
+    No run is created.
     """
     try:
         answer = ask(target, addresses, probe(token, project))
@@ -155,7 +155,7 @@ def _advice(refused: protocol.Refused, token: str) -> str:
 
 
 def probe(token: str, project: str) -> protocol.Hello:
-    """Return a hello that no server accepts as a run."""
+    """Return a handshake that no server accepts as a run."""
     writer = protocol.WriterId("doctor", -1, "doctor", os.getpid(), time.time_ns())
     return protocol.Hello(
         protocol.VERSION, token, project, "doctor", "", writer, 1, host_of(), time.time_ns()
@@ -168,7 +168,11 @@ def ask(
     hello: protocol.Hello,
     clock: Callable[[], float] = time.monotonic,
 ) -> protocol.ServerMessage | None:
-    """The first message that answers ``hello``; None after 5 s. Raises :class:`LostError`."""
+    """Return the first response to a handshake, or None after 5 s.
+
+    Raises:
+        ConnectionLostError: the connection was lost before a response.
+    """
     connection = Connection(target, addresses, clock())
     deadline, asked = clock() + TIMEOUT_S, False
     try:
@@ -222,7 +226,7 @@ def _torch() -> Iterator[Check]:
 
 
 def _signals() -> Check:
-    """Attaches capture as a run does, for a run that reports nothing, and takes it back."""
+    """Attach capture as a run does, and detach it again."""
     from .. import capture
     from ..api.reporter import Watch
 
@@ -238,13 +242,13 @@ def _signals() -> Check:
 
 
 class _Nowhere:
-    """The sender of a run that reports nothing."""
+    """Sender of a run that reports nothing."""
 
     def start(self) -> None:
-        """Nothing is sent."""
+        """Do nothing."""
 
     def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
-        """Nothing was open."""
+        """Do nothing."""
 
     def forget(self) -> None:
-        """Nothing was inherited."""
+        """Do nothing."""

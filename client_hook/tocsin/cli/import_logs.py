@@ -1,8 +1,8 @@
-"""``tocsin import``: past runs out of log files. Importing the same file again brings nothing twice.
+"""``tocsin import``: import past runs from log files. Importing a file again adds nothing.
 
-A run's identifier is a hash of its file's content and name, and each run of a file is one writer
-whose records keep their numbers, so that the server knows what it has. Imported runs say so in
-``hello.config`` and in an ``imported`` event: nobody is to be notified of them.
+A run's id is a hash of its file's content and name, and each run of a file is one writer whose records keep
+their numbers, so the server knows what it has. Imported runs are marked in ``hello.config`` and by an
+``imported`` event, so that no notifications are sent.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from ..protocol import WriterId
 from .log_run import LogRun, NotDeliveredError, Way
 
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
-"""In a folder only such files count as logs of ``key=value`` lines: settings look like them."""
+"""Suffixes of files in a folder that may be logs of ``key=value`` lines. Settings files have such lines too.
+"""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file. ``delivered``: True, False where it failed, None where it was no log."""
+    """Result for one file. ``delivered`` is None if it is not a log."""
 
     delivered: bool | None
     says: str
 
 
 def import_runs(path: Path, way: Way, project: str | None = None) -> Iterator[Outcome]:
-    """Imports the file, or every log in the folder, one outcome each."""
+    """Import a file, or every log in a folder; yield one result for each."""
     project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
     if path.is_dir():
         yield from _folder(path, way, project)
@@ -98,7 +99,7 @@ def _facts(
 
 
 def identity_of(run_id: str, attempt: int) -> Identity:
-    """The writer of an attempt of an imported run: the same however often, wherever it is imported."""
+    """Return the identity of an attempt of an imported run, which is always the same."""
     writer = WriterId(f"import:{run_id}:{attempt}", 0, "import", 0, attempt)
     return Identity(
         run=run_id, writer=writer, world_size=1, host=host_of(), launch=f"import:{run_id}",
@@ -107,7 +108,7 @@ def identity_of(run_id: str, attempt: int) -> Identity:
 
 
 def run_id_of(path: Path) -> str:
-    """A hash of a file's name and content."""
+    """Return a hash of a file's name and content."""
     digest = hashlib.blake2b(path.name.encode("utf-8", "surrogateescape") + b"\0", digest_size=10)
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):

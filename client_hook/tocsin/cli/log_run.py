@@ -14,29 +14,29 @@ from ..transport.outbox import Outbox
 from ..transport.sender import Sender
 
 IN_FLIGHT_BYTES = 2 << 20
-"""So many bytes of values may be on their way; the sender's memory holds twice that."""
+"""Maximum bytes of values that are not acknowledged yet; the sender's memory holds twice that."""
 WAIT_S = 0.01
 FINISH_S = 30.0
 
 
 class NotDeliveredError(OSError):
-    """The server took nothing for too long, or refuses: its own words."""
+    """The server rejected the records, or acknowledged nothing for too long."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Where runs go, and how patient to be."""
+    """Server to send runs to, and time limits."""
 
     url: str
     token: str
     spool_dir: Path | None = None
     exit_timeout_s: float = FINISH_S
     patience_s: float = 30.0
-    """Without an acknowledgement for so long the import gives up."""
+    """Maximum time without an acknowledgement."""
 
 
 class LogRun:
-    """One log as one run on the server; each run within the file is an attempt, one writer each."""
+    """Send one log as one run. Each run in the file is an attempt with a writer of its own."""
 
     def __init__(
         self, facts: Callable[[int], Facts], way: Way, first_event: dict[str, Any], *, wait: bool
@@ -53,10 +53,15 @@ class LogRun:
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.records = 0
         self.other_ranks = 0
-        """Records of other ranks than the first in the file: they are left out."""
+        """Number of records of other ranks than the first in the file, which are skipped."""
 
     def take(self, items: Iterable[Item], now: Callable[[], int]) -> None:
-        """Sends records and facts; ``now`` gives the time, Unix ns, of a record whose line has none."""
+        """Send records and events.
+
+        Args:
+            items: what was read from the log.
+            now: returns the time, Unix ns, for records whose lines have none.
+        """
         for item in items:
             if isinstance(item, LogRecord):
                 self._record(item, now)
@@ -64,7 +69,11 @@ class LogRun:
                 self._open().put_event(item.kind, now(), None, item.data)
 
     def close(self, state: str = "finished") -> None:
-        """Delivers what waits and ends the run. Raises NotDeliveredError where not all was taken."""
+        """Deliver everything and end the run.
+
+        Raises:
+            NotDeliveredError: the server has not acknowledged everything.
+        """
         sender, self._sender, self._outbox = self._sender, None, None
         if sender is None:
             return
@@ -110,7 +119,7 @@ class LogRun:
         return self._outbox
 
     def _pace(self, sender: Sender, width: int) -> None:
-        """Waits while too much is on its way: a file is read faster than a server commits."""
+        """Wait while too much is unacknowledged, because a file is read faster than a server stores it."""
         limit = max(512, IN_FLIGHT_BYTES // (8 * (width + 2)))
         if self._put % 256 or self._put - 1 - sender.stats.acked_seq < limit:
             return

@@ -1,4 +1,4 @@
-"""Uploads the spools that dead processes left behind: ``tocsin sync``."""
+"""``tocsin sync``: upload the spools of dead processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..transport.spool_recovery import SpoolDelivery
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one spool: ``delivered`` is None where its run is still alive."""
+    """Result for one spool. ``delivered`` is None if its run is still alive."""
 
     path: Path
     delivered: bool | None
@@ -27,9 +27,13 @@ class Outcome:
 
 
 def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterator[Outcome]:
-    """Delivers every spool under ``root`` to ``url``, or to the server it was meant for.
+    """Deliver every spool in ``root``.
 
-    ``timeout_s``: how long to wait without any progress before a spool is left for later.
+    Args:
+        root: the spool directory.
+        url: the server; default: the one that each run reported to.
+        token: a token of that server.
+        timeout_s: time without progress after which a spool is skipped.
     """
     for path in find_spools(root):
         try:
@@ -66,7 +70,7 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
 
 
 def _push(delivery: SpoolDelivery, timeout_s: float) -> str | None:
-    """Until all is acknowledged (None), or the reason why it is not."""
+    """Send until everything is acknowledged; return None, or why it failed."""
     session, backlog = delivery.session, delivery.backlog
     progress, give_up_at = (-2, -2), 0.0
     while not delivery.delivered:

@@ -1,4 +1,4 @@
-"""``tocsin tail FILE``: follows a growing log and reports it as a run, without a change to the training."""
+"""``tocsin tail FILE``: follow a growing log and report it as a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .log_run import LogRun, Way
 CHUNK = 1 << 20
 PAUSE_S = 0.5
 ROWS = 3
-"""``key=value`` lines are believed to be the format after so many, so that a page of settings is not."""
+"""Number of ``key=value`` lines that identify the format, so that a page of settings does not."""
 HEAD_LIMIT = 8 << 20
-"""So much of a file that no format recognises is waited with; then its beginning is let go."""
+"""Bytes at the beginning of a file that are kept until a format is recognized."""
 
 
 class Follower:
-    """Reads what a file grows by. A file that was replaced or truncated is read from its beginning."""
+    """Read what is appended to a file. A file that was replaced or truncated is read from its beginning."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Follower:
         self._inode: tuple[int, int] | None = None
 
     def read(self) -> tuple[bytes, bool]:
-        """New bytes, empty where there are none, and whether they begin a new file."""
+        """Return new bytes, empty if there are none, and whether they start a new file."""
         if self._file is None:
             return self._open(), False
         data = self._file.read(CHUNK)
@@ -41,20 +41,20 @@ class Follower:
         return self._look()
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _look(self) -> tuple[bytes, bool]:
-        """At the end: whether there is another file by now, or less of this one."""
+        """At the end of the file: read on if it was replaced or truncated."""
         assert self._file is not None
         try:
             now = self._path.stat()
         except OSError:
-            return b"", False  # between the two halves of a rotation
+            return b"", False  # in the middle of a rotation
         if (now.st_dev, now.st_ino) != self._inode:
-            rest = self._file.read(CHUNK)  # written after our last read, before the rotation
+            rest = self._file.read(CHUNK)  # written after the last read, before the rotation
             if rest:
                 return rest, False
             self.close()
@@ -75,7 +75,7 @@ class Follower:
 
 
 class Growing:
-    """The records of a growing file: finds its format out, counts a file that begins anew as a new run."""
+    """Records of a growing file. Detects its format, and counts a file that starts again as a new attempt."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +86,11 @@ class Growing:
         self._any = False
 
     def feed(self, data: bytes, anew: bool) -> list[Item]:
-        """The items that are complete now. Raises UnreadableLogError for a file that is written anew."""
+        """Return the records that are complete now.
+
+        Raises:
+            UnreadableLogError: the format rewrites its file instead of appending to it.
+        """
         items = self.end() if anew else []
         if anew:
             self._stream, self._head = None, b""
@@ -98,13 +102,13 @@ class Growing:
         return items
 
     def end(self) -> list[Item]:
-        """What the last line says, though it has no end yet."""
+        """Return the records of a last line without a line break."""
         if self._stream is None:
             return []
         return [self._placed(item) for item in self._stream.end()]
 
     def _recognise(self, data: bytes) -> bytes:
-        """Waits with the beginning until a format knows it; then gives all of it."""
+        """Buffer the beginning until a format is recognized; then return all of it."""
         self._head += data
         found = detect(Head(self._head, self.path.name)) if data else None
         if found is None or (found.order >= 90 and found.sniff(Head(self._head)) < ROWS):
@@ -135,10 +139,20 @@ def follow(
     pause: Callable[[], object] = lambda: time.sleep(PAUSE_S),
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Reports ``path`` until ``stop(looks)``, then its end; how many records there were.
+    """Report ``path`` until ``stop(looks)`` is true.
 
-    ``looks`` is how often in a row nothing new was found; ``pause`` waits between two such looks.
-    Raises UnreadableLogError where the file cannot be followed.
+    Args:
+        path: the log file.
+        run: the run to report it as.
+        stop: is called with the number of consecutive reads without new data.
+        pause: waits between two such reads.
+        say: is called with the name of the format.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        UnreadableLogError: the file cannot be followed.
     """
     follower, growing = Follower(path), Growing(path)
     known, looks = None, 0
@@ -161,7 +175,7 @@ def follow(
 
 
 def run_of(path: Path, project: str, name: str, way: Way, resume: str | None = None) -> LogRun:
-    """The run that a followed file is reported as; ``resume`` continues an earlier one as a new attempt."""
+    """Return the run to report a followed file as. ``resume``: continue an earlier run as a new attempt."""
     launch = uuid.uuid4().hex
 
     def facts(attempt: int) -> Facts:

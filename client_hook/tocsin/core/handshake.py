@@ -1,4 +1,4 @@
-"""What hello says: who, which versions, which optimizers, scalers and schedulers, which configuration."""
+"""Build the handshake: identity, versions, optimizers, scalers, schedulers, configuration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _REPORTED = (
     "tocsin", "torch", "numpy", "lightning", "transformers", "accelerate", "deepspeed",
     "gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env",
 )  # fmt: skip
-"""Libraries whose version matters to a diagnosis; the second row: the loss is that of an agent."""
+"""Libraries whose versions matter to a diagnosis. Those of the second row indicate reinforcement learning."""
 
 
 @dataclass
 class Facts:
-    """What the script said of a run, and where it is to go."""
+    """What is known about a run and where it is sent."""
 
     project: str
     name: str
@@ -34,13 +34,13 @@ class Facts:
     wants: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     is_settled: bool = False
-    """Whether the server, or the spool, knows this writer."""
+    """Whether the server or the spool knows this writer."""
     described: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """``optimizers``, ``scalers``, ``schedulers`` as last seen by the training thread."""
+    """``optimizers``, ``scalers`` and ``schedulers`` as last seen by the training thread."""
 
 
 def hello(facts: Facts) -> protocol.Hello:
-    """The hello of this moment. The sender's thread asks for it, so it must cost next to nothing."""
+    """Return the present handshake. The sender thread calls this, so it must be fast."""
     who = settle(facts)
     described = facts.described
     return protocol.Hello(
@@ -69,10 +69,10 @@ def hello(facts: Facts) -> protocol.Hello:
 
 
 def settle(facts: Facts) -> Identity:
-    """Return the identity, completed once by torch's process group.
+    """Return the identity, completed by torch's process group.
 
-    Called when delivery starts: a rank that joined its process group after ``watch`` is known by then. Later
-    only the world size may grow, since the server knows the writer.
+    The first call is when delivery starts: a rank that joined its process group after ``watch`` is known by
+    then. Later only the world size may grow, since the server knows the writer.
     """
     found = settled(facts.identity)
     if not facts.is_settled:
@@ -83,7 +83,7 @@ def settle(facts: Facts) -> Identity:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the hook, Python, and what is imported of what matters to a diagnosis."""
+    """Return versions of the hook, Python, and the imported libraries that matter to a diagnosis."""
     out = {"python": platform.python_version(), "platform": platform.platform()}
     for name in _REPORTED:
         version = getattr(sys.modules.get(name), "__version__", None)

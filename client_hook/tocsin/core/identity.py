@@ -277,9 +277,10 @@ def _process_start_ns() -> int:
 
 
 def named_host(who: Identity, given: str | None, environ: Mapping[str, str] = os.environ) -> Identity:
-    """Return the identity under the host name that was chosen, where one was.
+    """Return the identity with the host name that was chosen, if one was.
 
-    The address of the master's host, which finds the ranks of a launch, is hashed then: the same on all.
+    The address of the master's host, by which the server joins the ranks of a launch, is then replaced by its
+    hash.
     """
     master = environ.get("MASTER_ADDR", "")
     if given is None and "TOCSIN_HOSTNAME" not in environ:

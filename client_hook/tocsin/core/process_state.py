@@ -1,4 +1,4 @@
-"""What all packages share in one process: its active runs, and whether tocsin is disabled."""
+"""State of the process that all packages share: active runs, and whether tocsin is disabled."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ active_runs: list[Any] = []
 
 
 def is_disabled() -> bool:
-    """Whether ``TOCSIN_DISABLE`` is set to anything but 0, false or nothing."""
+    """Return whether ``TOCSIN_DISABLE`` is set to anything but 0, false, no or an empty text."""
     return os.environ.get("TOCSIN_DISABLE", "").strip().lower() not in ("", "0", "false", "no")

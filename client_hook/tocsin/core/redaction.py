@@ -1,11 +1,11 @@
-"""Replace secrets in the data that a script passes by ``[redacted]`` before anything is sent or stored. Pure.
+"""Replace secrets in the data of a script by ``[redacted]`` before anything is sent or stored. Pure.
 
-Two signs give a secret away: the name it stands under (``db_password``, ``apiKey``) and its own shape
-(``ghp_...``, a JSON web token, a URL with a password). A name alone is not enough where training scripts
-use the word for something else: ``max_tokens``, ``pad_token_id``, ``key_dim``.
+A secret is recognized by its name (``db_password``, ``apiKey``) or by its form (``ghp_...``, a JSON web
+token, a URL with a password). The name alone is not enough if training scripts use the word for something
+else: ``max_tokens``, ``pad_token_id``, ``key_dim``.
 
-Every pattern is linear in the length of the text: it begins where a run of letters begins, or its length
-is bounded.
+Every pattern takes time linear in the length of the text: it starts only where a run of letters starts, or
+its length is bounded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 REDACTED = "[redacted]"
 SHORTEST = 8
-"""Shorter text is not checked for secrets by form."""
+"""Shorter text is not searched for secrets."""
 DEPTH = 64
-"""Levels of nested containers that are looked into."""
+"""Maximum depth of nested containers."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -35,15 +35,15 @@ _SECRET = _set(
     "bearer cookie cookies apikey apikeys apitoken apisecret authtoken accesstoken accesskey secretkey "
     "privatekey jwt"
 )
-"""Words that name a secret wherever they stand last, or before one of _TRAILING."""
+"""Words that mark a secret if they come last, or before one of _TRAILING."""
 _ENDINGS = ("password", "passwd", "apikey", "secretkey", "authtoken", "accesstoken")
-"""Of words written together: ``pgpassword``."""
+"""Endings of words without separators, such as ``pgpassword``."""
 _TRAILING = _set("value text string str plain hash hex base64 b64 key token id header default")
 _ABOUT = _set(
     "name names file filename path dir folder length len size count num number policy type kind field "
     "column manager arn store backend enabled required prompt env var variable class rate dim"
 )
-"""A last word that makes it a statement about a secret: ``password_file``, ``secret_name``."""
+"""Last words that make it a statement about a secret: ``password_file``, ``secret_name``."""
 
 _KEY_OF = _set(
     "api access secret private account encryption signing ssh auth shared subscription deploy service "
@@ -51,27 +51,27 @@ _KEY_OF = _set(
     "openai anthropic azure aws gcp google comet neptune clearml mlflow sas rsa pgp gpg hmac cipher "
     "databricks replicate together groq nvidia ngc cohere mistral sendgrid twilio datadog sentry"
 )
-"""``<word>_key`` and ``<word>_keys`` of these are secrets."""
+"""``<word>_key`` and ``<word>_keys`` with these words are secrets."""
 _TOKEN_OF = _set(
     "api access auth bearer hub hf huggingface github gitlab gh wandb refresh id session csrf xsrf bot slack "
     "telegram discord openai anthropic azure aws gcp google mlflow comet neptune clearml jwt oauth personal "
     "deploy secret security service user login client registry pypi npm docker kaggle tocsin private upload "
     "admin account sas pat databricks replicate together groq nvidia ngc cohere mistral vault runpod"
 )
-"""``<word>_token`` of these is a secret; of any other word only where the value looks random."""
+"""``<word>_token`` with these words is a secret; with any other word only if the value looks random."""
 _VOCABULARY = _set(
     "pad bos eos unk sep cls mask start end stop image audio video class reg register special prefix suffix "
     "sot eot eod fim think thinking prompt query dist additional boi eoi newline space separator text word "
     "sub vocab"
 )
-"""``<word>_token`` of these is an entry of a tokenizer."""
+"""``<word>_token`` with these words is an entry of a tokenizer."""
 _PASS_OF = _set(
     "db database user smtp imap mail email ftp sftp redis mysql postgres pg mongo root admin login proxy "
     "http auth basic sudo my ssh"
 )
-"""``<word>_pass`` and ``<word>_pw`` of these are passwords."""
+"""``<word>_pass`` and ``<word>_pw`` with these words are passwords."""
 _WEAK = _set("token key auth signature sig sas webhook cert dsn pat")
-"""Last words under which a value that looks random is a secret."""
+"""Last words of names under which a value is a secret if it looks random."""
 
 _START = r"(?<![A-Za-z0-9_-])"
 _SHAPES = (
@@ -108,7 +108,8 @@ _SHAPES = (
 
 @cache
 def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Compile the patterns once they are needed: it takes longer than the import of the hook."""
+    """Return the compiled patterns. They are compiled at the first use, because that takes longer than
+    importing the hook."""
     return tuple((re.compile(pattern), replacement) for pattern, replacement in _SHAPES)
 
 
@@ -118,7 +119,7 @@ _ASSIGNED = re.compile(
     r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]*)([\"']?\]?\s{0,4}(?::=|=(?!=)|:)\s{0,4})"
     r"(\"[^\"\n]*\"|'[^'\n]*'|(?:Bearer|Basic|Token)\s+[^\s\"',;)}\]]+|[^\s\"',;)}\]]+)"
 )
-"""``name=value``, ``"name": "value"`` in text; the quotes belong to the value."""
+"""``name=value`` or ``"name": "value"`` in text. The quotes belong to the value."""
 _OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)(\s+)(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'-]\S*)")
 """``--name value`` of a command line."""
 _HEX = re.compile(r"[0-9a-fA-F-]{20,}")
@@ -126,7 +127,7 @@ _MIXED = re.compile(r"[A-Za-z0-9+]{20,}={0,2}")
 _EXPRESSION = re.compile(
     r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|args|cfg|config|os|opts?|settings|conf|kwargs)\."
 )
-"""What a line of code assigns: ``get_password()``, ``args.token``."""
+"""An expression that a line of code assigns: ``get_password()``, ``args.token``."""
 _NO_VALUE = _set("none null true false yes no str int bytes any optional")
 
 
@@ -162,16 +163,16 @@ class Redactor:
         return _OPTION.sub(self._assigned, text)
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Return the lines of a traceback with the secrets in them replaced, also those of several lines."""
+        """Return the lines of a traceback with all secrets replaced, also those that span several lines."""
         return self.text("\n".join(lines)).split("\n") if lines else []
 
     def names_secret(self, key: str, value: Any, above: tuple[str, ...] = ()) -> bool:
-        """Return whether ``value`` is a secret because of the name it stands under.
+        """Return whether ``value`` is a secret because of its name.
 
         Args:
             key: its name.
             value: a string, number, list or mapping.
-            above: words of the name of the mapping it is in: ``{"api": {"key": ...}}``.
+            above: words of the name of the mapping that contains it: ``{"api": {"key": ...}}``.
         """
         if value is None or isinstance(value, bool) or value in ("", REDACTED):
             return False
@@ -212,7 +213,7 @@ class Redactor:
                 out[key] = REDACTED
             else:
                 out[key] = self._of(item, at, words, depth - 1)
-        # {"name": "API_KEY", "value": "..."}: variables as a container's description lists them.
+        # {"name": "API_KEY", "value": "..."}: environment variables in the format of container descriptions.
         called = next((str(value[key]) for key in ("name", "key") if isinstance(value.get(key), str)), "")
         if called and isinstance(value.get("value"), str) and self.names_secret(called, value["value"]):
             self.found.add(f"{path}.value")
@@ -220,7 +221,7 @@ class Redactor:
         return out
 
     def _list(self, items: list[Any], path: str, above: tuple[str, ...], depth: int) -> list[Any]:
-        """A list; ``["--api-key", "..."]`` is a command line."""
+        """Return a list with all secrets replaced. ``["--api-key", "..."]`` is a command line."""
         out: list[Any] = []
         for number, item in enumerate(items):
             before = items[number - 1] if number else None
@@ -243,11 +244,11 @@ class Redactor:
 
 
 def redactor(given: Any, environ: Mapping[str, str] = os.environ) -> Redactor:
-    """Return the redactor that a script and the environment ask for.
+    """Return the redactor that the script and the environment request.
 
     Args:
         given: ``redact=`` of ``watch``: True, False, or further names of secrets.
-        environ: ``TOCSIN_REDACT=0`` switches it off, ``TOCSIN_REDACT_KEYS`` lists further names.
+        environ: ``TOCSIN_REDACT=0`` disables it, ``TOCSIN_REDACT_KEYS`` lists further names.
     """
     switched = environ.get("TOCSIN_REDACT", "").strip().lower()
     off = given is False or (given is None and switched in ("0", "false", "no", "off"))
@@ -260,7 +261,7 @@ def redactor(given: Any, environ: Mapping[str, str] = os.environ) -> Redactor:
 
 
 def _without_blocks(text: str) -> str:
-    """Replace PEM blocks (private keys, certificates); one that was cut off reaches to the end."""
+    """Replace PEM blocks (private keys, certificates). A truncated block extends to the end of the text."""
     begin = text.find("-----BEGIN ")
     while begin >= 0:
         end = text.find("-----END ", begin)
@@ -271,7 +272,7 @@ def _without_blocks(text: str) -> str:
 
 
 def _words_of(key: str) -> tuple[str, ...]:
-    """The words of a name, in lower case, without a number at its end."""
+    """Return the words of a name in lower case, without a number at its end."""
     words = tuple(word.lower() for word in _WORDS.findall(key))
     while len(words) > 1 and words[-1].isdigit():
         words = words[:-1]
@@ -279,12 +280,13 @@ def _words_of(key: str) -> tuple[str, ...]:
 
 
 def _is_strong(words: tuple[str, ...], text: str) -> bool:
-    """Whether the name alone says so: ``password``, ``clientSecret``, ``aws_secret_access_key``."""
+    """Return whether the name alone marks a secret: ``password``, ``clientSecret``,
+    ``aws_secret_access_key``."""
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last in _ABOUT:
         return False
     if last == "pwd" and text[:1] in ("/", "~", "."):
-        return False  # the working directory
+        return False  # ``pwd`` as the working directory
     if last in _SECRET or (before in _SECRET and last in _TRAILING) or last.endswith(_ENDINGS):
         return True
     if last in ("pass", "pw"):
@@ -295,7 +297,7 @@ def _is_strong(words: tuple[str, ...], text: str) -> bool:
 
 
 def _is_probable(words: tuple[str, ...], above: tuple[str, ...], text: str) -> bool:
-    """Whether name and value together say so: ``api_key``, ``hub_token``, ``token`` with a random value."""
+    """Return whether name and value together mark a secret: ``api_key``, ``token`` with a random value."""
     last, before = words[-1], words[-2] if len(words) > 1 else (above[-1] if above else "")
     if last == "id" and before in ("key", "keys"):
         last, before = "key", words[-3] if len(words) > 2 else before
@@ -312,7 +314,7 @@ def _is_probable(words: tuple[str, ...], above: tuple[str, ...], text: str) -> b
 
 
 def _names_several(words: tuple[str, ...]) -> bool:
-    """Whether everything in a list or mapping of this name is a secret."""
+    """Return whether a list or mapping with this name contains only secrets."""
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last in ("secrets", "credentials", "passwords", "apikeys", "cookies"):
         return True
@@ -322,7 +324,7 @@ def _names_several(words: tuple[str, ...]) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether it is long and looks like chance: hexadecimal, or letters and digits mixed."""
+    """Return whether the text is long and looks random: hexadecimal, or letters and digits mixed."""
     if _HEX.fullmatch(text):
         return any(letter.isdigit() for letter in text)
     kinds = (str.isdigit, str.isupper, str.islower)

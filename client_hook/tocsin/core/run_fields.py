@@ -1,8 +1,8 @@
-"""What a script calls its run, as the server takes it: names, tags, notes, identifiers, counts. Pure.
+"""Adjust what a script passes for its run to what the server accepts: names, tags, notes, ids, counts. Pure.
 
-A hello with a name that is too long, or a count that is none, is refused, and with it every record of
-the run: so what does not fit is made to, and a warning says what became of it. Limits are those of the
-server (docs/protocol.md).
+The server rejects a handshake with a name that is too long or an invalid count, and with it every record of
+the run. Such values are therefore adjusted here, with a warning. The limits are those of the server
+(docs/protocol.md).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LOG = logging.getLogger("tocsin")
 NAME_BYTES = 256
 TAGS = 64
 NOTES = 1 << 18
-"""Characters of notes."""
+"""Maximum number of characters of notes."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
-"""What the identifier of a run may not hold: it stands in addresses and file names."""
+"""Characters that a run id cannot contain, because it is used in URLs and file names."""
 
 
 def name_of(given: Any, what: str) -> str:
-    """``given`` on one line, without control characters, in at most NAME_BYTES bytes."""
+    """Return ``given`` as one line without control characters, in at most NAME_BYTES bytes."""
     plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text(given))
     fit = plain.encode()[:NAME_BYTES].decode("utf-8", "ignore")
     if fit != text(given):
@@ -42,22 +42,22 @@ def name_of(given: Any, what: str) -> str:
 
 
 def host_of(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the name to report this machine by: ``given``, else ``TOCSIN_HOSTNAME``, else its host name."""
+    """Return the host name to report: ``given``, or ``TOCSIN_HOSTNAME``, or the name of this machine."""
     given = environ.get("TOCSIN_HOSTNAME") if given is None else given
     return socket.gethostname() if given is None else name_of(given, "host")
 
 
 def unique_name(script: str, seed: str) -> str:
-    """Return a name for a run that the script gave none: ``train-482193``, the same on all its ranks.
+    """Return a name for an unnamed run, such as ``train-482193``. All of its ranks get the same name.
 
-    The number comes last, so that the server still finds runs of the same script.
+    The number is at the end, so that the server can still find runs of the same script.
     """
     number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big") % 1_000_000
     return f"{script.encode()[: NAME_BYTES - 7].decode('utf-8', 'ignore')}-{number:06d}"
 
 
 def tags_of(given: Any) -> list[str]:
-    """Up to TAGS tags; one word alone is one tag, None is none."""
+    """Return up to TAGS tags. A single text is one tag."""
     if given is None:
         return []
     several = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
@@ -68,22 +68,22 @@ def tags_of(given: Any) -> list[str]:
 
 
 def notes_of(given: Any) -> str:
-    """Free text, cut at NOTES characters."""
+    """Return free text, truncated to NOTES characters."""
     return "" if given is None else text(given)[:NOTES]
 
 
 def run_of(given: Any) -> str:
-    """An earlier run's identifier; what none may hold becomes a hyphen, the same each time."""
+    """Return the id of an earlier run. Invalid characters become hyphens."""
     known = text(given)
     fit = _FOREIGN.sub("-", known)[:NAME_BYTES]
-    fit = fit if fit.strip(".") else "-" * len(fit)  # dots alone lead elsewhere in addresses
+    fit = fit if fit.strip(".") else "-" * len(fit)  # a path of dots would be another URL
     if fit != known:
         _say("run id", "letters, digits and . _ : -", known, fit)
     return fit
 
 
 def count_of(given: Any, what: str) -> int | None:
-    """A whole number from 0, also where it is a float, of NumPy or a tensor; None where it is none."""
+    """Return a non-negative integer, also from a float, NumPy or a tensor, or None if it is not one."""
     if given is None:
         return None
     number = whole(given)
@@ -94,7 +94,7 @@ def count_of(given: Any, what: str) -> int | None:
 
 
 def seconds_of(given: Any, default: float) -> float:
-    """A time to wait at most, in seconds: from 0 to a day."""
+    """Return a time limit in seconds, from 0 to one day."""
     try:
         seconds = float(default if given is None else given)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Numbers out of what a script hands in: Python numbers, NumPy, tensors. Never waits for a CUDA device."""
+"""Convert values that a script passes: integers, step numbers, text, nested mappings. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ..protocol import MOST_STEP
 
 DEEP = 8
-"""Of mappings within mappings so many levels."""
+"""Maximum depth of nested mappings."""
 
 
 def whole(value: Any) -> int | None:
-    """``value`` as an ``int`` of 64 bits (floats, NumPy and tensors too), or None for what is none."""
+    """Return ``value`` as a 64-bit ``int`` (also floats, NumPy, tensors), or None if it is not a number."""
     try:
         found = int(value)
     except Exception:
@@ -21,16 +21,16 @@ def whole(value: Any) -> int | None:
 
 
 def step_of(value: Any) -> int | None:
-    """Return ``value`` as the number of a step, or None for what is none or beyond ``MOST_STEP``.
+    """Return ``value`` as a step number, or None if it is not one or is beyond ``MOST_STEP``.
 
-    Negative ones are returned: the server refuses them by name.
+    Negative numbers are returned, because the server rejects them with a reason.
     """
     found = whole(value)
     return found if found is not None and -MOST_STEP <= found <= MOST_STEP else None
 
 
 def wholes(given: Any) -> list[int]:
-    """The steps of one, of several, or of none; what else is among them is left out."""
+    """Return the step numbers in a value or a collection of values; anything else is omitted."""
     try:
         alone = isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0
         found = [step_of(one) for one in ([given] if alone else given)]
@@ -40,12 +40,12 @@ def wholes(given: Any) -> list[int]:
 
 
 def text(value: Any) -> str:
-    """``value`` as text that can be sent: half of a surrogate pair becomes a question mark."""
+    """Return ``value`` as text that can be encoded. Unpaired surrogates become question marks."""
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, for a sentence: ``a str``, ``a Tensor of shape (3, 4)``."""
+    """Return the type of a value for messages, such as ``a str`` or ``a Tensor of shape (3, 4)``."""
     shape = getattr(value, "shape", None)
     try:
         of = f" of shape {tuple(shape)}" if shape is not None else ""
@@ -56,7 +56,7 @@ def kind_of(value: Any) -> str:
 
 
 def within(pairs: Iterable[tuple[str, Any]], deep: int = DEEP) -> Iterator[tuple[str, Any]]:
-    """The pairs, mappings in them laid out flat: ``a`` of ``{"b": 1.0}`` is ``a/b``; empty ones vanish."""
+    """Yield the pairs with nested mappings flattened: ``a`` of ``{"b": 1.0}`` becomes ``a/b``."""
     for name, value in pairs:
         if isinstance(value, Mapping) and deep:
             yield from within([(f"{name}/{key}", one) for key, one in value.items()], deep - 1)

@@ -1,7 +1,7 @@
-"""What FSDP's first version hides: its own clip, and that a gradient is only this rank's part.
+"""FSDP1: its gradient clipping, and gradients that are only one rank's shard.
 
-It is looked for where a script has imported it, never imported for its own sake. Nothing here
-communicates: a part's norm is told as ``local``.
+It is used only if the script has imported it. Nothing here communicates: the norm of a shard is reported as
+``local``.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 
 def fsdp1() -> Any:
-    """``FullyShardedDataParallel``, if the script has it; else None."""
+    """Return ``FullyShardedDataParallel`` if the script has imported it, else None."""
     module = sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel")
     return getattr(module, "FullyShardedDataParallel", None)
 
 
 def is_part(params: list[Any]) -> bool:
-    """Whether FSDP1 has spread these parameters (lists with a gradient each) over ranks.
+    """Return whether FSDP1 has sharded these parameters, which all have a gradient.
 
-    A flat parameter knows its whole size. Original parameters lie in it as flat pieces while they are
-    spread, in their own shapes where they are not (NO_SHARD, one rank).
+    A flat parameter knows its whole size. Original parameters are flat pieces of it while they are sharded,
+    and have their own shapes otherwise (NO_SHARD, one rank).
     """
     if fsdp1() is None:
         return False
@@ -32,5 +32,5 @@ def is_part(params: list[Any]) -> bool:
 
 
 def is_whole(grad: Any) -> bool:
-    """Whether a DTensor's local part is all of it: replicated, not spread."""
+    """Return whether a DTensor's local part is all of it: replicated, not sharded."""
     return all(place.is_replicate() for place in getattr(grad, "placements", ()))

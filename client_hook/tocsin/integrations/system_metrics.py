@@ -1,8 +1,8 @@
-"""The machine: GPU, process and host, read every 5 s on the sender's thread.
+"""Read metrics of the GPU, the process and the host every 5 s, on a separate thread.
 
-Needs nothing: what ``nvidia-ml-py`` (extra ``gpu``) and ``psutil`` (extra ``system``) give where they
-are installed. No torch and no CUDA call here: NVML asks the driver, and makes no context. A reading
-that fails is left out; a library that fails FAILURES times in a row is asked no more.
+The GPU needs ``nvidia-ml-py`` (extra ``gpu``), process and host need ``psutil`` (extra ``system``); without
+them nothing is read. There are no torch or CUDA calls: NVML queries the driver and creates no context. A
+reading that fails is omitted; a library that fails FAILURES times in a row is not used any more.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ REASONS = {
     0x0040: "hw-thermal",
     0x0080: "hw-power-brake",
 }
-"""NVML's clock event reasons that slow a training down (nvml.h, nvmlClocksEventReason*)."""
+"""NVML's clock event reasons that slow training down (nvml.h, nvmlClocksEventReason*)."""
 
 Event = tuple[str, dict[str, Any]]
 Told = Callable[[dict[str, float], list[Event]], None]
 
 
 class Machine:
-    """Reads the machine when it is due and hands the reading to ``told``."""
+    """Read the metrics when they are due, and pass them to ``told``."""
 
     def __init__(self, environ: Mapping[str, str], told: Told) -> None:
         self._environ = environ
@@ -40,7 +40,8 @@ class Machine:
         self._failed: dict[int, int] = {}
 
     def step(self, now: float) -> None:
-        """``now``: seconds of a monotonic clock. The first reading is EVERY_S after the first call."""
+        """Read if it is due. The first reading is EVERY_S after the first call. ``now``: seconds, monotonic
+        clock."""
         if self._due is None or now >= self._due:
             first, self._due = self._due is None, now + EVERY_S
             if first:
@@ -69,7 +70,7 @@ class Machine:
 
 
 def process() -> Process | None:
-    """This process and its host, where psutil is installed."""
+    """Return the metrics of this process and its host, or None without psutil."""
     try:
         return Process(importlib.import_module("psutil"))
     except Exception:
@@ -82,10 +83,10 @@ class Process:
     def __init__(self, psutil: Any) -> None:
         self._psutil = psutil
         self._process = psutil.Process()
-        self._process.cpu_percent(None)  # the first answer is 0: it counts since the call before
+        self._process.cpu_percent(None)  # the first result is always 0
 
     def read(self) -> tuple[dict[str, float], list[Event]]:
-        """``sys/cpu_percent`` (100 is one core), ``sys/rss_gib``, ``sys/host_memory_percent``."""
+        """Return ``sys/cpu_percent`` (100 is one core), ``sys/rss_gib`` and ``sys/host_memory_percent``."""
         with self._process.oneshot():
             cpu, rss = self._process.cpu_percent(None), self._process.memory_info().rss
         host = self._psutil.virtual_memory().percent
@@ -97,7 +98,7 @@ class Process:
 
 
 def graphics(environ: Mapping[str, str]) -> Graphics | None:
-    """The GPUs of this process, where nvidia-ml-py is installed and finds a driver."""
+    """Return the metrics of this process's GPUs, or None without nvidia-ml-py or a driver."""
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -110,9 +111,9 @@ def graphics(environ: Mapping[str, str]) -> Graphics | None:
 
 
 def chosen(environ: Mapping[str, str], count: int) -> list[str]:
-    """Which of ``count`` GPUs are this process's: by CUDA_VISIBLE_DEVICES and, one a rank, LOCAL_RANK.
+    """Return which of ``count`` GPUs this process uses, by CUDA_VISIBLE_DEVICES and LOCAL_RANK.
 
-    Indices as NVML counts them (CUDA_DEVICE_ORDER=PCI_BUS_ID), or UUIDs.
+    Indices are those of NVML (CUDA_DEVICE_ORDER=PCI_BUS_ID); UUIDs are possible too.
     """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(k) for k in range(count)] if visible is None else _listed(visible, count)
@@ -123,7 +124,7 @@ def chosen(environ: Mapping[str, str], count: int) -> list[str]:
 
 
 def _listed(visible: str, count: int) -> list[str]:
-    """As CUDA reads it: up to the first entry that names no device."""
+    """Return the entries as CUDA reads them: up to the first one that names no device."""
     names = []
     for name in (part.strip() for part in visible.split(",")):
         if not (name.isdigit() and int(name) < count) and not name.startswith(("GPU-", "MIG-")):
@@ -133,7 +134,7 @@ def _listed(visible: str, count: int) -> list[str]:
 
 
 def _handle(nvml: Any, name: str, count: int) -> Any:
-    """The GPU of this index or UUID, which CUDA takes abbreviated too; None where the driver gives none."""
+    """Return the handle of a GPU by its index or its UUID, which may be abbreviated, or None."""
     try:
         if name.isdigit():
             return nvml.nvmlDeviceGetHandleByIndex(int(name))
@@ -143,7 +144,7 @@ def _handle(nvml: Any, name: str, count: int) -> Any:
 
 
 def _whole(nvml: Any, name: str, count: int) -> str:
-    """The UUID that begins so, where exactly one does; a MIG slice's as it stands."""
+    """Return the UUID that starts with ``name``, if exactly one does; a MIG slice's unchanged."""
     if not name.startswith("GPU-"):
         return name
     every = [nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(k)) for k in range(count)]
@@ -160,13 +161,13 @@ def _answer(ask: Callable[[], float]) -> float | None:
 
 
 def _reasons(nvml: Any) -> Any:
-    """By its new name where the library has it; the older one is on its way out."""
+    """Return NVML's function for clock event reasons by its new name, or by its deprecated one."""
     new = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
 
 
 class Graphics:
-    """Use, memory, temperature, power, clock and throttling of GPUs."""
+    """Utilization, memory, temperature, power, clock and throttling of GPUs."""
 
     def __init__(self, nvml: Any, handles: list[tuple[str, Any]]) -> None:
         self._nvml = nvml
@@ -174,7 +175,8 @@ class Graphics:
         self._slowed: dict[str, tuple[str, ...]] = {}
 
     def read(self) -> tuple[dict[str, float], list[Event]]:
-        """``gpu_util`` (mean, percent), ``sys/gpu<k>/...``; an event where the reasons to throttle change."""
+        """Return ``gpu_util`` (mean, percent), ``sys/gpu<k>/...``, and an event if the throttling reasons
+        changed."""
         values: dict[str, float] = {}
         events: list[Event] = []
         for k, (name, handle) in enumerate(self._handles):
@@ -189,7 +191,7 @@ class Graphics:
         return values, events
 
     def _values(self, handle: Any) -> list[tuple[str, float]]:
-        """What this GPU answers; some answer not everything (MIG slices tell no utilisation)."""
+        """Return the metrics that this GPU supports (MIG slices have no utilization)."""
         nvml = self._nvml
         asked: tuple[tuple[str, Callable[[], float]], ...] = (
             ("util_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),

@@ -1,1 +1,1 @@
-"""Process events: exit, uncaught exceptions, SIGTERM, fork, child processes, late imports."""
+"""Events of the process: exit, uncaught exceptions, SIGTERM, fork, child processes, late imports."""

@@ -1,10 +1,10 @@
-"""Training in child processes of a process that watches: it belongs to the parent's run.
+"""Training in child processes: they report to the run of the parent process.
 
-``torch.multiprocessing.spawn``, Lightning's ``ddp_spawn`` and Hogwild start their trainings with
-``multiprocessing``, and only the parent calls ``watch``. The parent leaves what a child needs where
-``multiprocessing`` carries it to its children by itself, through memory or a pipe: the environment would
-show a token to every other program. A child begins a run of its own writer with its first optimizer or its
-first backward. A worker of a DataLoader does neither and stays silent.
+``torch.multiprocessing.spawn``, Lightning's ``ddp_spawn`` and Hogwild start training with
+``multiprocessing``, and only the parent calls ``watch``. The parent stores what a child needs in the data
+that ``multiprocessing`` passes to its children through memory or a pipe; the environment would show the token
+to every other program. A child starts its part of the run, with a writer of its own, at its first optimizer
+or its first backward. DataLoader workers have neither, so they report nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.process_state import active_runs as live
 from .import_hook import when_imported
 
-if TYPE_CHECKING:  # each worker of a DataLoader imports this module: it has to be small
+if TYPE_CHECKING:  # keep this module small: every DataLoader worker imports it
     from ..core.handshake import Facts
     from ..core.identity import Identity
 
@@ -28,19 +28,23 @@ LOG = logging.getLogger("tocsin")
 KEY = "tocsin"
 _SAID = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
 _placed: list[tuple[Any, str, Any, Any]] = []
-"""Owner, name, original and replacement of each function that is waited for."""
+"""Owner, name, original and replacement of each function that is patched until the training begins."""
 Begin = Callable[[Mapping[str, Any]], Any]
 _begin: Begin | None = None
-"""Begins this child's part of the parent's run."""
+"""Starts this child's part of the parent's run."""
 
 
 def hand_down(facts: Facts, options: Mapping[str, Any], begin: Begin) -> Callable[[], None]:
-    """Let processes that this one starts from now on report to this run; return what takes that back.
+    """Let processes that this one starts from now on report to this run.
 
     Args:
-        facts: of the run. One rank of several hands nothing down: its siblings are ranks already.
-        options: of ``watch``; what is no plain value stays here.
-        begin: begins a run in a forked child.
+        facts: the run. With several ranks nothing is passed on, because the other processes are ranks
+            themselves.
+        options: options of ``watch``. Values that are not plain are passed as text.
+        begin: starts the run in a forked child.
+
+    Returns:
+        A function that undoes it.
     """
     global _begin
     carried, identity = _carried(), facts.identity
@@ -61,7 +65,7 @@ def hand_down(facts: Facts, options: Mapping[str, Any], begin: Begin) -> Callabl
 
 
 def arm(begin: Begin) -> None:
-    """In a child: call ``begin`` with its first optimizer or backward."""
+    """In a child: call ``begin`` at its first optimizer or backward."""
     global _begin
     _begin = begin
     if "torch" in sys.modules:
@@ -71,7 +75,7 @@ def arm(begin: Begin) -> None:
 
 
 def is_child() -> bool:
-    """Return whether ``multiprocessing`` started this process, or is about to have started it."""
+    """Return whether ``multiprocessing`` has started this process, or is starting it."""
     process = sys.modules.get("multiprocessing.process")
     if process is None:
         return False
@@ -79,16 +83,16 @@ def is_child() -> bool:
 
 
 def has_children() -> bool:
-    """Return whether this process has started others by ``multiprocessing``: they may have trained."""
+    """Return whether this process has started others with ``multiprocessing``, which may train."""
     process = sys.modules.get("multiprocessing.process")
-    # The counter's next number, read without taking it: Python 3.14 copies no counters.
+    # Read the counter's next number without advancing it. Counters cannot be copied since Python 3.14.
     return process is not None and repr(process._process_counter) != "count(1)"
 
 
 def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:
-    """Return who this child is: a writer of the parent's attempt.
+    """Return the identity of this child, a writer of the parent's attempt.
 
-    Its rank is its place among the parent's children until torch's process group says otherwise.
+    Its rank is its position among the parent's children until torch's process group is initialized.
     """
     from ..core.identity import Identity, writer_id
 
@@ -99,14 +103,14 @@ def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value can be sent to any child as it is."""
+    """Return whether a value can be passed to any child unchanged."""
     if isinstance(value, (list, tuple)):
         return all(_is_plain(one) for one in value)
     return value is None or type(value) in (bool, int, float, str)
 
 
 def _carried() -> dict[str, Any] | None:
-    """Return what multiprocessing copies into each child, with the key of its connections."""
+    """Return the data that multiprocessing copies into each child."""
     process = sys.modules.get("multiprocessing.process")
     found = getattr(process.current_process(), "_config", None) if process is not None else None
     return found if isinstance(found, dict) else None
@@ -126,7 +130,7 @@ def _await_training() -> None:
 
 
 def disarm() -> None:
-    """Wait no longer for a training: torch is as it was, where nobody else has wrapped it since."""
+    """Stop waiting for a training: restore torch's functions, unless someone else has wrapped them since."""
     while _placed:
         owner, name, original, replacement = _placed.pop()
         if getattr(owner, name) is replacement:
@@ -134,7 +138,7 @@ def disarm() -> None:
 
 
 def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Begin the run at the first call, then call what watches from then on."""
+    """Start the run at the first call, then call the function that is installed by then."""
 
     @functools.wraps(original)
     def first(*args: Any, **kwargs: Any) -> Any:
@@ -148,7 +152,7 @@ def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[.
 
 
 def _report() -> None:
-    """Begin this child's part of the parent's run; nothing where it watches itself or there is none."""
+    """Start this child's part of the parent's run, unless it has its own run or the parent's has ended."""
     try:
         disarm()
         handed = (_carried() or {}).get(KEY)
@@ -161,7 +165,7 @@ def _report() -> None:
 
 
 def _after_fork() -> None:
-    """A forked child has the parent's patches, which tell nobody, and may train."""
+    """A forked child has the parent's patches, which report nothing, and may train itself."""
     if KEY in (_carried() or {}) and _begin is not None:
         arm(_begin)
 

@@ -1,6 +1,7 @@
-"""Capture that waits for torch: a script may call ``watch`` first and import torch later, or never.
+"""Start capture when torch is imported: a script may call ``watch`` first and import torch later, or never.
 
-A process that does not use torch (JAX, NumPy) must not pay for it: seconds and hundreds of megabytes.
+Importing torch takes seconds and hundreds of megabytes, which a process without torch (JAX, NumPy) must not
+pay.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 
 
 def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
-    """Call ``call`` once, right after module ``name`` has been imported; returns what takes that back.
+    """Call ``call`` once, right after the module ``name`` has been imported.
 
     Args:
         name: a top-level module that is not imported yet.
         call: must not raise.
+
+    Returns:
+        A function that undoes it.
     """
     finder = _Finder(name, call)
     sys.meta_path.insert(0, finder)
@@ -26,21 +30,21 @@ def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """First in the search for modules, and gone from it as soon as the awaited one is searched for."""
+    """Meta path finder that is removed as soon as the module is found."""
 
     def __init__(self, name: str, call: Callable[[], None]) -> None:
         self._name = name
         self._call = call
 
     def remove(self) -> None:
-        """Search as before."""
+        """Remove this finder."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the awaited module as the others do, and call back behind its execution."""
+        """Find the module with the other finders, and call back after its execution."""
         if fullname != self._name:
             return None
         found = None
@@ -60,7 +64,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _follow(loader: Any, executed: Callable[[], None]) -> None:
-    """Call ``executed`` when this loader, which is this module's only, has executed it."""
+    """Call ``executed`` after this loader has executed its module."""
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
@@ -71,4 +75,4 @@ def _follow(loader: Any, executed: Callable[[], None]) -> None:
     try:
         loader.exec_module = exec_module
     except AttributeError:
-        return  # a loader of another kind: capture begins with the next watch
+        return  # another kind of loader: capture starts with the next watch

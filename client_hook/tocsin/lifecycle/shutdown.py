@@ -1,4 +1,4 @@
-"""How runs end by themselves: at exit, by an uncaught exception, and not at all in a fork."""
+"""End runs automatically: at exit and after an uncaught exception, but not in a forked child."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from . import sigterm
 
 LINES = 40
 TEXT = 4_000
-"""Of an uncaught exception so many last lines and characters are kept."""
+"""Maximum number of lines and characters of an uncaught exception that are sent."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _previous: Any = None
 _before: Any = None
-"""The newest uncaught exception from before our hook."""
+"""The newest uncaught exception before the excepthook was installed."""
 _worker = 0
-"""The process of multiprocessing whose end is seen to."""
+"""The multiprocessing worker whose end is handled."""
 
 
 def begin(run: Any) -> None:
-    """From now on the process's end is the run's end."""
+    """End ``run`` when the process ends."""
     live.append(run)
     _chain()
     _watch_worker()
 
 
 def end(run: Any) -> None:
-    """It has ended; with the last one the excepthook is as it was."""
+    """Forget a run that has ended. After the last one, restore the excepthook."""
     if run in live:
         live.remove(run)
     if not live:
@@ -44,7 +44,7 @@ def end(run: Any) -> None:
 
 
 def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
-    """``type``, ``message`` and the last ``lines`` of the traceback; of what is no exception its text."""
+    """Return ``type``, ``message`` and the last ``lines`` of the traceback; for other objects their text."""
     if isinstance(error, sigterm.Terminated):
         return {**error.facts, "lines": redact.lines(error.facts["lines"])}
     try:
@@ -63,9 +63,9 @@ def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
 
 
 def strip(error: BaseException | None) -> None:
-    """Take this package's frames out of a traceback, and out of those of what led to the error.
+    """Remove this package's frames from a traceback and from those of its causes.
 
-    An error of its own, whose innermost frame is ours, keeps them.
+    An error that was raised in this package keeps them.
     """
     seen: set[int] = set()
     waiting = [error]
@@ -106,8 +106,8 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def _note_interrupt() -> None:
-    """CPython ends by SIGINT (status 130) where it noted a KeyboardInterrupt that nobody caught; whatever is
-    run from text meanwhile, such as a module that is imported late, takes that note back: it is made anew."""
+    """Make CPython note the KeyboardInterrupt again, so that the process ends by SIGINT (status 130). Code
+    that is run from text meanwhile, such as a module that is imported late, clears that note."""
     with contextlib.suppress(KeyboardInterrupt):
         exec("raise KeyboardInterrupt")  # noqa: S102 - our own text
 
@@ -120,9 +120,9 @@ def _chain() -> None:
 
 
 def _unheard() -> BaseException | None:
-    """The uncaught exception that a hook put in the place of ours told nobody of.
+    """Return an uncaught exception that another excepthook, installed in place of ours, has not passed on.
 
-    Not in a session at a prompt, which goes on after each.
+    Return None in an interactive session, which continues after an exception.
     """
     newest: BaseException | None = getattr(sys, "last_value", None)
     replaced = sys.excepthook is not _uncaught and not hasattr(sys, "ps1")
@@ -130,7 +130,7 @@ def _unheard() -> BaseException | None:
 
 
 def _watch_worker() -> None:
-    """A process of multiprocessing catches what is uncaught itself, and a forked one ends by ``os._exit``."""
+    """Handle the end of a multiprocessing worker: it catches exceptions itself, or ends by ``os._exit``."""
     global _worker
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is None or util is None or process.parent_process() is None or _worker == os.getpid():
@@ -140,7 +140,7 @@ def _watch_worker() -> None:
 
 
 def _worker_ends() -> None:
-    """Called while what ends the worker passes by; of an exit within an ``except`` what led there is told."""
+    """End the runs with the exception that ends the worker, or with the cause of its exit."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         error = None if error.code in (None, 0) else error.__context__ or error
@@ -153,7 +153,7 @@ def _end_all(error: BaseException | None) -> None:
 
 
 def _unchain() -> None:
-    """Only if nobody chained after us: else ours stays in the chain and passes on."""
+    """Restore the excepthook, unless someone else has chained a hook after ours."""
     global _previous
     if sys.excepthook is _uncaught:
         sys.excepthook, _previous = _previous or sys.__excepthook__, None

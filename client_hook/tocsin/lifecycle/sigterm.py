@@ -1,16 +1,16 @@
-"""SIGTERM as the end of a run: preemption, ``scancel``, a pod that is deleted, ``kill``.
+"""End runs on SIGTERM: preemption, ``scancel``, a deleted pod, ``kill``.
 
-Python's default ends the process without a word. Where the script has no handler of its own,
-this one ends the runs as failed, with the lines the script was at, and then lets the default
-happen, so that the exit status stays that of SIGTERM. A script's own handler is never replaced:
-there the run ends as that handler ends it. ``TOCSIN_SIGNALS=0`` or ``patch=False`` install nothing.
+Python's default handler ends the process immediately. If the script has no handler, ours ends the runs as
+failed, with the present traceback, and then triggers the default action, so that the exit status stays that
+of SIGTERM. A script's own handler is never replaced: the run ends as that handler ends it.
+``TOCSIN_SIGNALS=0`` or ``patch=False`` installs nothing.
 
-A fork copies handler and bell. Until the child has forgotten them, SIGTERM waits at its kernel:
-taken in between it would be lost (Python clears what is pending in a child), and the bell, which
-both share, would make the parent's sender end the parent.
+A fork copies the handler and the wakeup socket. SIGTERM is blocked until the child has discarded them:
+otherwise it could get lost (Python clears pending signals in a child), or the shared socket would make the
+parent's sender end the parent.
 
-A main thread that hangs in C (a collective, a driver) runs no handler. The signal also wakes
-the sender's thread, which ends the run in its stead after ``STUCK_S`` and then the process.
+A main thread that hangs in C code (a collective, a driver) runs no handler. The signal therefore also wakes
+the sender thread, which ends the run after ``STUCK_S``, and then the process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from typing import Any
 from ..core.process_state import active_runs as live
 
 STUCK_S = 2.0
-"""So long the main thread has to run its handler."""
+"""Time that the main thread has to run its handler."""
 LINES = 40
 MESSAGE = "the process was terminated by SIGTERM"
 
 _wakes: socket.socket | None = None
 _noted = False
 _masks = threading.local()
-"""``before``: the signals that a thread that forks had blocked."""
+"""``before``: the signals that the forking thread had blocked."""
 
 
 class Terminated(BaseException):
-    """Never raised: stands for SIGTERM where an error is told."""
+    """Stand-in for an exception that reports SIGTERM. Never raised."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__(MESSAGE)
@@ -47,7 +47,7 @@ class Terminated(BaseException):
 
 
 def begin() -> None:
-    """From now on SIGTERM ends the runs first; not where the script handles it, nor off the main thread."""
+    """Install the handler, unless the script has one or this is not the main thread."""
     if os.environ.get("TOCSIN_SIGNALS", "").strip().lower() in ("0", "false", "no"):
         return
     if _on_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -55,7 +55,7 @@ def begin() -> None:
 
 
 def end() -> None:
-    """The last run has ended: the default is back, where nobody else took over since."""
+    """Restore the default handler, unless someone else has installed one since."""
     if _on_main_thread():
         _unhook(_wakes)
         if is_ours():
@@ -63,65 +63,65 @@ def end() -> None:
 
 
 def wake(wakeup: socket.socket) -> None:
-    """``wakeup`` gets a byte, the signal's number, at once, whatever the main thread does."""
+    """Write the signal's number to ``wakeup`` immediately, even if the main thread hangs."""
     global _wakes
     if not _on_main_thread() or not is_ours():
         return
     before = signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
     if before != -1:
-        signal.set_wakeup_fd(before)  # an event loop's: it stays
+        signal.set_wakeup_fd(before)  # an event loop uses it: restore it
     else:
         _wakes = wakeup
 
 
 def unset_wakeup(wakeup: socket.socket) -> None:
-    """``wakeup`` is to be closed: the signal must not write into whatever gets its number next."""
+    """Stop writing to ``wakeup``, because it will be closed and its descriptor reused."""
     if wakeup is _wakes and _on_main_thread():
         _unhook(wakeup)
 
 
 def rings(wakeup: socket.socket) -> bool:
-    """The signal still writes into it, so it has to stay open."""
+    """Return whether the signal still writes to it, so that it must stay open."""
     return wakeup is _wakes
 
 
 def is_ours() -> bool:
-    """Nobody else has taken SIGTERM over since."""
+    """Return whether our handler is installed."""
     return signal.getsignal(signal.SIGTERM) is _terminated
 
 
 def was_noted() -> Terminated | None:
-    """SIGTERM came by way of the script's own handler, and the process ends now."""
+    """Return SIGTERM if the script's own handler has called ours, and the process ends now."""
     return Terminated([]) if _noted else None
 
 
 def stuck_facts() -> dict[str, Any]:
-    """Where the main thread hangs, told by another thread."""
+    """Return the traceback of a main thread that hangs."""
     ident = threading.main_thread().ident
     frame = sys._current_frames().get(ident) if ident is not None else None
     return {**Terminated(lines_of(frame)).facts, "message": f"{MESSAGE}; its main thread did not answer"}
 
 
 def lines_of(frame: FrameType | None) -> list[str]:
-    """The last lines of the script at ``frame``, as a traceback writes them."""
+    """Return the last lines of the traceback at ``frame``."""
     text = "".join(traceback.format_stack(frame)) if frame is not None else ""
     return [line[:400] for line in text.splitlines()][-LINES:]
 
 
 def die() -> None:
-    """The default action, from any thread."""
+    """Trigger the default action. May be called from any thread."""
     ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def before_fork() -> None:
-    """SIGTERM waits, where it is ours, until :func:`after_fork`."""
+    """Block SIGTERM, if our handler is installed, until ``after_fork``."""
     if is_ours():
         _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 
 def after_fork() -> None:
-    """In the parent at once, in the child after :func:`forget`: what waited comes now."""
+    """Unblock SIGTERM: in the parent immediately, in the child after ``forget``."""
     before = getattr(_masks, "before", None)
     if before is not None:
         _masks.before = None
@@ -129,7 +129,7 @@ def after_fork() -> None:
 
 
 def forget() -> None:
-    """In a forked child: SIGTERM is its own business, and no bell is the parent's."""
+    """In a forked child: remove the handler and the parent's wakeup socket."""
     global _noted
     _noted = False
     end()
@@ -138,7 +138,7 @@ def forget() -> None:
 def _terminated(number: int, frame: FrameType | None) -> None:
     global _noted
     if not is_ours():
-        _noted = True  # a later handler of the script's called this one: it decides what comes
+        _noted = True  # a later handler of the script called ours, and decides what happens
         return
     error = Terminated(lines_of(frame))
     for run in tuple(live):
