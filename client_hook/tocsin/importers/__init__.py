@@ -1,8 +1,9 @@
-"""Logs of other tools, read as a stream: which format a file has, and its records in tocsin's names.
+"""Read logs of other tools as a stream: detect the format of a file, and convert its records to tocsin's
+names.
 
-Used by ``tocsin import``, ``tocsin tail`` and ``tocsin-server diagnose``. Adding a format is adding
-a module to ``formats`` that defines ``FORMAT`` (see :mod:`tocsin.importers.format`). Needs the standard
-library only; of a file of any size it holds one line, or one JSON object.
+Used by ``tocsin import``, ``tocsin tail`` and ``tocsin-server diagnose``. To add a format, add a module that
+defines ``FORMAT`` to ``formats``. Only the standard library is needed. At most one line or one JSON object is
+held in memory, whatever the size of the file.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ __all__ = [
 ]
 
 WINDOW = 1 << 20
-"""Bytes that formats look at, at a time, and that are read at a time."""
+"""Number of bytes that are read, and examined by the formats, at a time."""
 SEARCHED = 64 << 20
-"""So far into a file its format is looked for."""
+"""Number of bytes at the beginning of a file that are searched for a known format."""
 FIRST_UNREAD = 10
-"""The numbers of so many unread lines are kept; all are counted."""
+"""Number of unread lines whose numbers are kept. All of them are counted."""
 TAIL = 64 << 10
 BROKEN = (OSError, EOFError, zlib.error)
-"""What reading a file that is cut off or damaged raises; a gzipped one says so only in its middle."""
+"""Errors of reading a truncated or damaged file. A gzip file raises them only in its middle."""
 
 
 class UnreadableLogError(ValueError):
-    """A file of no known format, or that cannot be opened: what was expected, what was found."""
+    """The file cannot be opened, or has no known format."""
 
 
 @lru_cache(maxsize=1)
 def known_formats() -> tuple[Format, ...]:
-    """Every format there is, the one asked first in front."""
+    """Return all formats, in the order in which they are tried."""
     names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
     modules = [importlib.import_module(f"{formats.__name__}.{name}") for name in names]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
@@ -62,7 +63,8 @@ def known_formats() -> tuple[Format, ...]:
 
 
 def detect(head: Head) -> Format | None:
-    """The format that recognises ``head``: the lowest order, then the most things recognised."""
+    """Return the format with the lowest order that recognizes ``head``; among equals, the one that recognizes
+    most."""
     best: tuple[int, int] | None = None
     chosen = None
     for candidate in known_formats():
@@ -75,7 +77,7 @@ def detect(head: Head) -> Format | None:
 
 
 class Stream:
-    """Bytes of one log of a known format into records; counts what it could not read."""
+    """Convert the bytes of one log of a known format to records, and count what could not be read."""
 
     def __init__(self, form: Format) -> None:
         self.format = form
@@ -87,20 +89,21 @@ class Stream:
 
     @property
     def names_left_out(self) -> int:
-        """Names beyond the limit of series of one file."""
+        """Number of names beyond the limit of series per file."""
         return len(self._assembly.names.left_out)
 
     @property
     def went_back(self) -> int:
-        """How often a step was below the one before without a new run: rewinds, or several writers."""
+        """How often a step was below the one before without a new run, because of a rewind or several
+        writers."""
         return self._assembly.steps.went_back
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
-        """What the bytes so far say that was not yielded before."""
+        """Yield what is complete after these bytes."""
         return self._take(self._reader.feed(chunk))
 
     def end(self) -> Iterator[Item]:
-        """What is left at the end."""
+        """Yield the rest at the end of the file."""
         return self._take(self._reader.end())
 
     def _take(self, parsed: Iterator[Parsed]) -> Iterator[Item]:
@@ -116,22 +119,24 @@ class Stream:
 
 @dataclass
 class Log:
-    """One file that was recognised. ``items`` reads it from the beginning, once."""
+    """One file of a known format. ``items`` reads it from the beginning, once."""
 
     path: Path
     format: Format
     planned_steps: int | None = None
     stream: Stream = field(init=False)
     broken: str = ""
-    """Why the file could not be read to its end, where it could not."""
+    """Why the file could not be read to its end; empty if it could."""
 
     def __post_init__(self) -> None:
         self.stream = Stream(self.format)
 
     def items(self) -> Iterator[Item]:
-        """Records, facts and unread lines in the order of the file; where it breaks off, up to there.
+        """Yield records, facts and unread lines in the order of the file, up to its end or to where it is
+        damaged.
 
-        Raises UnreadableLogError where it breaks off before the first record.
+        Raises:
+            UnreadableLogError: it is damaged before the first record.
         """
         for chunk in self._chunks():
             yield from self.stream.feed(chunk)
@@ -149,7 +154,11 @@ class Log:
 
 
 def open_log(path: Path) -> Log:
-    """The log at ``path`` with its format. Raises UnreadableLogError with the reason."""
+    """Return the log at ``path`` with its format.
+
+    Raises:
+        UnreadableLogError: the file cannot be opened, or has no known format.
+    """
     try:
         with opened(path) as file:
             found = _search(file, path)
@@ -164,7 +173,7 @@ def open_log(path: Path) -> Log:
 
 
 def opened(path: Path) -> BufferedReader | gzip.GzipFile:
-    """The file, unpacked where it is gzipped."""
+    """Open a file, and decompress it if it is gzipped."""
     file = path.open("rb")
     if file.read(2) == b"\x1f\x8b":
         file.close()
@@ -174,7 +183,7 @@ def opened(path: Path) -> BufferedReader | gzip.GzipFile:
 
 
 def _window(file: BufferedReader | gzip.GzipFile) -> bytes:
-    """The next bytes, at most ``WINDOW``; of a file that is cut off within them those before the cut."""
+    """Return up to ``WINDOW`` bytes; of a truncated file, those before the cut."""
     found = bytearray()
     try:
         while len(found) < WINDOW and (chunk := file.read1(WINDOW - len(found))):
@@ -186,7 +195,7 @@ def _window(file: BufferedReader | gzip.GzipFile) -> bytes:
 
 
 def _search(file: BufferedReader | gzip.GzipFile, path: Path) -> Format | None:
-    """The format of the first stretch that one recognises: some logs begin with pages of settings."""
+    """Return the format of the first part that has a known one. Some logs begin with pages of settings."""
     searched = 0
     name = path.name.removesuffix(".gz")
     while searched < SEARCHED and (data := _window(file)):

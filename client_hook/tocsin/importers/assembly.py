@@ -1,4 +1,4 @@
-"""Rows of a format into records: our names, the run's steps, and what a number that is missing means."""
+"""Convert the rows of a format to records: names, steps, and the meaning of missing numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .steps import StepCount
 from .values import NAN
 
 HEADER = "header"
-"""Kind of the fact by which a table tells its columns; it goes no further."""
+"""Kind of the fact that contains the column names of a table. It is not passed on."""
 MOST_RANKS = 4096
-"""Ranks whose lines are read, the first ones of a file: each costs memory here and is a writer of the run."""
+"""Maximum number of ranks per file, because each one takes memory and is a writer of the run."""
 EXPECTED_AFTER = 3
-"""A null counts as NaN where the same name had a number in so many rows in a row from its first on."""
+"""A null counts as NaN after a number in this many consecutive rows, from the first row with that name on."""
 
 
 class Assembly:
-    """Turns what a parser yields into items; one a file. Bounded by the number of names and ranks."""
+    """Convert what a parser yields to items; one instance for each file. Memory is bounded by names and
+    ranks."""
 
     def __init__(self) -> None:
         self.names = Naming()
@@ -32,7 +33,7 @@ class Assembly:
         self._dense: dict[str, int] = {}
 
     def take(self, parsed: Iterable[Parsed]) -> Iterator[Item]:
-        """The records, facts and unread lines of what was parsed, in order."""
+        """Yield the records, facts and unread lines in order."""
         for item in parsed:
             if isinstance(item, Row):
                 yield from self._row(item)
@@ -50,8 +51,8 @@ class Assembly:
         self._dense.clear()
 
     def _count(self, row: Row) -> StepCount | None:
-        """The count of the row's rank, None for one rank too many; rows that name no rank are those of the
-        first rank that did."""
+        """Return the step count of the row's rank, or None if there are too many ranks. Rows without a rank
+        belong to the first rank that was named."""
         if row.rank is None:
             row.rank = self._primary or 0
         elif self._primary is None:
@@ -89,13 +90,14 @@ class Assembly:
         yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
 
     def _step(self, row: Row, count: StepCount) -> int:
-        """The step of a row; where processes print beside each other, one that lags rewinds nothing."""
+        """Return the step of a row. If several processes print into one file, a process that lags is not a
+        rewind."""
         if count is self.steps and row.step is not None and self.copies.is_known(int(row.step)):
             return int(row.step)
         return count.place(row)
 
     def _named(self, row: Row) -> dict[str, float]:
-        """The row's values in our names; nulls that stand where a number was due are NaN."""
+        """Return the row's values by tocsin's names. A null where a number was expected is NaN."""
         values: dict[str, float] = {}
         if row.ours:
             return row.values
@@ -117,14 +119,14 @@ class Assembly:
                 self._dense[name] = min(self._dense.get(name, 0) + 1, EXPECTED_AFTER)
 
     def _forget(self, row: Row, values: dict[str, float]) -> None:
-        """A name that was null before it had been dense is one that is only sometimes there."""
+        """Mark names whose first value was null as optional."""
         for name in row.null:
             ours = self.names.of(name, evaluation=row.evaluation)
             if ours is not None and ours not in values:
                 self._dense[ours] = -1
 
     def _facts(self, line: int, values: dict[str, float]) -> Iterator[Fact]:
-        """Goals of metrics and names of loss components, the first time they come."""
+        """Yield goals of metrics and names of loss terms when they occur for the first time."""
         fresh = [name for name in values if name not in self._told]
         if not fresh:
             return
@@ -140,11 +142,12 @@ class Assembly:
 
 
 def _is_placed(row: Row) -> bool:
-    """Whether all that says where the row belongs is a number that can be counted with."""
+    """Return whether the step, epoch and iteration are within the supported range."""
     places = (row.step, row.epoch, row.iteration, row.per_epoch)
     return all(place is None or abs(place) <= MOST_STEP for place in places)
 
 
 def _is_optimizer(suffix: str, values: dict[str, float]) -> bool:
-    """Whether ``loss/<suffix>`` is the loss of an optimizer (or of the adversary), not a term of the loss."""
+    """Return whether ``loss/<suffix>`` is the loss of an optimizer (or of a discriminator), not a term of the
+    loss."""
     return suffix == "D" or any(f"{base}/{suffix}" in values for base in ("lr", "grad_norm", "stepped"))

@@ -1,4 +1,4 @@
-"""Times and ranks in front of a line: ``[2026-04-24 21:02:08 name]``, ``[rank3]:``."""
+"""Read times and ranks at the beginning of a line, such as ``[2026-04-24 21:02:08 name]`` or ``[rank3]:``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WINDOW = 160
 
 
 def stamp_ns(line: str) -> int | None:
-    """The time that stands near the beginning of ``line``, Unix ns; without a zone it counts as UTC."""
+    """Return the time near the beginning of ``line``, Unix ns, or None. Without a zone it is read as UTC."""
     found = _STAMP.search(line, 0, _WINDOW)
     if found is None:
         return None
@@ -35,6 +35,6 @@ def _seconds(year: str, month: str, day: str, hour: str, minute: str) -> int | N
 
 
 def rank_of(line: str) -> int | None:
-    """The rank that torchrun, srun and the like write in front of a line."""
+    """Return the rank that torchrun, srun and others write at the beginning of a line, or None."""
     found = _RANK.match(line)
     return int(found[1] or found[2]) if found else None

@@ -1,8 +1,8 @@
-"""Several processes that print into one log: which of them a record is of. Pure.
+"""Distinguish several processes that print into one log. Pure.
 
-Ranks that do not know of each other print each step once each, without a name, and not quite in order. A
-record is taken for a copy only once ``ENOUGH`` steps in a row came several times with the same signals:
-a progress bar that repeats its last line is none.
+Ranks without coordination each print every step, without naming their rank, and not quite in order. A record
+counts as a copy only after ``ENOUGH`` consecutive steps occurred several times with the same signals, because
+a progress bar may repeat its last line.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections import OrderedDict
 
 ENOUGH = 10
 NEAR = 16
-"""Steps that are remembered: so far processes may be apart."""
+"""Number of recent steps that are remembered: the maximum distance between processes."""
 MOST = 64
-"""Processes that are told apart; later ones count as the last."""
+"""Maximum number of processes; later ones count as the last."""
 
 
 class Copies:
-    """Counts how often each of the newest steps came with a loss or a gradient norm."""
+    """Count how often each recent step occurred with a loss or a gradient norm."""
 
     def __init__(self) -> None:
         self.found = False
@@ -25,12 +25,12 @@ class Copies:
         self._streak = 0
 
     def forget(self) -> None:
-        """A new run begins in the file."""
+        """Start again, because a new run begins in the file."""
         self._seen.clear()
         self._streak = 0
 
     def place(self, step: int, names: set[str]) -> int:
-        """Which process a record at ``step`` is of, from 0 on; 0 where it names no signal of training."""
+        """Return the index of the process that printed a record; 0 if it has no training signal."""
         if not names & {"loss", "grad_norm"}:
             return 0
         times = self._seen.get(step, 0)
@@ -40,10 +40,10 @@ class Copies:
         return min(times, MOST - 1) if self.found else 0
 
     def is_known(self, step: int) -> bool:
-        """Whether the step came just now: a step back to it is no rewind where processes are told apart."""
+        """Return whether the step occurred recently, so that going back to it is not a rewind."""
         return self.found and step in self._seen
 
     def _judge(self, times: int) -> None:
-        """A step is over: it came several times, or once."""
+        """Note how often a step occurred in total."""
         self._streak = self._streak + 1 if times > 1 else 0
         self.found = self.found or self._streak >= ENOUGH

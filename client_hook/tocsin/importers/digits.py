@@ -1,4 +1,4 @@
-"""Whether a learning rate was printed with too few digits to be judged."""
+"""Detect learning rates that were printed with too few digits to be checked."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 _FIXED = re.compile(r"(?<![A-Za-z])(?:lr|learning[_ ]rate)\W{1,4}(0\.(\d{4,40}))(?![\deE.])", re.IGNORECASE)
 LEAST = 10
-"""A rate below so many times the last decimal has less than two digits of its own."""
+"""A rate below this multiple of its last decimal has less than two significant digits."""
 
 
 def is_coarse(line: str) -> bool:
-    """Whether a rate in ``line`` is of a fixed number of decimals and below ten times the last of them.
+    """Return whether a rate in ``line`` has fixed decimals and is below ten times the last of them.
 
-    ``0.000002`` may stand for anything from 1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0.
-    A number that Python wrote in full is none of these: it would be ``2e-06`` and ``0.0``.
+    ``0.000002`` may be anything from 1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0. Python prints exact
+    numbers as ``2e-06`` and ``0.0``.
     """
     if "0.0" not in line:
         return False

@@ -1,6 +1,6 @@
-"""Lines of scripts that tell of an evaluation: ``Validation: loss=5.1``, ``[Eval] step 50 loss: 5.2``.
+"""Detect lines of an evaluation: ``Validation: loss=5.1``, ``[Eval] step 50 loss: 5.2``.
 
-Their loss is none of the training, and would be a spike among its records.
+Their loss is not that of the training, and would look like a spike.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ITERATION = re.compile(
 
 
 def tells_evaluation(before: str) -> bool:
-    """Whether what a line says in front of its first value announces an evaluation."""
+    """Return whether the text before the first value announces an evaluation."""
     return _SAID.search(before) is not None and _TRAINING.search(before) is None
 
 
 def is_part(before: str) -> bool:
-    """Whether an evaluation is not over with such a line: a batch of it, a progress bar on its way."""
+    """Return whether the evaluation continues after this line: a batch, or an incomplete progress bar."""
     counts = [(int(done), int(total)) for done, total in _PART.findall(before)]
     if counts:
         done, total = counts[-1]

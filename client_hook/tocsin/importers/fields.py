@@ -1,4 +1,4 @@
-"""One object or table row into a :class:`Row`: which fields are step, epoch, time, rank, and which values."""
+"""Convert an object or a table row to a Row: find step, epoch, time, rank and values by the field names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ DEPTH = 3
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "", depth: int = DEPTH) -> dict[str, Any]:
-    """``{"train": {"loss": 1}}`` as ``{"train/loss": 1}``; deeper than ``DEPTH`` and lists are left out."""
+    """Return ``{"train": {"loss": 1}}`` as ``{"train/loss": 1}``. Lists, and levels below ``DEPTH``, are
+    omitted."""
     found: dict[str, Any] = {}
     for key, value in fields.items():
         name = f"{prefix}{key}"
@@ -41,13 +42,13 @@ def flat(fields: Mapping[str, Any], prefix: str = "", depth: int = DEPTH) -> dic
 
 
 class Fields:
-    """Remembers what each field name is for, so that a wide table is read quickly."""
+    """Cache the role of each field name, so that wide tables are read quickly."""
 
     def __init__(self) -> None:
         self._role: dict[str, str] = {}
 
     def row(self, fields: Mapping[str, Any], line: int) -> Row:
-        """The row that ``fields`` (names as in the file) say."""
+        """Return the row of these fields, which have the file's names."""
         row = Row(line, {})
         nulls: list[str] = []
         best = len(STEP)
@@ -73,7 +74,8 @@ class Fields:
 
 
 def role_of(name: str) -> str:
-    """What the field ``name`` is for: step, iteration, epoch, time_ns, time_s, rank, attempt, left, value."""
+    """Return the role of a field: step, iteration, epoch, time_ns, time_s, rank, attempt, left (ignored) or
+    value."""
     plain = normal(name)
     for role, names in (("step", STEP), ("iteration", BATCH), ("epoch", EPOCH)):
         if plain in names or name in names:

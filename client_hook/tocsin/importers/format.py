@@ -1,4 +1,4 @@
-"""What a log format is: a name, a look at a file's beginning, and a reader of its bytes."""
+"""Define a log format: its name, how to recognize it, and how to read it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .lines import Lines, encoding_of
 from .phrases import said
 
 ENOUGH = 50
-"""Of a format's lines so many are counted at most."""
+"""Maximum number of recognized lines that are counted."""
 
 
 class Reader(Protocol):
-    """Takes the bytes of one file in pieces of any size."""
+    """Read the bytes of one file in chunks of any size."""
 
     def feed(self, chunk: bytes) -> Iterator[Parsed]:
-        """What the bytes so far say that was not yielded before."""
+        """Yield what is complete after these bytes."""
 
     def end(self) -> Iterator[Parsed]:
-        """What is left at the end of the file."""
+        """Yield the rest at the end of the file."""
 
 
 class Parser(Protocol):
-    """Takes the lines of one text file."""
+    """Read the lines of one text file."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
 
 
 class Head:
-    """A stretch of a file as the formats look at it, usually its first."""
+    """A part of a file, usually its beginning, that formats examine."""
 
     def __init__(self, data: bytes, name: str = "", *, first: bool = True) -> None:
         self.data = data
@@ -47,22 +47,22 @@ class Head:
 
     @cached_property
     def text(self) -> str:
-        """Its characters, in the encoding that its byte order mark tells."""
+        """Its text, decoded by its byte order mark."""
         return codecs.getincrementaldecoder(encoding_of(self.data))("replace").decode(self.data)
 
     @cached_property
     def lines(self) -> list[str]:
-        """Its lines; the last may be cut."""
+        """Its lines. The last one may be incomplete."""
         lines = Lines()
         return [line for _, line in (*lines.feed(self.data), *lines.end())]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One log format. Each module of this package that defines ``FORMAT`` adds one.
+    """One log format, defined as ``FORMAT`` in a module of ``formats``.
 
-    ``order``: of several formats that recognise a file the one with the lowest has it; among equals
-    the one that recognises most. ``sniff`` gives the number of things recognised, 0 for none.
+    Among several formats that recognize a file, the one with the lowest ``order`` is used; among equals, the
+    one that recognizes most. ``sniff`` returns the number of recognized items, or 0.
     """
 
     name: str
@@ -70,13 +70,13 @@ class Format:
     sniff: Callable[[Head], int]
     reader: Callable[[], Reader]
     grows: bool = True
-    """Whether its files grow at the end, so that ``tocsin tail`` can follow them."""
+    """Whether files are appended to, so that ``tocsin tail`` can follow them."""
     planned: Callable[[bytes], int | None] = field(default=lambda tail: None)
-    """The planned steps, from a file's last bytes, where the format says so only there."""
+    """Return the planned number of steps from the last bytes of a file, or None."""
 
 
 class TextReader:
-    """Lines to a parser; adds times and ranks in front of lines, and the sentences that scalers print."""
+    """Pass lines to a parser; add their times and ranks, and sentences about overflows."""
 
     def __init__(self, parser: Parser, *, phrases: bool = True) -> None:
         self._lines = Lines()
@@ -113,7 +113,7 @@ def _dated(item: Parsed, line: str) -> Parsed:
 
 
 def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
-    """A text format that is known by its lines."""
+    """Return a text format that is recognized by its lines."""
 
     def sniff(head: Head) -> int:
         judge = parser()

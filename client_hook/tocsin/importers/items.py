@@ -1,8 +1,7 @@
-"""What reading a log yields: rows as a format finds them, and records, facts and faults as others see them.
+"""Data types of reading a log.
 
-A format's parser makes a :class:`Row` of what one line says, in the file's own names. The
-:class:`~tocsin.importers.assembly.Assembly` turns rows into :class:`LogRecord` in tocsin's names and
-counts steps and attempts; whoever reads a log sees records, facts and unread lines only.
+A format's parser converts lines to rows, with the file's own names. The Assembly converts rows to records
+with tocsin's names, and counts steps and attempts. Callers see only records, facts and unread lines.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Any, Union
 
 @dataclass(slots=True)
 class Row:
-    """What one line says, in the file's names.
+    """The content of one line, with the file's own names.
 
-    ``step`` is a step of the whole run. Without one, ``iteration`` within ``epoch`` and the length
-    of an epoch (``per_epoch``) give it; without these, the row's number. ``null`` names what stood
-    there as "no number". ``evaluation``: the values are those of an evaluation.
+    ``step`` is a step of the whole run. Without it, the step follows from ``iteration`` within ``epoch`` and
+    the length of an epoch (``per_epoch``), or else from the row's number. ``null`` names the fields without a
+    number. ``evaluation``: the values are those of an evaluation.
     """
 
     line: int
@@ -32,26 +31,26 @@ class Row:
     attempt: int | None = None
     evaluation: bool = False
     between: bool = False
-    """Said between two records (an overflow message): it belongs to the step after the newest."""
+    """It was printed between two records (an overflow message) and belongs to the step after the newest."""
     again: bool = False
-    """Of such: it says more of the step of the sentence before it (``Scaler low``)."""
+    """It adds to the step of the message before it (``Scaler low``)."""
     null: tuple[str, ...] = ()
     coarse: bool = False
-    """The learning rate is printed with less than two digits of its own: 0.000002, 0.000000."""
+    """The learning rate has less than two significant digits: 0.000002, 0.000000."""
     ours: bool = False
     """The values have tocsin's names already."""
 
 
 @dataclass(slots=True)
 class Restart:
-    """A new run begins in the same file: a header came again."""
+    """A new run begins in the same file, because the header is repeated."""
 
     line: int
 
 
 @dataclass(slots=True)
 class Unread:
-    """A line that should have been a record and could not be read."""
+    """A line that should be a record and could not be parsed."""
 
     line: int
     why: str
@@ -59,7 +58,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Fact:
-    """What is not a number per step: an event of docs/protocol.md, by kind and data."""
+    """An event of docs/protocol.md: kind and data."""
 
     line: int
     kind: str
@@ -67,12 +66,13 @@ class Fact:
 
 
 Parsed = Union[Row, Restart, Unread, Fact]
-"""What a format's parser yields."""
+"""Output of a format's parser."""
 
 
 @dataclass(slots=True)
 class LogRecord:
-    """What one writer says of one step, in tocsin's names. ``attempt`` counts the runs of the file from 0."""
+    """The values of one writer at one step, with tocsin's names. ``attempt`` counts the runs in the file from
+    0."""
 
     line: int
     step: int
@@ -81,16 +81,16 @@ class LogRecord:
     attempt: int = 0
     rank: int = 0
     copy: int = 0
-    """Which of several processes of the same rank that print into one file it is of, from 0 on."""
+    """Index of the process, if several processes of the same rank print into one file."""
     coarse: bool = False
-    """Its learning rates are known to less than two digits: to be shown, not to be judged."""
+    """Its learning rates have less than two significant digits: they are shown, but not checked."""
 
     def judged(self) -> dict[str, float]:
-        """The values that rules may see."""
+        """Return the values that rules check."""
         if not self.coarse:
             return self.values
         return {name: value for name, value in self.values.items() if name.partition("/")[0] != "lr"}
 
 
 Item = Union[LogRecord, Fact, Unread]
-"""What reading a log yields."""
+"""Output of reading a log."""

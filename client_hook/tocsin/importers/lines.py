@@ -1,6 +1,6 @@
-"""Bytes of a growing text file into lines: encodings, carriage returns, colours, lines without end.
+"""Convert the bytes of a text file to lines: encodings, carriage returns, colors, missing line breaks.
 
-Policy: a line longer than ``LINE_LIMIT`` bytes is cut there, and the rest of it is let go.
+A line longer than ``LINE_LIMIT`` bytes is truncated.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ _MARKS = (
 
 
 class Characters:
-    """Bytes in pieces of any size into characters, in the encoding that a byte order mark tells."""
+    """Decode chunks of bytes, in the encoding of the byte order mark."""
 
     def __init__(self) -> None:
         self._decoder: codecs.IncrementalDecoder | None = None
         self._first = b""
 
     def feed(self, chunk: bytes) -> str:
-        """The characters that are complete now; the first bytes wait until a mark could be told."""
+        """Return the characters that are complete. The first bytes are buffered until there may be a byte
+        order mark."""
         if self._decoder is not None:
             return self._decoder.decode(chunk)
         self._first += chunk
         return self._begin() if len(self._first) >= MARK_BYTES else ""
 
     def end(self) -> str:
-        """What is left at the end."""
+        """Return the rest at the end of the file."""
         rest = self._begin() if self._decoder is None else ""
         return rest + (self._decoder.decode(b"", True) if self._decoder else "")
 
@@ -47,9 +48,9 @@ class Characters:
 
 
 class Lines:
-    """Splits what it is fed into (number, line); a line without its end waits for the rest.
+    """Split text into (number, line). An incomplete line is buffered.
 
-    A carriage return alone, or backspaces, end a line too (progress bars), but do not count as one.
+    A carriage return alone, or backspaces, also end a line (progress bars), but do not count as one.
     """
 
     def __init__(self) -> None:
@@ -59,11 +60,11 @@ class Lines:
         self.number = 1
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, str]]:
-        """The lines that are complete now."""
+        """Yield the lines that are complete."""
         yield from self._split(self._characters.feed(chunk))
 
     def end(self) -> Iterator[tuple[int, str]]:
-        """What is left: the last line where the file does not end with a line's end."""
+        """Yield the last line if it has no line break."""
         yield from self._split(self._characters.end())
         rest, self._rest = self._rest, ""
         if rest.rstrip("\r"):
@@ -74,7 +75,7 @@ class Lines:
         start = 0
         for end in _ENDS.finditer(text):
             if end[0] == "\r" and end.end() == len(text):
-                break  # the first half of \r\n, perhaps
+                break  # may be the first half of \r\n
             if end.start() > start and not self._overlong:
                 yield self.number, plain(text[start : end.start()])
             self._overlong = False
@@ -88,12 +89,12 @@ class Lines:
 
 
 def encoding_of(head: bytes) -> str:
-    """The encoding a byte order mark tells, UTF-8 without one."""
+    """Return the encoding of the byte order mark, or UTF-8."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
 
 
 def plain(line: str) -> str:
-    """``line`` without terminal colours and NULs."""
+    """Return ``line`` without terminal colors and NULs."""
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     return line.replace("\0", "") if "\0" in line else line

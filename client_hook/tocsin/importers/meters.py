@@ -1,4 +1,4 @@
-"""``name value (average)`` and ``name: value (average)``: how image classifiers print their meters."""
+"""Parse ``name value (average)`` and ``name: value (average)``, as image classifiers print them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LEFT = {"eta", "mem", "max", "memory", "epoch", "iter", "max_mem"}
 
 
 def meters(text: str) -> dict[str, float]:
-    """The present values by name; of the gradient norm the average of the epoch too.
+    """Return the present values by name, and the epoch's average of the gradient norm.
 
-    An average over an epoch stays non-finite once one value was, so it never stands for the value.
+    An average stays non-finite after one non-finite value, so it never replaces a value.
     """
     values: dict[str, float] = {}
     for name, now, average in _METER.findall(text):

@@ -1,7 +1,7 @@
-"""The names of others in ours: loss, grad_norm, scale, lr, skipped, val/<metric>, loss/<component>.
+"""Map names of other tools to tocsin's: loss, grad_norm, scale, lr, skipped, val/<metric>, loss/<component>.
 
-A file may have several candidates for one of our names (``loss`` and ``train_loss``). The best one
-met so far has it; the others keep their own name. The table stands in docs/diagnose.md.
+If a file has several candidates for one name (``loss`` and ``train_loss``), the best one so far gets it, and
+the others keep their own names. docs/diagnose.md contains the table.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 SERIES_LIMIT = 400
-"""A file may have so many different names; later ones are left out and counted."""
+"""Maximum number of different names per file. Later ones are skipped and counted."""
 
 Alias = tuple[str, int]
-"""Our name, and how good a candidate for it this is: 0 is the best."""
+"""tocsin's name, and the rank of this candidate for it: 0 is the best."""
 
 
 def _ranked(ours: str, *theirs: str) -> dict[str, Alias]:
@@ -89,7 +89,7 @@ _LOWER = {
     "bpb", "bpc", "niqe", "epe", "kid", "mape", "bce", "ce",
 }  # fmt: skip
 _QUALITY = {"psnr", "ssim", "fid", "lpips", "bleu", "miou", "wer", "cer", "niqe", "chrf"}
-"""Metrics that are those of an evaluation even where nothing says so."""
+"""Names that are always metrics of an evaluation."""
 _DECIBELS = {"psnr", "snr", "sdr", "si_sdr"}
 
 
@@ -115,7 +115,7 @@ _DERIVED = {
 
 @lru_cache(maxsize=4096)
 def normal(name: str) -> str:
-    """``name`` in one spelling: lower case, words joined by ``_``, no brackets or quotes."""
+    """Return ``name`` normalized: lower case, words joined by ``_``, no brackets or quotes."""
     name = name.strip().strip("'\"#*").strip().lower()
     name = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", name)
     if " " not in name and "-" not in name:
@@ -125,7 +125,7 @@ def normal(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def alias(name: str, *, evaluation: bool = False) -> Alias | None:
-    """Our name for ``name`` and its rank; None for what is no signal of ours."""
+    """Return tocsin's name for ``name`` and its rank, or None if it is not a known signal."""
     if name.startswith("lr-"):
         return _group(_LR_OF.match(name))
     plain = normal(name)
@@ -145,14 +145,14 @@ def alias(name: str, *, evaluation: bool = False) -> Alias | None:
 
 
 def _of_training(plain: str) -> Alias | None:
-    """``train_lr``, ``train/grad/norm``: names of ours with the phase in front."""
+    """Match names with the phase as prefix, such as ``train_lr`` or ``train/grad/norm``."""
     found = _PHASE.match(plain)
     known = _EXACT.get(found[1]) if found is not None and found[1] != "norm" else None
     return None if known is None else (known[0], known[1] + len(_EXACT))
 
 
 def _detected(plain: str) -> Alias | None:
-    """Metrics of evaluations: ``metrics/mAP50(B)`` of YOLO, ``bbox/AP`` of Detectron2."""
+    """Match metrics of evaluations, such as ``metrics/mAP50(B)`` of YOLO or ``bbox/AP`` of Detectron2."""
     found = _DETECTOR.match(plain)
     if found is None:
         return None
@@ -217,7 +217,7 @@ def _words(name: str) -> set[str]:
 
 
 def goal_of(name: str) -> tuple[str, str]:
-    """Goal (``max``, ``min`` or empty where it is not known) and unit of the metric ``name``."""
+    """Return the goal (``max``, ``min``, or empty if unknown) and the unit of a metric."""
     words = _words(name.removeprefix("val/").replace("@", ""))
     unit = "dB" if words & _DECIBELS else ""
     if words & _LOWER:
@@ -232,16 +232,17 @@ class _Choice:
 
 
 class Naming:
-    """The names of one file: which of its names has which of ours, found out as it is read."""
+    """The mapping of names for one file, built while it is read."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bool], Alias | None] = {}
         self._chosen: dict[str, _Choice] = {}
         self.left_out: set[str] = set()
-        """Names beyond ``SERIES_LIMIT``; bounded by it too."""
+        """Names beyond ``SERIES_LIMIT``, up to the same number."""
 
     def pair_up(self, header: list[str]) -> None:
-        """Learns from a table's header: beside ``x_avg``, ``x_val`` is the value of now, no evaluation."""
+        """Learn from a table's header: next to ``x_avg``, ``x_val`` is the present value, not that of an
+        evaluation."""
         plain = {name: normal(name) for name in header}
         for name in header:
             base = plain[name].removesuffix("_val")
@@ -250,7 +251,7 @@ class Naming:
                 self._known[name, False] = found
 
     def of(self, name: str, *, evaluation: bool = False) -> str | None:
-        """Our name for the file's ``name``, its own where we have none, None where there are too many."""
+        """Return tocsin's name, or the file's own if there is none, or None if there are too many names."""
         key = (name, evaluation)
         if key not in self._known:
             if len(self._known) >= SERIES_LIMIT:
@@ -273,6 +274,6 @@ _OURS = re.compile(r"^(loss|loss_n|grad_norm|scale|lr|skipped|stepped|found_inf|
 
 
 def _own(name: str) -> str:
-    """A name that stays as it is, moved aside where it would read as one of ours."""
+    """Return the file's own name, with a prefix if it would look like one of tocsin's."""
     name = re.sub(r"\s+", "_", name.strip())[:200]
     return f"logged/{name}" if _OURS.match(name) else name

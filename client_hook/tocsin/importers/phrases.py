@@ -1,7 +1,7 @@
-"""Sentences that say something about a step without a column for it: overflows, NaN losses, skipped batches.
+"""Parse messages about a step: overflows, NaN losses, skipped batches.
 
-They come from DeepSpeed, Apex, fairseq, Swin, Lightning and from the checks that people write
-themselves. A sentence without a step of its own belongs to the step after the newest record.
+DeepSpeed, Apex, fairseq, Swin, Lightning and many scripts print them. A message without a step belongs to the
+step after the newest record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HINT = re.compile(r"overflow|inf|nan|finite|scaler", re.IGNORECASE)
 
 
 def said(line: str, number: int) -> Iterator[Row]:
-    """The rows of the sentences in ``line``."""
+    """Yield the rows of the messages in ``line``."""
     if not _HINT.search(line):
         return
     for pattern, read in _SENTENCES:

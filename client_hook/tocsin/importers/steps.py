@@ -1,4 +1,4 @@
-"""Which step of the run a row belongs to, and where a new run begins within one file. Pure."""
+"""Assign rows to steps, and detect where a new run begins within one file. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from .items import Row
 
 
 class StepCount:
-    """Counts the steps of one file.
+    """Count the steps of one file.
 
-    A step of the whole run is taken as it is. An iteration within an epoch is added to the epochs
-    before it; the length of an epoch is told, or learned from the epoch that has just ended. A step
-    back to the first step of the run or before it, or a header that comes again, begins a new attempt; a
-    smaller step back (a rewind to a checkpoint) stays in it, for rules to see.
+    A step of the whole run is used as it is. An iteration within an epoch is added to the epochs before it;
+    the length of an epoch is given, or known from the previous epoch. A step back to the first step of the
+    run, or a repeated header, starts a new attempt. A smaller step back (a rewind to a checkpoint) stays in
+    the attempt, so that rules can see it.
     """
 
     def __init__(self) -> None:
@@ -31,18 +31,18 @@ class StepCount:
         self._between = 0
         self._fine = False
         self._part = False
-        """Epochs come in parts (0.02, 0.04, ... 1.0): they say how far a run is, rows number its steps."""
+        """Whether epochs are fractional (0.02, 0.04, ... 1.0), so that rows number the steps."""
         self._ends: tuple[float, float] | None = None
-        """First and newest of these epochs."""
+        """First and newest fractional epoch."""
 
     def restart(self) -> None:
-        """A header came again: a new attempt, where the present one has records."""
+        """Start a new attempt if the present one has records, because a header is repeated."""
         if self._rows:
             self.attempt += 1
             self._begin()
 
     def place(self, row: Row) -> int:
-        """The step of ``row``."""
+        """Return the step of ``row``."""
         if row.between:
             self._between = max(self._between, 1) if row.again else self._between + 1
             self._rows += 1
@@ -68,7 +68,7 @@ class StepCount:
         return step < self.newest and step <= self._first
 
     def _is_behind(self, row: Row) -> bool:
-        """Whether a row that has but a part of an epoch is not behind the first one: a new run begins."""
+        """Return whether a fractional epoch is back at the first one, so that a new run begins."""
         if row.epoch is None or row.step is not None or row.iteration is not None or row.evaluation:
             return False
         self._part = self._part or not float(row.epoch).is_integer()
@@ -77,7 +77,7 @@ class StepCount:
         return self._part and row.epoch < newest and row.epoch <= first
 
     def is_summary(self, row: Row) -> bool:
-        """Whether ``row`` says something of a whole epoch, in a file that also tells of its steps."""
+        """Return whether ``row`` summarizes an epoch in a file that also contains its steps."""
         return self._fine and row.epoch is not None and row.step is None and row.iteration is None
 
     def _step(self, row: Row) -> int:

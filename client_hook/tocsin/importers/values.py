@@ -1,4 +1,4 @@
-"""Numbers as logs spell them. What is not finite counts as what it is; what is no number is None."""
+"""Parse numbers as they occur in logs. NaN and infinities are numbers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NUMBER = (
     r"(?:[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|[-+]?(?:∞|inf(?:inity)?|nan)|-?1\.#(?:inf|qnan|ind)|n/a|na)"
 )
-"""A number in running text, to be compiled with ``re.IGNORECASE``."""
+"""A number in text. Compile it with ``re.IGNORECASE``."""
 
 LONGEST = 1_100
-"""Characters: a 64-bit float has at most 1,075 digits in full."""
+"""Maximum characters. A 64-bit float has at most 1,075 digits."""
 _WRAPPED = re.compile(r"^(?:tensor|array|float|np\.float\d*)\(\s*\[?\s*([^,\])]+)", re.IGNORECASE)
 
 
 def number(value: Any) -> float | None:
-    """``value`` as a float; None where it is no number. ``True`` and ``False`` are 1 and 0."""
+    """Return ``value`` as a float, or None if it is not a number. ``True`` and ``False`` are 1 and 0."""
     if isinstance(value, (float, int)):
         return _whole(value)
     return text_number(value) if isinstance(value, str) else None
@@ -41,7 +41,8 @@ def _whole(value: float) -> float:
 
 
 def text_number(text: str) -> float | None:
-    """Return a spelled number: ``1e-3``, ``1,024.5``, ``90.3%``, ``N/A``, ``-Infinity``, ``tensor(0.5)``."""
+    """Return a number in text, such as ``1e-3``, ``1,024.5``, ``90.3%``, ``N/A``, ``-Infinity`` or
+    ``tensor(0.5)``."""
     if len(text) > LONGEST:
         return None
     try:
@@ -69,10 +70,10 @@ def _thousands(text: str) -> float | None:
 
 
 def nanoseconds(seconds: float) -> int | None:
-    """A time in Unix seconds as nanoseconds; None for what is no time after 1970 that 64 bits hold."""
+    """Return Unix seconds as nanoseconds, or None if it is not a time after 1970 that fits into 64 bits."""
     return int(seconds * 1e9) if 0 <= seconds < 9.2e9 else None
 
 
 def is_null(value: Any) -> bool:
-    """Whether this is "nothing" where a number might have been: null, None."""
+    """Return whether the value stands for a missing number: null, None."""
     return value is None or (isinstance(value, str) and value.strip().lower() in ("null", "none"))

@@ -1,4 +1,4 @@
-"""AlgoPerf ``measurements.csv``: a row every 100 steps, and rows of evaluations between them."""
+"""AlgoPerf ``measurements.csv``: one row every 100 steps, and rows of evaluations between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .csv_table import CsvParser, table_format
 
 
 class AlgoPerfParser(CsvParser):
-    """The clocks and the score of the benchmark are about the benchmark."""
+    """Skip the timings and the score of the benchmark."""
 
     left = frozenset(
         {"score", "total_duration", "accumulated_submission_time", "accumulated_eval_time",

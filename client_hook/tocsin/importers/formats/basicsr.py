@@ -16,10 +16,10 @@ _METRIC = re.compile(r"#\s*([A-Za-z_]\w*):\s*(" + NUMBER + r")", re.IGNORECASE)
 
 
 class BasicSRParser:
-    """The loss is the sum of the generator's terms (``l_d*`` are the discriminator's)."""
+    """The loss is the sum of the generator's terms; ``l_d*`` are those of the discriminator."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         train = _TRAIN.search(line)
         if train is not None:
             yield self._train(line, number, train)

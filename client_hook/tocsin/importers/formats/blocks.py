@@ -1,6 +1,5 @@
-"""A step over several lines: OLMo and Composer (a head, then indented ``name=value`` lines), and the
-boxes of Stable-Baselines3 (``|    loss    | 0.1 |`` between lines of dashes).
-"""
+"""Steps that span several lines: OLMo and Composer (a header, then indented ``name=value`` lines), and the
+boxes of Stable-Baselines3 (``|    loss    | 0.1 |`` between lines of dashes)."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ _VALUES_LIMIT = 1000
 
 
 class BlockParser:
-    """Gathers the values of a block; its row comes with the next block, or at the end."""
+    """Collect the values of a block. Its row is yielded with the next block, or at the end."""
 
     def __init__(self) -> None:
         self._row: Row | None = None
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         head = _HEAD.search(line)
         if head is not None or _DASHES.match(line):
             yield from self.finish()
@@ -37,7 +36,7 @@ class BlockParser:
             self._take(self._row, line)
 
     def finish(self) -> Iterator[Parsed]:
-        """The block that is open."""
+        """Yield the row of an incomplete block."""
         row, self._row = self._row, None
         if row is not None and row.values and row.step is not None:
             yield row
@@ -55,7 +54,7 @@ class BlockParser:
 
 
 class BlockReader(TextReader):
-    """Lines, and the block that is open at the end."""
+    """Read lines, and the incomplete block at the end."""
 
     def __init__(self) -> None:
         self._blocks = BlockParser()
@@ -67,7 +66,7 @@ class BlockReader(TextReader):
 
 
 def _sniff(head: Head) -> int:
-    """How many blocks there are that tell of a signal of ours."""
+    """Return the number of blocks with a known signal."""
     judge = BlockParser()
     rows = [row for number, line in enumerate(head.lines, 1) for row in judge.parse(line, number)]
     rows += list(judge.finish())

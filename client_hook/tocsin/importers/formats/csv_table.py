@@ -1,4 +1,4 @@
-"""Tables with a header: CSV, TSV and the like, with usual column names."""
+"""Tables with a header: CSV, TSV and similar, with common column names."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..names import alias
 from ..values import text_number
 
 EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
-"""Columns of what `tocsin-server export` writes: its other names are ours already."""
+"""Columns of the output of `tocsin-server export`, whose names are tocsin's."""
 DELIMITERS = (",", "\t", ";", "|")
 _NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
 _TOLD = re.compile(r"(?<!top)\s[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
-"""A number behind a word: ``step 0`` is a line of a script, not a name."""
+"""A number after a word: ``step 0`` is a line of a script, not a name."""
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _RULED = re.compile(r"[|:\-+=\s]+$")
-"""The line below the header of a table in Markdown."""
+"""The line below the header of a Markdown table."""
 _OF_RUN = re.compile(r"(.+?) - (\S.*)$")
-"""``run-1 - train/loss``: a column of a chart that W&B exported."""
+"""``run-1 - train/loss``: a column of a chart exported from W&B."""
 _BOUNDS = ("__MIN", "__MAX")
 
 
 class CsvParser:
-    """The first line is the header; a header that comes again begins a new run (append, restart)."""
+    """The first line is the header. A repeated header starts a new run (append, restart)."""
 
     left: frozenset[str] = frozenset()
-    """Columns that are about the log, not the training."""
+    """Columns about the log instead of the training."""
 
     def __init__(self) -> None:
         self._delimiter = ""
@@ -40,7 +40,7 @@ class CsvParser:
         self._fields = Fields()
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         if not line.strip():
             return
         if not self._header:
@@ -85,15 +85,15 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def delimiter_of(line: str) -> str:
-    """The delimiter that cuts ``line`` into most cells; a space where there is no other."""
+    """Return the delimiter that splits ``line`` into most cells; a space if there is none."""
     found = max(DELIMITERS, key=line.count)
     return found if found in line else " "
 
 
 def _without_run(header: list[str]) -> list[str]:
-    """The header without the name of the run, where W&B put the same one in front of every column.
+    """Return the header without the run's name, if W&B put the same one before every column.
 
-    The lower and upper bounds that it adds to each column are no series of their own.
+    Columns of lower and upper bounds, which W&B adds, are skipped.
     """
     header = ["" if name.endswith(_BOUNDS) else name for name in header]
     found = [_OF_RUN.match(name) for name in header]
@@ -103,12 +103,12 @@ def _without_run(header: list[str]) -> list[str]:
 
 
 def _with_point(cell: str) -> str:
-    """A number with a decimal comma as others write it."""
+    """Return a number with a decimal comma in the usual notation."""
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def is_header(cells: list[str]) -> bool:
-    """Whether these are names: none is a number, and one of them is of ours or a step."""
+    """Return whether these are names: none is a number, and one is a known signal or a step."""
     named = [cell for cell in cells if cell]
     if len(named) < 2 or any(map(_is_no_name, named)):
         return False
@@ -120,7 +120,7 @@ def _is_no_name(cell: str) -> bool:
 
 
 def header_of(head: Head) -> list[str]:
-    """The header, where ``head`` is the beginning of a table; else nothing."""
+    """Return the header if ``head`` is the beginning of a table, else an empty list."""
     lines = [line for line in head.lines[:8] if line.strip() and not _RULED.match(line)]
     if not head.first or len(lines) < 2:
         return []
@@ -135,7 +135,7 @@ def header_of(head: Head) -> list[str]:
 def table_format(
     name: str, order: int, marks: tuple[str, ...] = (), parser: type[CsvParser] = CsvParser
 ) -> Format:
-    """A table that is known by some of its column names."""
+    """Return a table format that is recognized by some of its column names."""
 
     def sniff(head: Head) -> int:
         header = header_of(head)

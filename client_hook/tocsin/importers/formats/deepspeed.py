@@ -1,6 +1,6 @@
 """DeepSpeed: ``[Rank 0] step=10, skipped=1, lr=[1e-4], mom=[..]``, ``steps: 10 loss: 0.5 ..``.
 
-Lines of other kinds between them are read as ``name: value`` lines.
+Other lines between them are read as ``name: value`` lines.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _OVERFLOW = re.compile(r"OVERFLOW! (?:Rank \d+ )?Skipping step")
 
 
 class DeepSpeedParser:
-    """``skipped`` is a count from the start there: here it is how many since the line before,
-    without those that had a line of their own."""
+    """``skipped`` is a total in the file, and becomes the count since the line before, without overflows that
+    had a line of their own."""
 
     def __init__(self) -> None:
         self._others = KeyValueParser()
@@ -28,7 +28,7 @@ class DeepSpeedParser:
         self._told = 0
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         step = _STEP.search(line)
         pipeline = None if step else _PIPELINE.search(line)
         if step is not None:

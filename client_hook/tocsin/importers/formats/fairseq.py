@@ -16,13 +16,13 @@ _LEFT = {"update", "wps", "ups", "wpb", "bsz", "train_wall", "wall", "gb_free", 
 
 
 class FairseqParser:
-    """``train_inner`` lines are the steps, ``valid`` lines the evaluations; epoch averages are left out."""
+    """``train_inner`` lines are steps, ``valid`` lines are evaluations; averages of epochs are skipped."""
 
     def __init__(self) -> None:
         self._fields = Fields()
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         found = _LINE.search(line)
         if found is None or not line.rstrip().endswith("}"):
             return

@@ -1,7 +1,7 @@
-"""One JSON document with a list of records: HF ``trainer_state.json`` (``log_history``), a plain list, a list
-under another key, or objects of several lines one after another.
+"""JSON documents with a list of records: HF ``trainer_state.json`` (``log_history``), a plain list, a list
+under another key, or objects of several lines.
 
-It is read piece by piece: of a document of any size only one object at a time is held.
+The document is read in chunks, and only one object is held in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..lines import Characters
 from .json_lines import JsonLinesParser, loaded
 
 OBJECT_LIMIT = 4 << 20
-"""An object of more characters than this is given up."""
+"""Objects with more characters are skipped."""
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _LIST = re.compile(r"^\s*\[\s*(?=\{)")
 _NAMED = re.compile(r'"\w+"\s*:\s*\[\s*(?=\{)')
@@ -29,7 +29,7 @@ _decoder = json.JSONDecoder()
 
 
 class DocumentReader:
-    """Finds the list and yields a row an object."""
+    """Find the list, and yield a row for each object."""
 
     def __init__(self, start: re.Pattern[str]) -> None:
         self._start = start
@@ -40,12 +40,12 @@ class DocumentReader:
         self._parser = JsonLinesParser()
 
     def feed(self, chunk: bytes) -> Iterator[Parsed]:
-        """The objects that are complete now."""
+        """Yield the rows of complete objects."""
         self._text += self._characters.feed(chunk)
         yield from self._advance()
 
     def end(self) -> Iterator[Parsed]:
-        """A document that was cut off within an object, or that never had its list."""
+        """Report a document that ends within an object, or without a list."""
         self._text += self._characters.end()
         yield from self._advance()
         if self._state == "within" and self._text.strip(" \t\r\n,"):
@@ -100,7 +100,7 @@ class DocumentReader:
 
 
 def _with_fraction(row: Row) -> Row:
-    """HF's ``epoch`` is a fraction beside ``step``: the step alone says where it is."""
+    """Remove HF's fractional ``epoch`` next to ``step``: the step is sufficient."""
     if row.step is not None:
         row.epoch = None
     return row
@@ -131,7 +131,7 @@ def _list(head: Head) -> int:
 
 
 def _is_pretty(head: Head) -> bool:
-    """Whether an object begins here that does not end in its line."""
+    """Return whether an object starts here that spans several lines."""
     first = head.text[:4096].lstrip().partition("\n")[0].strip()
     return head.first and first.startswith("{") and loaded(first) is None
 

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, with usual names; also what ``tocsin-server export`` writes."""
+"""JSON lines: one object per line, with common names; also the output of ``tocsin-server export``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..values import number as as_number
 
 
 def objects(head: Head) -> list[dict[str, Any]]:
-    """The lines of ``head`` that are objects; empty where many of them are something else."""
+    """Return the lines of ``head`` that are objects; empty if many lines are not."""
     lines = [line for line in head.lines if line.strip()]
     found = [value for line in lines if (value := loaded(line)) is not None]
     return found if len(found) * 2 >= len(lines) else []
 
 
 def loaded(line: str) -> dict[str, Any] | None:
-    """The object that ``line`` is, if it is one."""
+    """Return the object in ``line``, or None."""
     text = line.strip().rstrip(",")
     if not (text.startswith("{") and text.endswith("}")):
         return None
@@ -32,13 +32,13 @@ def loaded(line: str) -> dict[str, Any] | None:
 
 
 class JsonLinesParser:
-    """Any object with a number in it is a row; lines that are no objects are unread."""
+    """Any object with a number is a row. Lines that are not objects are unread."""
 
     def __init__(self) -> None:
         self._fields = Fields()
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         if not line.strip():
             return
         value = loaded(line)
@@ -50,7 +50,7 @@ class JsonLinesParser:
             yield row
 
     def row(self, value: dict[str, Any], number: int) -> Row | None:
-        """The row of one object; None where it holds no value."""
+        """Return the row of one object, or None if it has no value."""
         ours = isinstance(value.get("values"), Mapping) and "seq" in value
         if ours:  # a record of `tocsin-server export`
             values = {name: as_number(item) for name, item in value.pop("values").items()}

@@ -1,6 +1,6 @@
-"""``key=value`` and ``key: value`` lines of ordinary scripts: ``Batch 50: grad_norm=2.451, loss=11.8234``.
+"""``key=value`` and ``key: value`` lines of scripts, such as ``Batch 50: grad_norm=2.451, loss=11.8234``.
 
-Also the dicts that HF's Trainer prints, progress bars, nanoGPT's ``iter 0: loss 10.9``, Keras.
+Also dicts that HF's Trainer prints, progress bars, nanoGPT's ``iter 0: loss 10.9``, Keras.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _AT = re.compile(r"@\s*([\d,]+)\s*(?:steps?|iter)", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\d)(\d+)/(\d+) (?:\[(?:\d+:\d\d|[=>.\-]+\])|━|- \d+m?s\b)")
 """tqdm, Keras 2, Keras 3, and Keras without a bar."""
 _BATCHES = re.compile(r"(?<!\d)(\d+)/\s*(\d+) batches\b")
-"""``| epoch   1 |   200/ 2983 batches``, as the language model of PyTorch's examples prints them."""
+"""``| epoch   1 |   200/ 2983 batches`` of PyTorch's language model example."""
 _SAMPLES = re.compile(r"\bepoch:?\s*(\d+)\s*\[\s*(\d+)/(\d+)\s*\(\s*\d+(?:\.\d+)?%\)\]", re.IGNORECASE)
-"""``Train Epoch: 1 [640/60000 (1%)]``: samples, as the examples of PyTorch print them."""
+"""``Train Epoch: 1 [640/60000 (1%)]``, which counts samples, of PyTorch's examples."""
 _BRACKETED = re.compile(r"\]\s*\[(\d+)\]\s+(?=[A-Za-z_][\w/]*=)")
 """``logging_writer.py:48] [100] loss=2.1``: CLU of Flax."""
 _FILES = (".py", ".cc", ".cpp", ".cu")
@@ -56,23 +56,23 @@ _POSITIONS = {
     "num_updates", "update", "updates", "it", "batch_idx",
 }  # fmt: skip
 _WEAK = {"norm", "scale", "scaler", "skip", "overflow"}
-"""Names of ours only where they stand alone: ``Logit Scale`` and ``params norm`` are something else."""
+"""Names that are known signals only if they stand alone, unlike ``Logit Scale`` and ``params norm``."""
 _DUE = {"loss", "grad_norm", "train_loss", "train/loss", "train/grad_norm"}
-"""Beside these a null says something even where nothing else stands in the line."""
+"""Names beside which a null is meaningful even without other values in the line."""
 _NOISE = {"cuda", "gpu", "mem", "memory", "max_mem", "eta", "rank", "device", "port", "pid", "seed", "info"}
 
 
 class KeyValueParser:
-    """A line is a row where it names one of our signals; a lone setting without a step is none."""
+    """A line is a row if it contains a known signal. A single setting without a step is not."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
         self._bar: tuple[float, float] | None = None
         self._trained = False
-        """A loss of the training was read: where every line speaks of a test, it is the run's name."""
+        """A training loss was read: if every line mentions a test, that is the name of the run."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         if len(line) > _LINE_LIMIT or not (":" in line or "=" in line or " " in line):
             return
         row = Row(number, {})
@@ -115,11 +115,11 @@ class KeyValueParser:
             row.step = self._bar[0]
 
     def _within(self, row: Row, iteration: float) -> None:
-        """A count that begins anew each epoch, or does not: the steps tell which."""
+        """Handle a count that may restart at each epoch; the steps show whether it does."""
         row.epoch, row.iteration = self._epoch, iteration
 
     def _progress(self, row: Row, done: float, total: float, before: str) -> None:
-        """A progress bar: of an epoch where the line says so, else of the whole run."""
+        """Handle a progress bar: of an epoch if the line says so, else of the whole run."""
         if self._epoch is not None or re.search(r"\bepoch\b", before, re.IGNORECASE):
             self._within(row, done)
         elif self._bar is None or total >= self._bar[1]:
@@ -128,13 +128,13 @@ class KeyValueParser:
 
 
 def _samples(line: str) -> tuple[str, ...] | None:
-    """Epoch, samples and samples of an epoch."""
+    """Return epoch, samples, and samples per epoch."""
     found = _SAMPLES.search(line)
     return None if found is None else found.groups()
 
 
 def _batches(epoch: re.Match[str], line: str) -> tuple[str, ...] | None:
-    """Epoch, batches and batches of an epoch."""
+    """Return epoch, batches, and batches per epoch."""
     found = _BATCHES.search(line)
     return None if found is None else (epoch[1], *found.groups())
 
@@ -148,7 +148,7 @@ def _count(text: str) -> float:
 
 
 def _values(row: Row, line: str) -> int:
-    """Fills the row's values and the names beside a null; returns where the first of ours stands."""
+    """Set the row's values and nulls; return the position of the first known signal."""
     nulls: list[str] = []
     first = len(line)
     for found in (*_PAIR.finditer(line), *_SPACED.finditer(line)):
@@ -169,7 +169,7 @@ def _values(row: Row, line: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _name(key: str) -> str | None:
-    """What of ``key`` (up to four words) is the name: the longest end of it that is one of ours."""
+    """Return the longest ending of ``key`` (up to four words) that is a known name."""
     if key.endswith(_FILES):
         return None
     words = key.split(" ")
@@ -186,7 +186,7 @@ def _name(key: str) -> str | None:
 
 
 def _tells(row: Row, line: str) -> bool:
-    """Whether the row is about a step of a training, not a setting."""
+    """Return whether the row is about a training step, not a setting."""
     names = [*row.values, *(name for name in row.null if normal(name) in _DUE)]
     ours = {found[0] for name in names if (found := alias(name)) is not None}
     placed = row.step is not None or row.iteration is not None or row.epoch is not None

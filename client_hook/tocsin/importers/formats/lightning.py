@@ -1,4 +1,4 @@
-"""Lightning's ``CSVLogger``: ``metrics.csv`` with epoch, step and a sparse column a metric."""
+"""Lightning's ``CSVLogger``: ``metrics.csv`` with epoch, step and one sparse column for each metric."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""llm.c: ``main.log`` (``s:0 trl:11.0091 lr:0.000001 norm:15.37``, ``s:250 tel:6.17``) and what it prints
-(``step    1/19560 | loss 11.009 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 312.33 ms | ..``)."""
+"""llm.c: ``main.log`` (``s:0 trl:11.0091 lr:0.000001 norm:15.37``, ``s:250 tel:6.17``) and its output (``step
+1/19560 | loss 11.009 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 312.33 ms | ..``)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAMES = {"trl": "loss", "lr": "lr", "norm": "grad_norm", "tel": "val/loss", "ev
 
 
 class LlmcParser:
-    """One training line a step, and lines of the evaluations between them."""
+    """One line for each training step, and lines of evaluations between them."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         found = _LINE.match(line)
         if found is None:
             yield from _printed(line, number)
@@ -39,7 +39,7 @@ class LlmcParser:
 
 
 def _printed(line: str, number: int) -> Iterator[Parsed]:
-    """A line of standard output."""
+    """Parse a line of standard output."""
     found = _PRINTED.match(line)
     if found is None:
         return

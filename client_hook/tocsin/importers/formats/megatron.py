@@ -31,10 +31,10 @@ _LEFT = {
 
 
 class MegatronParser:
-    """A line without a loss where iterations were NaN counts as a NaN loss."""
+    """A line without a loss but with NaN iterations has a NaN loss."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         train = _TRAIN.search(line)
         if train is not None:
             yield self._train(_fields(line[train.end() :]), number, float(train[1]))
@@ -67,7 +67,7 @@ def _fields(text: str) -> dict[str, float]:
 
 
 def _field(text: str) -> tuple[str, str]:
-    """The name and the value of ``grad norm [L2]: 0.5``; empty where it is none."""
+    """Return name and value of ``grad norm [L2]: 0.5``; empty if it is not a field."""
     before, last = ("", *text.rsplit(None, 1))[-2:] if text.strip() else ("", "")
     if before.endswith(":"):
         name, value = before[:-1], last

@@ -15,10 +15,10 @@ _EVALUATED = re.compile(r"(?:Epoch|Iter)\(val\)\s*(?:\[(\d+)\])?\s*\[\s*\d+(?:/\
 
 
 class MetricLoggerParser:
-    """MMCV and MMEngine count epochs and iterations from 1 (``lr: ..,`` with commas), the others from 0."""
+    """MMCV and MMEngine (``lr: ..,`` with commas) count epochs and iterations from 1, the others from 0."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         train = _TRAIN.search(line)
         if train is not None:
             yield self._train(line, number, train)

@@ -10,14 +10,14 @@ from .json_lines import JsonLinesParser, objects
 
 
 class MMEngineParser(JsonLinesParser):
-    """Evaluations carry the epoch in ``step``, so they belong to the newest training step."""
+    """Evaluations have the epoch in ``step``, so they belong to the newest training step."""
 
     def __init__(self) -> None:
         super().__init__()
         self._per_epoch: dict[float, float] = {}
 
     def row(self, value: dict[str, Any], number: int) -> Row | None:
-        """The row of one object."""
+        """Return the row of one object."""
         if "env_info" in value or "config" in value:
             return None
         row = super().row(value, number)

@@ -18,7 +18,7 @@ class Pix2PixParser:
     """``loss`` is the sum of the generator's terms, ``loss/D`` that of the discriminator's (D_...)."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         if _HEADER.match(line):
             yield Restart(number)
             return

@@ -14,10 +14,10 @@ _HEADER = "Full config saved to"
 
 
 class SwinParser:
-    """Steps are epoch x iterations an epoch + iteration; ``* Acc@1`` lines are the evaluations."""
+    """The step is epoch x iterations per epoch + iteration. ``* Acc@1`` lines are evaluations."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         train = _TRAIN.search(line)
         if train is not None:
             yield _row(line[train.end() :], number, train)

@@ -1,8 +1,8 @@
 """TensorBoard event files: TFRecords of ``Event`` messages, read without TensorBoard.
 
-Only scalars are read: ``simple_value`` of TensorFlow 1 and PyTorch, and scalar tensors of TensorFlow 2.
-The masked CRC-32C of lengths is checked always, that of contents up to ``CHECKED`` bytes; what is
-longer holds images or graphs and is passed over. Field numbers: tensorflow/core/util/event.proto,
+Only scalars are read: ``simple_value`` of TensorFlow 1 and PyTorch, and scalar tensors of TensorFlow 2. The
+masked CRC-32C of lengths is always checked, that of contents up to ``CHECKED`` bytes; larger records are
+images or graphs and are skipped. Field numbers: tensorflow/core/util/event.proto,
 tensorflow/core/framework/summary.proto and tensor.proto.
 """
 
@@ -16,7 +16,7 @@ from ..items import Parsed, Row, Unread
 from ..values import nanoseconds
 
 CHECKED = 64 << 10
-"""Scalars are far below it; images, histograms and graphs may be above."""
+"""Maximum size of a record whose checksum is verified. Scalars are much smaller."""
 TAG_LIMIT = 256
 _MASK = 0xA282EAD8
 
@@ -34,7 +34,7 @@ _TABLE = _crc_table()
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of ``data``, rotated and offset as TFRecord wants it."""
+    """Return the CRC-32C (Castagnoli) of ``data``, rotated and offset as in TFRecord."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -43,7 +43,7 @@ def masked_crc(data: bytes) -> int:
 
 
 class EventReader:
-    """One row a step: tags that were written one after another for the same step belong together."""
+    """Yield one row per step: consecutive tags of the same step belong together."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -53,7 +53,7 @@ class EventReader:
         self._broken = False
 
     def feed(self, chunk: bytes) -> Iterator[Parsed]:
-        """The rows that are complete now. ``line`` counts the records of the file."""
+        """Yield the complete rows. ``line`` counts the records of the file."""
         passed = min(self._skip, len(chunk))
         self._skip -= passed
         self._data += chunk[passed:]
@@ -61,7 +61,7 @@ class EventReader:
             yield from self._record()
 
     def end(self) -> Iterator[Parsed]:
-        """The last row, and a record that was cut off."""
+        """Yield the last row, and report a truncated record."""
         if self._row is not None:
             yield self._row
             self._row = None
@@ -69,7 +69,7 @@ class EventReader:
             yield Unread(self._number + 1, "the file ends within a record")
 
     def _is_ready(self) -> bool:
-        """Whether the next record is here: all of it, or of a long one its length."""
+        """Return whether the next record is complete, or the length of one that will be skipped."""
         if self._broken or self._skip or len(self._data) < 12:
             return False
         (length,) = struct.unpack_from("<Q", self._data)
@@ -118,7 +118,7 @@ class EventReader:
 
 
 def event_of(body: bytes) -> tuple[float, float, dict[str, float]]:
-    """Wall time (s), step and scalars by tag of one ``Event``."""
+    """Return wall time (s), step and scalars by tag of one ``Event``."""
     wall, step, values = 0.0, 0, {}
     for field, value in fields(body):
         if field == 1 and isinstance(value, bytes):
@@ -157,7 +157,7 @@ _PACKED = {5: "<f", 6: "<d"}
 
 
 def _tensor(message: bytes) -> float | None:
-    """The number of a tensor that holds exactly one; None of any other."""
+    """Return the number of a tensor with exactly one element, else None."""
     kind, number = 0, None
     for field, value in fields(message):
         if field == 1 and isinstance(value, int):
@@ -174,7 +174,7 @@ def _only(form: str, data: bytes) -> float | None:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers and values of a protobuf message; fixed-size values come as their bytes."""
+    """Yield field numbers and values of a protobuf message; fixed-size values as bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

@@ -17,10 +17,10 @@ _AVERAGE = re.compile(r"(Loss|Acc@\d{1,4}):\s*[^\s(]{1,60}\s*\(\s*([^()\s]{1,60}
 
 
 class TimmParser:
-    """The averages of the last line of a ``Test:`` block are the evaluation."""
+    """The averages in the last line of a ``Test:`` block are the evaluation."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
-        """What ``line`` says."""
+        """Parse one line into rows."""
         train = _TRAIN.search(line)
         if train is not None:
             values = _lower(meters(line[train.end() :]))

@@ -1,4 +1,4 @@
-"""YOLO's ``results.csv`` (Ultralytics, YOLOv5): a row an epoch, losses by term, metrics of the evaluation."""
+"""YOLO's ``results.csv`` (Ultralytics, YOLOv5): one row per epoch with loss terms and evaluation metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TERM = re.compile(r"train/\w+_loss$")
 
 
 class YoloParser(CsvParser):
-    """``loss`` is the sum of the terms, each of which has its weight in it already."""
+    """``loss`` is the sum of the terms, which are already weighted."""
 
     left = frozenset({"time"})
 
