@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.engine import Engine
-from tocsin_server.domain import Column, RecordBatch, Writer
+from tocsin_server.core.models import Column, RecordBatch, Writer
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.interface.context import RunContext
 
 RECORDS = 20_000
 LIMITS_US = {1: 20.0, 50: 6.0}

@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tocsin_server.active import Pulse
-from tocsin_server.detect.liveness import Liveness
-from tocsin_server.detect.rules import stalled, trainer_lost
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.liveness import Liveness
+from tocsin_server.detect.rules.system import stalled, trainer_lost
+from tocsin_server.runs.active_run import Pulse
 
 HOURS = 48.0
 RUNS = 12

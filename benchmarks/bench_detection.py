@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.published import PUBLISHED
 from tocsin.importers import Item, LogRecord, open_log
-from tocsin_server.detect.context import RunContext
-from tocsin_server.domain import AlertState, Finding, Severity
-from tocsin_server.offline import FULL_RECORDS, Judge, Replay
+from tocsin_server.core.models import AlertState, Finding, Severity
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.offline.replay import FULL_RECORDS, Judge, Replay
 
 APART = 50
 """Records without an alarm that end one alarm of a published rule."""

@@ -31,13 +31,13 @@ from benchmarks.peers import PACKAGES, measured
 from benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.domain import Column, Intake, RecordBatch, Writer
+from tocsin_server.core.models import Column, Intake, RecordBatch, Writer
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.registry import register
-from tocsin_server.store.space import OF_RUNS, tidy_tail, vacuum
+from tocsin_server.store.registration import register
 from tocsin_server.store.tables import chunk_dir
+from tocsin_server.store.vacuum import OF_RUNS, tidy_tail, vacuum
 from tocsin_server.store.writer import StoreWriter
 
 STEPS = (100_000, 1_000_000, 10_000_000)

@@ -17,15 +17,15 @@ import typer
 from tocsin import protocol
 from tocsin.cli.commands import _parser as hook_parser
 from tocsin.preflight import CHECKS
-from tocsin_server.cli import app
-from tocsin_server.detect.registry import catalogue
-from tocsin_server.domain import Severity
-from tocsin_server.settings import PREFIX, Settings
+from tocsin_server.cli.main import app
+from tocsin_server.core.models import Severity
+from tocsin_server.core.settings import PREFIX, Settings
+from tocsin_server.detect.rules.catalog import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 REFUSING = (
-    "server/tocsin_server/ingest.py",
-    "server/tocsin_server/intake.py",
+    "server/tocsin_server/http/ingest.py",
+    "server/tocsin_server/runs/validation.py",
     "client_hook/tocsin/protocol.py",
 )
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")

@@ -18,7 +18,7 @@ from benchmarks.bench_detection import (
     verdict_of,
     verdicts,
 )
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
 
 
 def test_the_onset_is_the_first_number_of_the_label() -> None:

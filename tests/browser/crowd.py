@@ -18,9 +18,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from tocsin import protocol
-from tocsin_server.domain import Column, Intake, RecordBatch
+from tocsin_server.core.models import Column, Intake, RecordBatch
 from tocsin_server.store.database import open_database
-from tocsin_server.store.registry import register
+from tocsin_server.store.registration import register
 from tocsin_server.store.writer import StoreWriter
 
 AT_ONCE = 24

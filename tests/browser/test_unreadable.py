@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tocsin_server.core.settings import Settings
 from tocsin_server.notify.routing import plain, read_routing
-from tocsin_server.settings import Settings
-from tocsin_server.store import choices
+from tocsin_server.store import notification_config
 from tocsin_server.store.database import open_database
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -22,13 +22,15 @@ def left_by_an_older_one(tower: Any) -> Any:
     """A server whose database holds a silence and a route with a pattern that Python's engine took."""
     tower.stop()
     now_ns = time.time_ns()
-    row = choices.SilenceRow("s_old", [PATTERN], now_ns, now_ns + 10**13, "ann", "maintenance", now_ns)
+    row = notification_config.SilenceRow(
+        "s_old", [PATTERN], now_ns, now_ns + 10**13, "ann", "maintenance", now_ns
+    )
     document = plain(read_routing({"routes": [{"name": "old"}]}))
     document["routes"][0]["matchers"] = [PATTERN]
     database = open_database(Settings(data_dir=tower.directory).url)
     with database.engine.begin() as connection:
-        choices.put_silence(connection, row)
-        choices.write_choice(connection, choices.ROUTING, document, now_ns)
+        notification_config.put_silence(connection, row)
+        notification_config.write_choice(connection, notification_config.ROUTING, document, now_ns)
     database.close()
     tower.start()
     return tower

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tocsin_server.core.errors import StartError
 from tocsin_server.demo.launch import MARKER, clear, require_torch, training_command
-from tocsin_server.errors import StartError
 from tocsin_server.store.ownership import sole_on_file
 
 pytestmark = pytest.mark.timeout(300)

@@ -21,12 +21,12 @@ from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tocsin.api.run import Run
 from tocsin.core.columns import columns_of
 from tocsin.protocol import Records
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.facts import KIND as SIBLING_FACTS
-from tocsin_server.detect.facts import SERVER, Sibling, SiblingFacts
-from tocsin_server.domain import Alert, RecordBatch, RunEvent, Severity, Writer
-from tocsin_server.intake import Limits, read_records
-from tocsin_server.offline import Judge
+from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
+from tocsin_server.detect.interface.similar_runs import SERVER, Sibling, SiblingFacts
+from tocsin_server.offline.replay import Judge
+from tocsin_server.runs.validation import Limits, read_records
 
 FLUSH = 20
 STEP_NS = 50_000_000

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
-from tocsin_server.detect.facts import Sibling
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.similar_runs import Sibling
 
 STEPS = 400
 WIDTH, CLASSES, BATCH = 32, 16, 32

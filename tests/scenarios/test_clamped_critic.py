@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
-from tocsin_server.detect.facts import Sibling
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.similar_runs import Sibling
 
 STEPS = 500
 BATCH, NOISE = 32, 8

@@ -10,7 +10,7 @@ from torch.nn.functional import l1_loss, mse_loss
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
 
 STEPS = 1600
 RATE = 3e-3

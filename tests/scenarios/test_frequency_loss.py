@@ -8,9 +8,9 @@ import torch
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
+from tocsin_server.core.models import Severity
 from tocsin_server.demo.trainings import deblur
-from tocsin_server.domain import Severity
-from tocsin_server.stories import stories
+from tocsin_server.offline.grouping import stories
 
 LONGEST, HEALTHY_STEPS = 1000, 200
 COLLAPSED = 2.0**-20

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.scenarios.judging import seeded
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.engine import Engine
-from tocsin_server.domain import AlertState, Column, RecordBatch, Severity, Writer
+from tocsin_server.core.models import AlertState, Column, RecordBatch, Severity, Writer
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.interface.context import RunContext
 
 STEPS, FEW = 400, 150
 MAY_WARN = {"rare-class"}

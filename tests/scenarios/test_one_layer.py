@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.scenarios.judging import Training, Verdict, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
 
 STEPS, GROWS, BREAKS = 300, 200, 260
 """The gradient that the second block hands on grows from one step on, and overflows at another."""

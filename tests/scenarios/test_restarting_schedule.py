@@ -11,8 +11,8 @@ from torch.nn.functional import mse_loss
 
 from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
-from tocsin_server.detect.facts import Sibling
-from tocsin_server.domain import Severity
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.similar_runs import Sibling
 
 STEPS = 640
 WARMUP, BOTTOM, PEAK = 20, 300, 583

@@ -30,13 +30,13 @@ from tests.server.browser_socket import BrowserSocket
 from tests.server.own_postgres import OwnPostgres
 from tests.server.receiver import Receiver
 from tocsin import protocol
-from tocsin_server.app import create_app
-from tocsin_server.auth import ADMIN
-from tocsin_server.cli import main
-from tocsin_server.pipeline import Pipeline
-from tocsin_server.serve import uvicorn_config
-from tocsin_server.services import Services
-from tocsin_server.settings import Settings
+from tocsin_server.app.application import create_app
+from tocsin_server.app.serve import uvicorn_config
+from tocsin_server.cli.main import main
+from tocsin_server.core.settings import Settings
+from tocsin_server.http.auth.authentication import ADMIN
+from tocsin_server.http.services import Services
+from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.writer import StoreWriter
 

@@ -20,9 +20,9 @@ from sqlalchemy.engine import URL
 
 from tests.server.besieged_trainer import STATUS, evaluated, steps_of, values_of
 from tests.server.conftest import ServerProcess, server_process, wait_until
-from tocsin_server.store.answers import RecordPage
 from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RecordPage
 from tocsin_server.store.tables import alert_transition, fault
 
 PROGRAM = Path(__file__).with_name("besieged_trainer.py")

@@ -19,21 +19,22 @@ import numpy as np
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from tocsin_server.delivery import mirror, news
-from tocsin_server.delivery.courier import GRACE_S, Courier, Office, deliver, in_thread
-from tocsin_server.delivery.news import News
-from tocsin_server.delivery.round import Round, lock, report_unread
-from tocsin_server.hub import Hub
-from tocsin_server.notify import http, links, picture
+from tocsin_server.core.periodic_jobs import Rounds
+from tocsin_server.core.settings import Settings
+from tocsin_server.delivery import alertmanager_sync as mirror
+from tocsin_server.delivery import browser_feed
+from tocsin_server.delivery.browser_feed import News
+from tocsin_server.delivery.router import Round, lock, report_unread
+from tocsin_server.delivery.sender import GRACE_S, Courier, Office, deliver, in_thread
+from tocsin_server.notify import chart_image, http, links
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import alertmanager
 from tocsin_server.notify.message import Links, Message, message_of
 from tocsin_server.notify.outcome import DeliveryError
-from tocsin_server.rounds import Rounds
-from tocsin_server.settings import Settings
-from tocsin_server.store import choices, groups, outbox
-from tocsin_server.store.choices import ChannelRow
+from tocsin_server.runs.pubsub import Hub
+from tocsin_server.store import alert_groups, notification_config, outbox
 from tocsin_server.store.database import Database
+from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
@@ -74,7 +75,7 @@ class Delivery:
         self._hub = hub
         self._clock = clock
         self._started_ns = clock()
-        self.news = News(hub, self.health, self._rounds.round(news.NAME))
+        self.news = News(hub, self.health, self._rounds.round(browser_feed.NAME))
         owner, settled = secrets.token_hex(8), self.news.settled
         self._office = Office(settings, database, writer, self.compose, owner, settled, clock)
         self._couriers: dict[str, tuple[Courier, asyncio.Task[None]]] = {}
@@ -131,12 +132,14 @@ class Delivery:
             return secrets.token_hex(32)
 
     def _link_key(self, connection: Connection) -> str:
-        known = choices.read_choice(connection, choices.LINK_KEY)
+        known = notification_config.read_choice(connection, notification_config.LINK_KEY)
         for keep in (True, False):  # a damaged one is replaced: links that were sent with it end
             if not _is_key(known):
                 made = secrets.token_hex(32)
-                choices.write_choice(connection, choices.LINK_KEY, made, self._clock(), keep=keep)
-                known = choices.read_choice(connection, choices.LINK_KEY)
+                notification_config.write_choice(
+                    connection, notification_config.LINK_KEY, made, self._clock(), keep=keep
+                )
+                known = notification_config.read_choice(connection, notification_config.LINK_KEY)
         return str(known)
 
     # Routing
@@ -193,14 +196,14 @@ class Delivery:
 
     def _is_due(self) -> bool:
         with self._database.reader.connect() as connection:
-            return groups.is_anything_due(connection, self._clock())[0]
+            return alert_groups.is_anything_due(connection, self._clock())[0]
 
     def _pause_s(self) -> float:
         """Until the next group is due, ``notify_poll_s`` at most."""
         most = self.settings.notify_poll_s
         try:
             with self._database.reader.connect() as connection:
-                due = groups.is_anything_due(connection, self._clock())[1]
+                due = alert_groups.is_anything_due(connection, self._clock())[1]
         except Exception:  # noqa: BLE001 - the database is away: look again soon
             return most
         return most if due is None else min(max((due - self._clock()) / 1e9, 0.01), most)
@@ -218,7 +221,7 @@ class Delivery:
 
     def _channels(self) -> list[ChannelRow]:
         with self._database.reader.connect() as connection:
-            return choices.channels(connection)
+            return notification_config.channels(connection)
 
     # Messages
 
@@ -249,8 +252,8 @@ class Delivery:
             broken = ~np.isfinite(layer.first) | ~np.isfinite(low) | ~np.isfinite(high)
             for counts in (layer.nan, layer.pinf, layer.ninf):
                 broken = broken if counts is None else broken | (np.asarray(counts) > 0)
-            curve = picture.Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
-            return picture.draw(f"{name} · {run['run_name']}", curve, onset)
+            curve = chart_image.Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
+            return chart_image.draw(f"{name} · {run['run_name']}", curve, onset)
         except Exception:
             log.exception("no picture for notification %s", item.id)
             return None
@@ -348,7 +351,7 @@ class Delivery:
         with self._database.reader.connect() as connection:
             found = outbox.counts(connection, since_ns)
             told = outbox.standings(connection, since_ns) if found else {}
-            names = {row.id: row.name for row in choices.channels(connection)}
+            names = {row.id: row.name for row in notification_config.channels(connection)}
         errors = {names[key]: each.error for key, each in told.items() if key in names and each.error}
         errors |= {name: error for name, error in self._pushed.items() if error}
         failing = sorted({each.channel for each in found if each.retrying or each.failed} | errors.keys())
@@ -356,7 +359,7 @@ class Delivery:
             "waiting": sum(each.waiting for each in found),
             "failed": sum(each.failed for each in found),
             "failing": failing,
-            "trouble": news.trouble(failing, errors),
+            "trouble": browser_feed.trouble(failing, errors),
         }
 
     async def _tidying(self) -> None:
@@ -364,11 +367,11 @@ class Delivery:
 
     async def _prune(self) -> None:
         await self._office.write(partial(outbox.prune, now_ns=self._clock()))
-        await self._office.write(partial(groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+        await self._office.write(partial(alert_groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
 
 
 def _shift(connection: Connection, jump_ns: int) -> None:
-    groups.shift(connection, jump_ns)
+    alert_groups.shift(connection, jump_ns)
     outbox.shift(connection, jump_ns)
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tocsin_server.auth import ADMIN, TRAINER
+from tocsin_server.app.serve import address, listening
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.settings import Settings
 from tocsin_server.demo.child import Child
-from tocsin_server.errors import StartError
-from tocsin_server.login import login_address
-from tocsin_server.serve import address, listening
-from tocsin_server.settings import Settings
+from tocsin_server.http.auth.authentication import ADMIN, TRAINER
+from tocsin_server.http.auth.login import login_address
 from tocsin_server.store.ownership import sole_on_file
 
 TRAININGS = ("transformer", "deblur", "wgan")

@@ -11,7 +11,7 @@ import ipaddress
 import socket
 from collections.abc import Callable
 
-from tocsin_server.errors import TocsinError
+from tocsin_server.core.errors import TocsinError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import channels
 from tocsin_server.notify.message import Message
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tocsin_server.causal_order import by_cause
-from tocsin_server.domain import AlertState, Severity
-from tocsin_server.notify.facts import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
+from tocsin_server.core.causal_order import by_cause
+from tocsin_server.core.models import AlertState, Severity
+from tocsin_server.notify.labels import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
 from tocsin_server.notify.routing import Route
 
 S = 10**9

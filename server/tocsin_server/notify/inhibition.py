@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.notify.fields import only, texts
+from tocsin_server.notify.labels import AlertFacts
 from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers
-from tocsin_server.notify.reading import only, texts
 
 _SAME_RUN = ["run_id"]
 DEFAULTS: tuple[dict[str, Any], ...] = (

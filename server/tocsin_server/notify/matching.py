@@ -14,7 +14,7 @@ from typing import Any
 
 import re2
 
-from tocsin_server.errors import FieldError, storable
+from tocsin_server.core.errors import FieldError, storable
 
 OPERATORS = ("=~", "!~", "!=", "=")
 LONGEST_TEXT = 2_000

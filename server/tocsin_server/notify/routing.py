@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tocsin_server.domain import Severity
-from tocsin_server.errors import FieldError
-from tocsin_server.notify import inhibition, mute
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.models import Severity
+from tocsin_server.notify import inhibition
+from tocsin_server.notify import mute_times as mute
+from tocsin_server.notify.fields import only, seconds, text, texts, truth
 from tocsin_server.notify.inhibition import Inhibition
 from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, size_of
-from tocsin_server.notify.mute import MuteTime
-from tocsin_server.notify.reading import only, seconds, text, texts, truth
+from tocsin_server.notify.mute_times import MuteTime
 
 EVERY = "*"
 """As the name of a channel: all that are switched on."""

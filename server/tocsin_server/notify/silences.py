@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, size_of
 
 LARGEST_PATTERNS = 2_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin_server.domain import F64
-from tocsin_server.store.answers import SeriesLayer
+from tocsin_server.core.models import F64
+from tocsin_server.store.results import SeriesLayer
 
 FAULTS = ("nan", "pinf", "ninf")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.domain import Alert, Evidence, Remedy
+from tocsin_server.core.models import Alert, Evidence, Remedy
 from tocsin_server.report.material import ToldAlert
 from tocsin_server.report.words import counted, esc, foreign, moment, num, powers, span, title_of, whole
-from tocsin_server.store.answers import AlertStep
+from tocsin_server.store.results import AlertStep
 
 SHAPES = {"critical": "⯃", "warning": "▲", "info": "◯"}
 """Shape first, colour second: in black and white each severity is told apart."""

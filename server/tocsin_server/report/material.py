@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tocsin_server.causal_order import by_cause
-from tocsin_server.domain import RunEvent
-from tocsin_server.errors import TocsinError
+from tocsin_server.core.causal_order import by_cause
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.models import RunEvent
 from tocsin_server.report.curve import Curve, curve_of
-from tocsin_server.store.answers import AlertStep, RunFacts, StoredAlert
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import AlertStep, RunFacts, StoredAlert
 
 VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
 HELD = frozenset({"scale", "lr"})

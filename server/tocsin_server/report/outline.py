@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin_server.domain import F64
+from tocsin_server.core.models import F64
 from tocsin_server.report.curve import Curve, finite
 
 Flags = NDArray[np.bool_]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin_server.markdown import LONGEST, Node, parse
+from tocsin_server.core.markdown import LONGEST, Node, parse
 from tocsin_server.report.words import esc
 
 _TAGS = {

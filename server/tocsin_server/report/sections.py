@@ -21,7 +21,7 @@ from tocsin_server.report.words import (
     span,
     whole,
 )
-from tocsin_server.store.answers import RunFacts
+from tocsin_server.store.results import RunFacts
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

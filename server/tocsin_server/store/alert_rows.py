@@ -8,10 +8,10 @@ from typing import Any, Union
 import msgspec
 from sqlalchemy import Connection, Row, Select, func, select
 
-from tocsin_server import exactjson
-from tocsin_server.domain import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
-from tocsin_server.store.answers import AlertStep, StoredAlert
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.store.damage import Damaged, choice, place_of, values_of, warn
+from tocsin_server.store.results import AlertStep, StoredAlert
 from tocsin_server.store.tables import alert, alert_transition, run
 
 LIVES = tuple(AlertState)
@@ -171,5 +171,5 @@ def diagnosis_of(told: Mapping[str, Any]) -> Diagnosis:
 
 
 def _number(value: Any) -> Any:
-    named = value in (exactjson.NAN, exactjson.PINF, exactjson.NINF)
-    return exactjson.parse_number(value) if named else value
+    named = value in (exact_json.NAN, exact_json.PINF, exact_json.NINF)
+    return exact_json.parse_number(value) if named else value

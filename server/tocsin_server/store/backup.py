@@ -18,9 +18,9 @@ from urllib.parse import quote
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL
 
-from tocsin_server.errors import TocsinError
+from tocsin_server.core.errors import TocsinError
 from tocsin_server.store.database import Database, migrations_folder, open_database
-from tocsin_server.store.soundness import faults
+from tocsin_server.store.integrity import faults
 
 PAGES_AT_ONCE = 4096
 """Pages (4 KiB) between two looks at the keyboard."""

@@ -15,8 +15,8 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from tocsin_server.domain import F64, I64, U32, Column
-from tocsin_server.errors import DamagedError
+from tocsin_server.core.errors import DamagedError
+from tocsin_server.core.models import F64, I64, U32, Column
 
 RECORDS = 4096
 """Records of one writer in a chunk: the knee of bytes a point (docs/storage.md)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Dialect, Double, Integer, Text, TypeDecorator
 
-from tocsin_server import exactjson
+from tocsin_server.core import exact_json
 from tocsin_server.store.damage import read_json
 
 LARGEST = (1 << 63) - 1
@@ -84,7 +84,7 @@ class ExactJson(TypeDecorator[Any]):
         self.kind = kind
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else exactjson.dumps(value)
+        return None if value is None else exact_json.dumps(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return None if value is None else read_json(value, self.kind)

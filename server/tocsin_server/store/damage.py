@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Table
 
-from tocsin_server import exactjson
+from tocsin_server.core import exact_json
 
 Choice = TypeVar("Choice", bound=enum.Enum)
 log = logging.getLogger("tocsin.store")
@@ -46,7 +46,7 @@ _NAMES = {dict: "a map", list: "a list", str: "a text", bool: "true or false", t
 def decoded(text: Any, kind: type) -> Any:
     """Return the data in a JSON text. Raises ValueError if it is not of type ``kind``."""
     try:
-        found = exactjson.loads(text)
+        found = exact_json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except TypeError:

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
-from tocsin_server.errors import StartError, TocsinError
+from tocsin_server.core.errors import StartError, TocsinError
 from tocsin_server.store import rule_tables as rule_tables  # its tables are part of the schema
 
 ADVISORY_LOCK = 0x746F6373

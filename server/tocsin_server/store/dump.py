@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
-from tocsin_server.store.intake import upsert
-from tocsin_server.store.ledger import last_seq
+from tocsin_server.store.row_builder import upsert
+from tocsin_server.store.series_window import last_arrival
 from tocsin_server.store.tables import (
     alert,
     alert_transition,
@@ -24,7 +24,7 @@ from tocsin_server.store.tables import (
     run,
     writer,
 )
-from tocsin_server.store.window import last_arrival
+from tocsin_server.store.writer_cache import last_seq
 
 Item = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from tocsin_server.domain import RunEvent, Writer
+from tocsin_server.core.models import RunEvent, Writer
 from tocsin_server.store.damage import checked
 from tocsin_server.store.tables import event, writer
 

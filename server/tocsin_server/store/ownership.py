@@ -28,8 +28,8 @@ from sqlalchemy import BigInteger, Connection, NullPool, column, create_engine, 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from tocsin_server.errors import StartError
-from tocsin_server.outage import words
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.outage import words
 from tocsin_server.store.database import PATIENCE, WriteGate, check_names
 
 WAIT_S = 5.0

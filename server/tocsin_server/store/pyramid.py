@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin_server.domain import F64, I64, Column
+from tocsin_server.core.models import F64, I64, Column
 from tocsin_server.store.chunks import FLOAT32, compress, expand, narrow, rows_of, shuffle, unshuffle
 
 Mask = NDArray[np.bool_]

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from tocsin_server.domain import RunEvent
-from tocsin_server.store import alert_rows, layer_rows, pages, recovery, run_rows, window
-from tocsin_server.store.answers import (
+from tocsin_server.core.models import RunEvent
+from tocsin_server.store import alert_rows, layer_rows, pagination, recovery, run_rows, series_window
+from tocsin_server.store.database import Database
+from tocsin_server.store.results import (
     AlertStep,
     EventPage,
     RecordPage,
@@ -21,7 +22,6 @@ from tocsin_server.store.answers import (
     SeriesAnswer,
     StoredAlert,
 )
-from tocsin_server.store.database import Database
 
 
 class StoreReader:
@@ -74,8 +74,8 @@ class StoreReader:
         if x not in ("step", "time"):
             raise ValueError(f"x: expected step or time, got {x!r}")
         with self._engine.begin() as connection:
-            asked = window.Window(start, stop, x)
-            return window.read_series(connection, run_id, names, asked, max(1, buckets))
+            asked = series_window.Window(start, stop, x)
+            return series_window.read_series(connection, run_id, names, asked, max(1, buckets))
 
     def since(self, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
         """The exact records that arrived after ``cursor``; None where they are too many for a delta."""
@@ -97,8 +97,8 @@ class StoreReader:
         Raises ValueError where ``after`` is not the ``next`` of an earlier page.
         """
         with self._engine.begin() as connection:
-            asked = window.Window(start, stop, "step")
-            return pages.read_records(connection, run_id, names, asked, after, max(1, limit))
+            asked = series_window.Window(start, stop, "step")
+            return pagination.read_records(connection, run_id, names, asked, after, max(1, limit))
 
     def events(
         self, run_id: str, *, after: str | None = None, limit: int = 1000, without: Sequence[str] = ()
@@ -106,7 +106,7 @@ class StoreReader:
         """Events in order of arrival, but for some kinds. Raises ValueError where ``after`` is not the
         ``next`` of a page."""
         with self._engine.begin() as connection:
-            return pages.read_events(connection, run_id, after, max(1, limit), without)
+            return pagination.read_events(connection, run_id, after, max(1, limit), without)
 
     def layers(self, run_id: str, *, start: int | None, stop: int | None, limit: int) -> list[RunEvent]:
         """Events about gradient norms of layers (``layer_rows.read_layers``)."""

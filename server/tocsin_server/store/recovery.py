@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, Row, func, select
 
-from tocsin_server.domain import RuleSnapshot
+from tocsin_server.core.models import RuleSnapshot
 from tocsin_server.store.alert_rows import newest_episodes
-from tocsin_server.store.answers import Recovery, SeriesAnswer, SeriesLayer
-from tocsin_server.store.files import chunk_points, tail_rows
-from tocsin_server.store.ledger import series_numbers
-from tocsin_server.store.points import Points, from_tail, joined
+from tocsin_server.store.arrays import Points, from_tail, joined
+from tocsin_server.store.chunk_reader import chunk_points, tail_rows
 from tocsin_server.store.replay import replayed
+from tocsin_server.store.results import Recovery, SeriesAnswer, SeriesLayer
+from tocsin_server.store.series_window import exact_layer, last_arrival, writer_rows
 from tocsin_server.store.tables import chunk_dir, rule_state, tail
-from tocsin_server.store.window import exact_layer, last_arrival, writer_rows
+from tocsin_server.store.writer_cache import series_numbers
 
 DELTA_RECORDS = 20_000
 """A live delta beyond this many records is answered by asking for the whole window again."""

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy import Connection, Engine, Row, select
 
-from tocsin_server.domain import RecordBatch, RunEvent, Writer
-from tocsin_server.errors import DamagedError
+from tocsin_server.core.errors import DamagedError
+from tocsin_server.core.models import RecordBatch, RunEvent, Writer
+from tocsin_server.store.arrays import Points, batches, from_tail, joined, nothing
+from tocsin_server.store.chunk_reader import chunk_points, tail_rows
 from tocsin_server.store.damage import warn_of_records
-from tocsin_server.store.files import chunk_points, tail_rows
-from tocsin_server.store.ledger import series_numbers
-from tocsin_server.store.pages import events_after
-from tocsin_server.store.points import Points, batches, from_tail, joined, nothing
+from tocsin_server.store.pagination import events_after
+from tocsin_server.store.series_window import writer_rows
 from tocsin_server.store.tables import chunk_dir, writer
-from tocsin_server.store.window import writer_rows
+from tocsin_server.store.writer_cache import series_numbers
 
 EVENTS = 1000
 TAIL_ROWS = 256

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from tocsin_server.store.choices import read_choice, write_choice
 from tocsin_server.store.damage import checked, values_of
+from tocsin_server.store.notification_config import read_choice, write_choice
 from tocsin_server.store.rule_tables import rule_tuning, user_rule
 from tocsin_server.store.tables import audit
 

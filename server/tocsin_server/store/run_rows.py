@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, Select, func, select
 
-from tocsin_server.domain import AlertState, RunState, Writer
-from tocsin_server.store.answers import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.core.models import AlertState, RunState, Writer
+from tocsin_server.store.arrays import Points
+from tocsin_server.store.chunk_reader import tail_points
 from tocsin_server.store.chunks import rows_of
 from tocsin_server.store.damage import choice, sound_facts, texts, values_of
-from tocsin_server.store.files import tail_points
-from tocsin_server.store.ledger import series_numbers
-from tocsin_server.store.points import Points
+from tocsin_server.store.results import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.store.series_window import writer_rows
 from tocsin_server.store.tables import alert, attempt, deletion, event, run, series
-from tocsin_server.store.window import writer_rows
+from tocsin_server.store.writer_cache import series_numbers
 
 ENDED = (RunState.FINISHED, RunState.FAILED)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from tocsin_server.access import Scope, Token
+from tocsin_server.core.permissions import Scope, Token
 from tocsin_server.store.damage import warn
 from tocsin_server.store.tables import token
 

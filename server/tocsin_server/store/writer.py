@@ -28,15 +28,15 @@ from sqlalchemy.exc import (
     TimeoutError,
 )
 
-from tocsin_server.counts import Durations
-from tocsin_server.domain import Intake
-from tocsin_server.outage import words
-from tocsin_server.rounds import Rounds
-from tocsin_server.sizes import size_of_intake
+from tocsin_server.core.memory_size import size_of_intake
+from tocsin_server.core.models import Intake
+from tocsin_server.core.outage import words
+from tocsin_server.core.periodic_jobs import Rounds
+from tocsin_server.core.stats import Durations
+from tocsin_server.store.compaction_schedule import Sealer
 from tocsin_server.store.database import Database
-from tocsin_server.store.intake import Gatherer
-from tocsin_server.store.ledger import Ledger
-from tocsin_server.store.sealer import Sealer
+from tocsin_server.store.row_builder import Gatherer
+from tocsin_server.store.writer_cache import Ledger
 
 T = TypeVar("T")
 log = logging.getLogger("tocsin.store")

@@ -22,7 +22,7 @@ from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
 from tocsin.api.startup import default_name
 from tocsin.capture import patching
-from tocsin_server.intake import Limits, read_hello, read_sealed
+from tocsin_server.runs.validation import Limits, read_hello, read_sealed
 
 
 @pytest.mark.parametrize(

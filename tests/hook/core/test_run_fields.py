@@ -23,7 +23,7 @@ from tocsin.core.run_fields import (
     tags_of,
 )
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.intake import Limits, read_hello, read_sealed
+from tocsin_server.runs.validation import Limits, read_hello, read_sealed
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=300)
 

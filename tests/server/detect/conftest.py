@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.engine import Engine
-from tocsin_server.detect.facts import SERVER
-from tocsin_server.domain import AlertState, Column, Finding, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.core.models import AlertState, Column, Finding, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.similar_runs import SERVER
 
 SECOND = 10**9
 

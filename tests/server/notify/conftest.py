@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.domain import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
-from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.notify.labels import AlertFacts
 
 S = 10**9
 NOW = 1_800_000_000 * S

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import channels
 from tocsin_server.notify.channel import MASK, kinds, masked, scrubbed
 

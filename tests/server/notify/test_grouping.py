@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.notify.conftest import NOW, S, facts_of
-from tocsin_server.domain import AlertState
-from tocsin_server.notify.facts import AlertFacts, Marks
+from tocsin_server.core.models import AlertState
 from tocsin_server.notify.grouping import Batch, Group, arrive, flush
+from tocsin_server.notify.labels import AlertFacts, Marks
 from tocsin_server.notify.routing import DEFAULT, Route
 
 Make = Callable[..., Any]

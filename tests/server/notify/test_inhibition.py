@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.errors import FieldError
-from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.inhibition import MOST_NAMED, Inhibition, inhibited_by, read_inhibition
+from tocsin_server.notify.labels import AlertFacts
 from tocsin_server.notify.routing import Routing
 
 Make = Callable[..., Any]

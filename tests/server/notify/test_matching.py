@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.matching import (
     LONGEST_VALUE,
     Matcher,

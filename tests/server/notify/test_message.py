@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tocsin_server import exactjson
-from tocsin_server.fleet import alert_json
+from tocsin_server.core import exact_json
 from tocsin_server.notify.message import Links, message_of
+from tocsin_server.runs.run_summary import alert_json
 
 LINKS = Links(
     lambda alert: f"https://t/{alert['id']}",
@@ -20,7 +20,7 @@ LINKS = Links(
 
 def told(fact: Any, **about: Any) -> dict[str, Any]:
     row = alert_json(fact.alert, run_name=fact.run_name, project=fact.project)
-    plain: dict[str, Any] = exactjson.plain(row | {"new": True, "over": fact.over, "acked": False})
+    plain: dict[str, Any] = exact_json.plain(row | {"new": True, "over": fact.over, "acked": False})
     return plain | about
 
 

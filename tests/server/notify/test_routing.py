@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.domain import Severity
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.models import Severity
 from tocsin_server.notify.routing import (
     FALLBACK,
     MOST_MATCHERS,

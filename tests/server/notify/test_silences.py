@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.matching import parse_matchers
 from tocsin_server.notify.silences import MOST, Silence, check_room, read_matchers, silenced_by
 

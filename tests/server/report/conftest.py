@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tocsin_server.report.curve import Curve, curve_of
-from tocsin_server.store.answers import SeriesLayer
+from tocsin_server.store.results import SeriesLayer
 
 
 def curve(values: Sequence[float], *, attempt: int = 1, rank: int = 0, start: int = 0) -> Curve:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.server.store.whole_run import tell_all_to
-from tocsin_server import plotlyjs
+from tocsin_server.http import plotlyjs
 from tocsin_server.report.material import ITEMS, ReportError, buckets_for
 from tocsin_server.report.page import LIMIT_BYTES
 from tocsin_server.report.writing import write_report

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import func, select
 
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.domain import Column, Intake, RecordBatch, Writer
+from tocsin_server.core.models import Column, Intake, RecordBatch, Writer
 from tocsin_server.store.database import Database
-from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.registration import Registered, register
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.domain import Column, Intake, RecordBatch, RunEvent, Writer
+from tocsin_server.core.models import Column, Intake, RecordBatch, RunEvent, Writer
 from tocsin_server.store.database import open_database
-from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.registration import Registered, register
 from tocsin_server.store.writer import StoreWriter
 
 IN_FLIGHT = 50

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.domain import Column
+from tocsin_server.core.models import Column
 from tocsin_server.store.chunks import (
     FLOAT32,
     SPARSE,

@@ -19,13 +19,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from tests.server.store.conftest import batch, hello, sealed
-from tocsin_server.domain import Column, Intake, RecordBatch, RuleSnapshot
-from tocsin_server.errors import StartError
-from tocsin_server.store import bodies
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.models import Column, Intake, RecordBatch, RuleSnapshot
+from tocsin_server.store import batch_codec
 from tocsin_server.store.backup import revisions
 from tocsin_server.store.database import PATIENCE, Database, database_url, migrate, open_database
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.registry import register
+from tocsin_server.store.registration import register
 from tocsin_server.store.tables import (
     BODIES,
     RUN_TABLES,
@@ -197,7 +197,7 @@ def fill_first_revision(connection: Connection) -> None:
     one = RecordBatch(who, 0, 0, 3, np.arange(3), np.arange(3), {"loss": Column(values)})
     key = {"run_id": "r1", "writer_no": who.writer_no}
     connection.execute(insert(metric), {"run_id": "r1", "col_id": 16, "name": "loss"})
-    body = bodies.encode(one, {"loss": 16})
+    body = batch_codec.encode(one, {"loss": 16})
     connection.execute(insert(tail), key | {"seq": 0, "n": 3, "arrival": 0, "body": body})
     sealed = {"col_id": 16, "n": 3, "first_step": 0, "last_step": 2, "last_value": 0.5}
     connection.execute(insert(series), key | sealed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.domain import Writer
+from tocsin_server.core.models import Writer
 from tocsin_server.store import edits
 from tocsin_server.store.database import Database
 from tocsin_server.store.edits import ConflictError, Edit

@@ -15,7 +15,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
 
 from tests.server.store.conftest import batch
-from tocsin_server.domain import Intake
+from tocsin_server.core.models import Intake
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import chunk_dir

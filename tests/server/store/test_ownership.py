@@ -15,9 +15,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 
 from tests.server.conftest import said
-from tocsin_server.errors import StartError
-from tocsin_server.serve import sole_server
-from tocsin_server.settings import Settings
+from tocsin_server.app.serve import sole_server
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.settings import Settings
 from tocsin_server.store import ownership
 from tocsin_server.store.database import HardLinksError, WriteGate, open_database
 from tocsin_server.store.ownership import PostgresLock, sole_on_file

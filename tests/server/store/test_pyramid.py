@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.domain import Column
+from tocsin_server.core.models import Column
 from tocsin_server.store.pyramid import (
     mean_of,
     merge_values,

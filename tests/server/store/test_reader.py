@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.server.store.conftest import batch, sealed
-from tocsin_server.domain import (
+from tocsin_server.core.models import (
     Alert,
     AlertState,
     Diagnosis,
@@ -24,9 +24,9 @@ from tocsin_server.domain import (
     Severity,
     Transition,
 )
-from tocsin_server.removal import finish, mark_on, mark_runs, on_writer
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
+from tocsin_server.store.deletion_jobs import finish, mark_on, mark_runs, on_writer
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import RUN_TABLES, run
 from tocsin_server.store.writer import StoreWriter

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.server.store.conftest import batch, sealed
-from tocsin_server.domain import Intake, RecordBatch, RunEvent
+from tocsin_server.core.models import Intake, RecordBatch, RunEvent
 from tocsin_server.store import replay
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database

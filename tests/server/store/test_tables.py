@@ -11,8 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import rows_of, tell_all_to
-from tocsin_server.removal import finish, mark_runs, on_database
 from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.deletion_jobs import finish, mark_runs, on_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import RUN_TABLES
 

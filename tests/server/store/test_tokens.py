@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tocsin_server.access import Scope, Token
+from tocsin_server.core.permissions import Scope, Token
 from tocsin_server.store.database import Database
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, func, select
 
 from tests.server.store.conftest import batch
-from tocsin_server.domain import Intake, RunEvent
+from tocsin_server.core.models import Intake, RunEvent
 from tocsin_server.store.database import Database
 from tocsin_server.store.tables import event as event_table
 from tocsin_server.store.tables import run, tail, writer

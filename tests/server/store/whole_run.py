@@ -13,9 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, select, text
 
 from tests.server.store.conftest import Admit, batch, hello, sealed
-from tocsin_server.detect.context import RunContext
-from tocsin_server.detect.engine import Engine
-from tocsin_server.domain import (
+from tocsin_server.core.models import (
     Alert,
     AlertState,
     Diagnosis,
@@ -29,11 +27,13 @@ from tocsin_server.domain import (
     Transition,
     Writer,
 )
-from tocsin_server.flight import Window, frozen
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.offline.snapshot import Window, frozen
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
-from tocsin_server.store.flights import FlightRow, keep_flight
-from tocsin_server.store.registry import Registered, register
+from tocsin_server.store.registration import Registered, register
+from tocsin_server.store.snapshots import FlightRow, keep_flight
 from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
 from tocsin_server.store.writer import StoreWriter
 

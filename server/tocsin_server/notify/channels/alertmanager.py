@@ -14,7 +14,7 @@ from typing import Any
 from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values
 from tocsin_server.notify.channels.webhook import check_url
-from tocsin_server.notify.facts import AlertFacts
+from tocsin_server.notify.labels import AlertFacts
 from tocsin_server.notify.links import moment, of_run
 from tocsin_server.notify.message import Message, line
 

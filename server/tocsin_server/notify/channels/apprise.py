@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
@@ -32,7 +32,7 @@ ENVIRONMENT = frozenset({
 })  # fmt: skip
 """What the process gets of the server's environment. Not: passwords in it, and HOME with its ``.netrc``."""
 START = (
-    "import sys; sys.path += sys.argv[1:]; from tocsin_server.notify.apprise_child import main; "
+    "import sys; sys.path += sys.argv[1:]; from tocsin_server.notify.apprise_process import main; "
     "raise SystemExit(main())"
 )
 LONGEST_STDOUT = 4000

@@ -6,8 +6,8 @@ import hashlib
 import hmac
 from typing import Any
 
-from tocsin_server import exactjson
-from tocsin_server.errors import FieldError
+from tocsin_server.core import exact_json
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import http
 from tocsin_server.notify.address import AddressError, checked
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values
@@ -58,7 +58,7 @@ def payload(message: Message, now_s: float) -> bytes:
         "runs": message.body["runs"],
         "left_out": message.body["left_out"],
     }
-    return exactjson.dumps(body).encode("utf-8", "replace")
+    return exact_json.dumps(body).encode("utf-8", "replace")
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:

@@ -12,7 +12,7 @@ import apprise
 import pytest
 from apprise.manager_plugins import NotificationManager
 
-from tocsin_server.errors import FieldError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.apprise_allowed import COMMON, PARAMETERS, PREFIXES, objection
 from tocsin_server.notify.channels.apprise import check
 

@@ -1,0 +1,1 @@
+"""The server process: the FastAPI application and the uvicorn runner."""

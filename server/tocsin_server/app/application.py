@@ -1,0 +1,285 @@
+"""Puts the parts together: one FastAPI application, its parts started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+import anyio.to_thread
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+
+from tocsin_server import __version__
+from tocsin_server.core.periodic_jobs import DATABASE, Rounds
+from tocsin_server.core.permissions import Token
+from tocsin_server.core.responses import ExactJSON
+from tocsin_server.core.settings import Settings
+from tocsin_server.delivery.service import Delivery
+from tocsin_server.http import ingest, metrics, plotlyjs
+from tocsin_server.http.api import (
+    about,
+    acks,
+    alerts,
+    audit,
+    backtest,
+    changes,
+    channels,
+    configs,
+    deletion,
+    deliveries,
+    description,
+    events,
+    failures,
+    health,
+    layers,
+    markdown,
+    marks,
+    projects,
+    records,
+    report,
+    routes,
+    rulefiles,
+    rules,
+    runs,
+    series,
+    session,
+    silences,
+    tokens,
+    trial,
+    tunings,
+)
+from tocsin_server.http.api.methods import Methods
+from tocsin_server.http.auth import ack_link, login
+from tocsin_server.http.auth.authentication import Auth
+from tocsin_server.http.auth.login import Attempts
+from tocsin_server.http.auth.middleware import Guard
+from tocsin_server.http.connections import Bounds, Connections
+from tocsin_server.http.live import endpoint as live
+from tocsin_server.http.live.endpoint import LiveRoom
+from tocsin_server.http.pages import Pieces, SecurityHeaders, page_routes, web_directory
+from tocsin_server.http.plotlyjs import PlotlyJS
+from tocsin_server.http.root_path import RootPath
+from tocsin_server.http.services import Services
+from tocsin_server.jobs.cleanup import Housekeeper
+from tocsin_server.jobs.snapshot_recorder import Recorder, record_flights
+from tocsin_server.runs.client_requests import Desk
+from tocsin_server.runs.pipeline import Pipeline
+from tocsin_server.runs.pubsub import Hub
+from tocsin_server.runs.rule_assignments import watch_rules
+from tocsin_server.runs.similar_runs import Siblings, watch_siblings
+from tocsin_server.runs.watchdog import watch
+from tocsin_server.store import tokens as token_store
+from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.writer import StoreWriter
+
+API = "/api/v1"
+# The first path that fits is the resource (`methods`): `/runs/{id}/events` before `/runs/{id}`, whose id
+# takes what is left over, slashes too, and `/rules/packs` before `/rules/{id}`.
+RESOURCES = (
+    series,
+    layers,
+    records,
+    events,
+    report,
+    deletion,
+    runs,
+    acks,
+    marks,
+    alerts,
+    rulefiles,
+    backtest,
+    rules,
+    tunings,
+    projects,
+    tokens,
+    session,
+    health,
+    changes,
+    configs,
+    channels,
+    trial,
+    routes,
+    silences,
+    deliveries,
+    audit,
+    markdown,
+    about,
+)
+GZIP_LEVEL = 4
+RESERVED_FILES = 256
+"""Files for everything but connections: the database's, those of notifications, and a few to spare."""
+LEAST_CONNECTIONS = 64
+REFRESH_S = 1.0
+"""How often tokens are read again: a token revoked by another process counts within this and one more."""
+ASK_S = 1.0
+"""How often the database is asked whether it answers."""
+
+log = logging.getLogger("tocsin.app")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application, on a database brought to the newest schema. Its lifespan starts and stops the parts.
+
+    Raises StartError where the pages or plotly.js are missing, and what the database raises.
+    """
+    web, plotly = web_directory(), plotlyjs.installed()
+    migrate(settings.url)
+    database = open_database(settings.url)
+    services = assemble(settings, database)
+    app = FastAPI(
+        title="tocsin",
+        version=__version__,
+        description="The alarm bell for training runs. Non-finite numbers are the strings NaN, Infinity, "
+        "-Infinity; arrays are Plotly's typed form, float64.",
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=ExactJSON,
+        lifespan=_lifespan(services, plotly),
+        servers=[{"url": settings.root_path}] if settings.root_path else None,
+        middleware=[
+            Middleware(Pieces),
+            Middleware(RootPath, root=settings.root_path),
+            Middleware(SecurityHeaders, public_url=settings.public_url, hsts_days=settings.hsts_days),
+            Middleware(Guard, settings=settings, gate=services.gate),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL),
+            Middleware(failures.Crashes),
+            Middleware(
+                Methods, routes=[route for one in RESOURCES for route in one.router.routes], prefix=API
+            ),
+        ],
+    )
+    app.state.services = services
+    app.state.attempts = Attempts(settings.login_attempts)
+    app.state.plotly_version = plotly.version
+    app.state.parsing = anyio.CapacityLimiter(markdown.AT_ONCE)
+    failures.install(app)
+    description.describe(app)
+    for resource in RESOURCES:
+        app.include_router(resource.router, prefix=API)
+    pages = page_routes(web, plotly, settings.root_path)
+    for router in (ingest.router, live.router, metrics.router, login.router, ack_link.router, pages):
+        app.include_router(router)
+    return app
+
+
+def assemble(settings: Settings, database: Database) -> Services:
+    """The parts of a server, not started yet."""
+    rounds, pause_s = Rounds(), settings.commit_ms / 1000
+    writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, rounds=rounds)
+    reader = StoreReader(database)
+    hub = Hub()
+    pipeline = Pipeline(settings, writer, reader, hub, rounds=rounds)
+    gate = Auth(settings, lambda: stored_tokens(database))
+    room = LiveRoom(pipeline, hub, settings)
+    desk = Desk(pipeline)
+    delivery = Delivery(settings, database, writer, reader, hub, rounds=rounds)
+    pipeline.on_clock_set.append(delivery.clock_was_set)
+    connections = Connections(bounds_of(settings), time.monotonic)
+    return Services(
+        settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery, connections
+    )
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """Return how many connections there may be, given how many files the process may open."""
+    files = open_files()
+    total = settings.limit_connections
+    if files is not None:
+        total = min(total, max(files - RESERVED_FILES, LEAST_CONNECTIONS))
+    return Bounds(total, min(settings.limit_connections_address, max(total * 3 // 4, 1)))
+
+
+def open_files() -> int | None:
+    """Return how many files this process may open, None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows has no such limit
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def stored_tokens(database: Database) -> Iterable[Token]:
+    """The tokens in the database, revoked ones too."""
+    with database.reader.connect() as connection:
+        return token_store.tokens(connection)
+
+
+def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
+    pipeline, rounds = services.pipeline, services.pipeline.rounds
+    housekeeper = Housekeeper(
+        services.settings, services.database, services.writer, pipeline, work=rounds.round("housekeeping")
+    )
+    recorder = Recorder(services.database, services.writer, work=rounds.round("flights"))
+    siblings = Siblings(pipeline, services.reader, work=rounds.round("siblings"))
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        services.writer.start()
+        await services.pipeline.start()
+        services.live.start()
+        await services.delivery.start()
+        tasks = [
+            asyncio.create_task(watch(pipeline, rounds.round("watchdog")), name="watchdog"),
+            asyncio.create_task(watch_siblings(siblings), name="siblings"),
+            asyncio.create_task(watch_rules(pipeline.rulebook, pipeline), name="rules"),
+            asyncio.create_task(housekeeper.keep(), name="housekeeping"),
+            asyncio.create_task(record_flights(recorder), name="flights"),
+            asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
+            asyncio.create_task(_ask_database(services), name="database"),
+            asyncio.create_task(_compress(plotly), name="plotly"),
+        ]
+        try:
+            yield
+        finally:
+            await _stop(services, tasks)
+
+    return lifespan
+
+
+async def _compress(plotly: PlotlyJS) -> None:
+    """So that the first page does not wait for it."""
+    await anyio.to_thread.run_sync(lambda: plotly.script_gzipped)
+
+
+async def _keep_tokens_fresh(services: Services) -> None:
+    async def refresh() -> None:
+        await asyncio.to_thread(services.gate.refresh)
+
+    await services.pipeline.rounds.round("tokens").keep(refresh, REFRESH_S)
+
+
+async def _ask_database(services: Services) -> None:
+    """So that health can say whether the database answers without asking it."""
+
+    async def ask() -> None:
+        await asyncio.to_thread(services.database.ping)
+
+    await services.pipeline.rounds.round(DATABASE).keep(ask, ASK_S)
+
+
+async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
+    """Stops the parts in the order of a step's way. None of them may hold the server up for ever."""
+    limit_s = services.settings.shutdown_s
+    for task in tasks:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    parts = (("delivery", services.delivery), ("live", services.live), ("pipeline", services.pipeline))
+    for name, part in parts:
+        try:
+            await asyncio.wait_for(part.stop(), limit_s)
+        except Exception as error:  # noqa: BLE001 - the other parts must still be stopped
+            log.warning("%s did not stop in order: %r", name, error)
+    await anyio.to_thread.run_sync(services.writer.stop, limit_s)
+    # A cancelled task leaves its query running in a thread, and a connection in use cannot be closed.
+    await asyncio.get_running_loop().shutdown_default_executor()
+    services.database.fold_log()
+    services.database.close()

@@ -1,0 +1,292 @@
+"""Runs the server: takes the port, guards the data directory, says where it is, stops in order."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from tocsin_server import __version__
+from tocsin_server.app.application import create_app, stored_tokens
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.permissions import Scope, Token
+from tocsin_server.core.settings import Settings
+from tocsin_server.http.auth.authentication import ADMIN, TRAINER
+from tocsin_server.http.auth.login import login_address
+from tocsin_server.http.socket_limits import bounded
+from tocsin_server.store.database import database_url, migrate, open_database, parsed_url
+from tocsin_server.store.ownership import PostgresLock, sole_on_file
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LISTEN_BACKLOG = 2048
+MOST_FILES = 65_536
+COLLECT_AFTER = (20_000, 20, 20)
+"""Python's collector of cycles looks less often than by default (700, 10, 10): with 200 runs in memory it
+took a third of the record path's CPU time (measured)."""
+
+log = logging.getLogger("tocsin.serve")
+
+
+class AnnouncedServer(uvicorn.Server):
+    """uvicorn, telling once when it really answers. It installs its own signal handlers."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            calm_collector()
+            self._announce()
+
+
+def serve(settings: Settings, announce: Callable[[str], None]) -> int:
+    """Serves until a signal; ``announce`` gets what to print once the server answers. The exit status.
+
+    Raises StartError, whose text says what to do: port taken, no tokens for an open address,
+    database away, another server on the same database.
+    """
+    os.umask(0o077)  # configurations of trainings and secrets lie in what this process writes
+    displaced: list[str] = []
+    raise_file_limit()
+    with listening(settings) as listener, sole_server(settings) as lock, ending_quietly():
+        prepare(settings)
+        base = address(settings, listener.getsockname()[1])
+        app = create_app(settings)
+        app.state.services.delivery.base = base
+        server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
+
+        def stop(reason: str) -> None:
+            log.error("%s", reason)
+            displaced.append(reason)
+            server.should_exit = True
+
+        if lock is not None:
+            lock.watch(app.state.services.database.gate, stop)
+        server.run(sockets=[listener])
+    return 0 if server.started and not displaced else 1
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as its hard limit allows: every connection is one."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def calm_collector() -> None:
+    """What the start has made stays to the end: the collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+
+
+@contextmanager
+def ending_quietly() -> Iterator[None]:
+    """uvicorn raises a signal anew once it has stopped in order; by then there is nothing left to end."""
+    kept = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, kept)
+
+
+def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """uvicorn as this server needs it: our own request log, bounded connections, a bounded stop."""
+    http, websocket = bounded(settings, app.state.services.connections)
+    return uvicorn.Config(
+        app,
+        http=http,
+        ws=websocket,
+        ws_max_size=settings.websocket_bytes,
+        ws_per_message_deflate=False,  # raises the cost of a trainer's frame by half (measured)
+        ws_ping_interval=20.0,
+        ws_ping_timeout=20.0,
+        timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_s)),
+        access_log=False,  # it writes queries, and a login link carries its token there
+        log_config=None,
+        server_header=False,
+        proxy_headers=bool(settings.public_url or settings.root_path),
+        lifespan="on",
+    )
+
+
+def set_up_logging() -> None:
+    """Log lines to standard error; uvicorn's own only from warnings on, for they hold queries."""
+    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    for name in ("uvicorn", "uvicorn.error", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[socket.socket]:
+    """A bound socket. Raises StartError where the port is taken or the address is not ours."""
+    try:
+        listener = _bound(settings.host, settings.port)
+    except OSError as error:
+        raise StartError(_why_not_bound(settings, error)) from error
+    with listener:
+        yield listener
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, where = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(LISTEN_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _why_not_bound(settings: Settings, error: OSError) -> str:
+    place = f"{settings.host}:{settings.port}"
+    if isinstance(error, socket.gaierror):
+        return f"host: expected an address of this machine, got {settings.host!r} ({error.strerror})"
+    return (
+        f"{place}: expected a free port, got: {error.strerror}. "
+        "Is another tocsin-server running? `--port N` takes another one, `--port 0` any that is free."
+    )
+
+
+@contextmanager
+def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
+    """Keep other servers off the database.
+
+    Yields:
+        The lock to watch, if it can be lost while the server runs (Postgres).
+
+    Raises:
+        StartError: Another server is there, or the database does not answer.
+    """
+    url = database_url_or_fail(settings.url)
+    if url.get_backend_name() == "sqlite":
+        with sole_on_file(Path(str(url.database))):
+            yield None
+        return
+    lock = PostgresLock(url, shown_url(settings))
+    try:
+        lock.take()
+        yield lock
+    finally:
+        lock.release()
+
+
+def database_url_or_fail(url: str) -> URL:
+    """Return ``url`` with our driver. Raise StartError for another kind of database, or no file."""
+    try:
+        return database_url(url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
+def make_url_or_fail(url: str) -> URL:
+    """``url`` parsed. Raises StartError."""
+    try:
+        return parsed_url(url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
+def prepare(settings: Settings) -> None:
+    """Brings the database to the newest schema and checks who may come in. Raises StartError."""
+    try:
+        migrate(settings.url)
+    except (SQLAlchemyError, OSError, ValueError) as error:
+        raise StartError(f"database {shown_url(settings)}: {_first_line(error)}") from error
+    if settings.loopback or settings.allow_admin_link:
+        return
+    database = open_database(settings.url)
+    try:
+        missing = missing_tokens(list(stored_tokens(database)))
+    finally:
+        database.close()
+    if missing:
+        raise StartError(_not_open(settings, missing))
+
+
+def missing_tokens(tokens: list[Token]) -> list[str]:
+    """The commands that make what an open address needs: a trainer's token and a person's."""
+    scopes = {token.scope for token in tokens if token.revoked_ns is None}
+    commands = []
+    if Scope.INGEST not in scopes:
+        commands.append("tocsin-server token create trainers --scope ingest")
+    if not scopes & {Scope.READ, Scope.WRITE, Scope.ADMIN}:
+        commands.append("tocsin-server token create me --scope admin")
+    return commands
+
+
+def _not_open(settings: Settings, missing: list[str]) -> str:
+    lines = "\n".join(f"  {command}" for command in missing)
+    return (
+        f"host {settings.host}: other machines can reach this address, so it needs tokens that you made:\n"
+        f"{lines}\n"
+        "(on the same --data-dir and --database-url), or --allow-admin-link to let the printed link in."
+    )
+
+
+def address(settings: Settings, port: int) -> str:
+    """How to reach the server, as a person would type it."""
+    if settings.public_url:
+        return settings.public_url
+    host = socket.gethostname() if settings.host in ("0.0.0.0", "::", "") else settings.host  # noqa: S104
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}{settings.root_path}"
+
+
+def greeting(settings: Settings, base: str) -> str:
+    """What ``serve`` prints once it answers: address, login link, the lines to paste."""
+    own = settings.loopback or settings.allow_admin_link
+    link = login_address(base, ADMIN.secret(settings.data_dir)) if own else f"{base}/login"
+    token = TRAINER.secret(settings.data_dir) if own else "THE TRAINERS' TOKEN YOU MADE"
+    note = "keep it to yourself; it stays the same over restarts" if own else "paste a token you made there"
+    return f"""
+tocsin {__version__} at {base}
+Database: {shown_url(settings)}
+
+Open in a browser ({note}):
+  {link}
+
+Paste into a training script:
+  import tocsin
+  run = tocsin.watch("my-project", url="{base}", token="{token}")
+
+or keep the secret out of the script:
+  export TOCSIN_URL={base} TOCSIN_TOKEN={token if own else "..."}
+
+Ctrl-C stops the server; training continues and sends its data later.
+"""
+
+
+def shown_url(settings: Settings) -> str:
+    """The database's address without its password."""
+    return make_url_or_fail(settings.url).render_as_string(hide_password=True)
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

@@ -1,0 +1,99 @@
+"""The command ``tocsin-server backtest``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.importers import UnreadableLogError
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, opened, settings_of
+from tocsin_server.core import exact_json
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.detect.custom.backtest import Tested, summary_of
+from tocsin_server.detect.custom.backtest import settings_of as rule_settings_of
+from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.offline.backtest import Backtest
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RunFacts
+from tocsin_server.transfer.record_export import find_run
+
+SHOWN = 40
+"""Firings of a run that the text shows; --json has all."""
+
+
+def backtest(
+    rule: Annotated[str, typer.Argument(help="The rule, as in docs/rules.md.")],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to check.")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting other than its default."),
+    ] = None,
+    runs: Annotated[list[str] | None, typer.Option("--run", help="A stored run, by id or name.")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="All stored runs of this project.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, as described in docs/backtest.md.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Show where a rule with these settings would have fired in log files and stored runs.
+
+    Reads only. The other rules judge with their defaults: they say which steps were healthy.
+    """
+    if not (files or runs or project):
+        raise TocsinError("backtest: expected FILE..., --run or --project, got none")
+    try:
+        test = Backtest(rule, rule_settings_of(rule, dict(_pair(text) for text in changes or ())))
+        tested = [test.of_file(path) for path in files or ()]
+        if runs or project:
+            with opened(settings_of(database_url, data_dir, config)) as database:
+                reader = StoreReader(database)
+                tested += [test.of_run(reader, facts) for facts in _stored(reader, runs or [], project)]
+    except (SettingError, UnreadableLogError) as error:
+        raise TocsinError(str(error)) from error
+    told = summary_of(rule, test.settings, tested)
+    print(exact_json.dumps(told) if as_json else "\n".join(_text(told, tested)))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise TocsinError(f"--set: expected NAME=VALUE, got {text!r}")
+    return name.strip(), value.strip()
+
+
+def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[RunFacts]:
+    found = [reader.run(find_run(reader, run)) for run in runs]
+    if project is not None:
+        mine = [facts for facts in reader.runs() if facts.project == project]
+        if not mine:
+            raise TocsinError(f"project: expected one with runs, got {project!r}")
+        found += mine
+    return [facts for facts in found if facts is not None]
+
+
+def _text(told: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
+    rates = told["alarms_per_1000_healthy_steps"]
+    yield f"{told['rule']} with {', '.join(f'{name}={value}' for name, value in told['settings'].items())}"
+    counts = f"{told['steps']} steps, {told['healthy_steps']} healthy"
+    yield f"{told['firings']} firings in {len(tested)} runs, {counts}"
+    for severity, rate in rates.items():
+        shown = "-" if rate is None else f"{rate:.3g}"
+        yield f"  {severity} and above, alarms per 1000 healthy steps: {shown}"
+    for run in tested:
+        yield ""
+        yield f"{run.run}: {run.steps} steps, {run.healthy_steps} healthy, {len(run.firings)} firings"
+        if run.cut:
+            yield f"  Note: {run.cut}."
+        for firing in run.firings[:SHOWN]:
+            where = "on healthy steps" if firing.healthy else "where others rang too"
+            yield (
+                f"  step {firing.step} {firing.severity.value} {firing.subject}, since {firing.onset_step}, "
+                f"{where}: {firing.summary}"
+            )
+        if len(run.firings) > SHOWN:
+            yield f"  and {len(run.firings) - SHOWN} more (--json has them)"

@@ -1,0 +1,87 @@
+"""``tocsin-server check``: list stored values that cannot be read, and repair them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy import make_url
+
+from tocsin_server.cli.options import (
+    Config,
+    DatabaseUrl,
+    DataDir,
+    let_the_server_checkpoint,
+    opened,
+    settings_of,
+)
+from tocsin_server.core.errors import StartError
+from tocsin_server.jobs.database_check import Damage, copy_name, damages, keep, rebuild_board, repair
+from tocsin_server.store.database import Database, check_not_emptied
+
+EXIT_DAMAGED = 1
+"""Exit status if a value cannot be read and was not repaired."""
+
+
+def check(
+    repair_texts: Annotated[
+        bool, typer.Option("--repair", help="Repair damaged texts; save the replaced values to a file.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Read every stored value and list those that are damaged, one per line.
+
+    Each line has table, run, row, column and reason, separated by tabs. The exit status is 0 if nothing is
+    damaged, 1 if damage is left, 2 if there is no database or it cannot be opened. The server may be running.
+
+    --repair replaces damaged texts with empty values, and rebuilds the row of the list of runs from the
+    records. A damaged channel is switched off; a damaged silence, custom rule, rule setting or other setting
+    is deleted; a token with a damaged scope is revoked. A damaged rule state or incident snapshot is deleted,
+    and the server derives it again from the records. Records are never changed: restore a backup if they are
+    damaged.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    _check_exists(settings.url)
+    with opened(settings) as database:
+        with database.reader.begin() as connection:
+            found = list(damages(connection))
+        for one in found:
+            typer.echo(str(one))
+        left = len(found)
+        if found and repair_texts:
+            file = copy_name(settings.data_dir, time.time())
+            mendable = [one for one in found if one.where is not None]
+            keep(file, mendable)
+            left -= _repaired(database, mendable)
+            typer.echo(
+                f"{len(found) - left} repaired, {left} left. The replaced values are in {file}.", err=True
+            )
+        else:
+            typer.echo(f"Damaged values: {left}." if left else "No damage found.", err=True)
+    if left:
+        raise typer.Exit(EXIT_DAMAGED)
+
+
+def _check_exists(url: str) -> None:
+    """Raise StartError if there is no SQLite file, which opening it would create."""
+    file = make_url(url).database
+    if not url.startswith("sqlite") or file is None or Path(file).exists():
+        return
+    check_not_emptied(Path(file))
+    raise StartError(f"There is no database at {file}. Name one with --data-dir or --database-url.")
+
+
+def _repaired(database: Database, found: list[Damage]) -> int:
+    now_ns, count = time.time_ns(), 0
+    with database.engine.begin() as connection:
+        let_the_server_checkpoint(connection)
+        for one in found:
+            count += repair(connection, one, now_ns)
+    for one in found:
+        if (one.table, one.column) == ("run", "board"):
+            rebuild_board(database, one.run_id)
+    return count

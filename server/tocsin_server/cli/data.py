@@ -1,0 +1,357 @@
+"""Commands for the life of data: export, import, flight, delete, prune, backup, restore (docs/data.md)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+
+from tocsin_server.cli.options import (
+    Config,
+    DatabaseUrl,
+    DataDir,
+    let_the_server_checkpoint,
+    opened,
+    settings_of,
+    who,
+)
+from tocsin_server.core.errors import StartError, TocsinError
+from tocsin_server.core.settings import Settings
+from tocsin_server.jobs.retention import expired, last_word_ns
+from tocsin_server.jobs.snapshot_recorder import download
+from tocsin_server.runs.pipeline import limits_of
+from tocsin_server.store import deletion, deletion_jobs, vacuum
+from tocsin_server.store.backup import backup as back_up
+from tocsin_server.store.backup import file_of
+from tocsin_server.store.backup import restore as put_back
+from tocsin_server.store.database import Database, database_url, open_database
+from tocsin_server.store.migration_dry_run import rehearse
+from tocsin_server.store.ownership import sole_on_file
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.transfer.record_export import Format, export_records, file_name, find_run, replacing
+from tocsin_server.transfer.run_export import export_run
+from tocsin_server.transfer.run_folder import BundleError, bundles_in
+from tocsin_server.transfer.run_import import import_run
+
+WAIT_S = 5.0
+"""How long a command on Postgres waits for a running server to take a deletion over."""
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
+
+
+def export(
+    run: Annotated[
+        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
+    ] = None,
+    project: Project = None,
+    format: Annotated[
+        Format, typer.Option(help="jsonl and csv keep every number; parquet also keeps the bits of NaNs.")
+    ] = Format.JSONL,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A folder for everything about each run, which `import` reads."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file for the records alone; by default standard output."),
+    ] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Export every record of a run; with --out also events, alerts and environment."""
+    if (run is None) == (project is None) or (out is not None and output is not None):
+        raise TocsinError(
+            "export: expected RUN or --project, and --out or --output at most, got another mixture"
+        )
+    if project is not None and out is None:
+        raise TocsinError("export --project: expected --out FOLDER, got none")
+    with opened(settings_of(database_url, data_dir, config)) as database:
+        if out is None:
+            count = export_records(database, str(run), format, output)
+            typer.echo(f"{count} records", err=True)
+            return
+        for run_id in _chosen(database, run, project):
+            folder = out / file_name(run_id)
+            counts = export_run(database, run_id, format, folder).counts
+            typer.echo(f"{folder}: {_told(counts)}", err=True)
+
+
+def import_(
+    path: Annotated[
+        Path, typer.Argument(help="A folder that `export --out` wrote, with one run or several.")
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Import exported runs unchanged. An existing run is compared, never overwritten.
+
+    Works beside a running server. Nobody is notified of the alerts in it.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    folders = bundles_in(path)
+    with opened(settings) as database, _alone(settings) as free:
+        transact = _transacting(database, free)
+        if free:
+            _finish_all(database, transact)
+        for folder in folders:
+            done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
+            what = "is there already, nothing to do" if done.was_there else _told(done.counts)
+            typer.echo(f"{done.run_id}: {what}")
+
+
+def flight(
+    alert: Annotated[str, typer.Argument(help="The alert's id, as the API and its page show it.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; `diagnose` reads it.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Write the incident snapshot of an alert: all series at full rate around its onset, events, alerts."""
+    with opened(settings_of(database_url, data_dir, config)) as database:
+        text = download(database, alert)
+        if text is None:
+            raise TocsinError(f"alert: expected the id of an alert, got {alert!r}")
+        with replacing(file) as out:
+            out.write(text)
+        typer.echo(f"{file}: {len(text):,} bytes", err=True)
+
+
+def delete(
+    run: Annotated[
+        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
+    ] = None,
+    project: Project = None,
+    yes: Yes = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Delete a run or a project permanently, and return the disk space to the file system.
+
+    Works beside a running server. A trainer that is still in the run begins a new one.
+    """
+    if (run is None) == (project is None):
+        raise TocsinError("delete: expected RUN or --project, got " + ("both" if run else "neither"))
+    settings = settings_of(database_url, data_dir, config)
+    with opened(settings) as database:
+        found = _chosen(database, run, project)
+        _confirm(f"Delete {run or f'project {project}: {len(found)} runs'} with all records, for good?", yes)
+        now_ns = time.time_ns()
+        if project is not None:
+            _delete(settings, database, partial(_mark_project, name=project, now_ns=now_ns))
+        else:
+            mark = partial(deletion_jobs.mark_runs, run_ids=found, now_ns=now_ns, actor=who())
+            _delete(settings, database, mark)
+
+
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Delete the runs past their retention (settings retention_days and retention_projects).
+
+    The server does it by itself every hour. Runs that are running or stalled always stay.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    with opened(settings) as database:
+        now_ns = time.time_ns()
+        old = expired(StoreReader(database).runs(), settings, now_ns)
+        for run in old:
+            day = time.strftime("%Y-%m-%d", time.localtime(last_word_ns(run) / 1e9))
+            typer.echo(f"{run.id}  {day}  {run.state.value:<9} {run.project}/{run.name}")
+        typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.")
+        if old and not dry_run:
+            ids = [run.id for run in old]
+            _delete(
+                settings, database, partial(deletion_jobs.mark_runs, run_ids=ids, now_ns=now_ns, actor=who())
+            )
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Copy the SQLite database while the server runs. The copy is consistent and checked."""
+    settings = settings_of(database_url, data_dir, config)
+    database = _as_it_is(settings, "backup")
+    try:
+        made = back_up(database, file)
+    finally:
+        database.close()
+    typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
+    _no_faults("the database, and so its backup,", made.faults)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup of the database.")],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+    despite_damage: Annotated[
+        bool, typer.Option("--despite-damage", help="Restore even if values in the backup cannot be read.")
+    ] = False,
+) -> None:
+    """Replace the SQLite database with a backup; keep the old file under another name.
+
+    Refuses while a server runs on the database, and a file that is damaged or of a newer version.
+    """
+    settings = settings_of(database_url, data_dir, config)
+    target = Path(os.path.realpath(file_of(_url(settings), "restore")))
+    with sole_on_file(target):
+        aside = put_back(file, target, time.time_ns(), despite_damage=despite_damage)
+    typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
+
+
+def rehearse_upgrade(settings: Settings) -> None:
+    """`migrate --rehearse`: upgrades a copy and reports. Raises TocsinError where the copy lost rows."""
+    database = _as_it_is(settings, "rehearse")
+    try:
+        went = rehearse(database)
+    finally:
+        database.close()
+    typer.echo(f"Revision {went.before} -> {went.after}, on a copy of {went.bytes:,} bytes.")
+    typer.echo(
+        f"Copied in {went.copy_s:.1f} s, upgraded in {went.upgrade_s:.1f} s, checked in {went.check_s:.1f} s."
+    )
+    for name, (before, after) in went.rows.items():
+        if before != after:
+            typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
+    if went.lost:
+        raise TocsinError(f"upgrade: expected every row to stay, got fewer in {', '.join(went.lost)}")
+    _no_faults("the database", went.faults)
+    typer.echo("Integrity: ok. The database itself was not touched.")
+
+
+def _no_faults(subject: str, faults: list[str]) -> None:
+    """Raises TocsinError where values cannot be read."""
+    if faults:
+        raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(faults)}")
+
+
+def _rows(count: int | None) -> str:
+    return "no table" if count is None else f"{count} rows"
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "export": export,
+    "import": import_,
+    "flight": flight,
+    "delete": delete,
+    "prune": prune,
+    "backup": backup,
+    "restore": restore,
+}
+
+
+def _told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _chosen(database: Database, run: str | None, project: str | None) -> list[str]:
+    """The run of that id or name, or those of a project. Raises TocsinError where there is none."""
+    reader = StoreReader(database)
+    if run is not None:
+        return [find_run(reader, run)]
+    with database.reader.begin() as connection:
+        found = deletion.runs_of(connection, str(project))
+    if not found:
+        raise TocsinError(f"project: expected one with runs, got {project!r}")
+    return found
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise TocsinError("delete: expected --yes where nobody can be asked, got none")
+    typer.confirm(question, abort=True)
+
+
+def _mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
+    return deletion_jobs.mark_project(connection, name, now_ns, who()) or []
+
+
+def _delete(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:
+    """Marks runs as deleted and takes them away; a server that runs on the database does that itself."""
+    with _alone(settings) as free:
+        transact = _transacting(database, free)
+        marked = transact(mark)
+        if not free and (database.dialect == "sqlite" or _taken(database, marked)):
+            typer.echo(f"{len(marked)} runs are gone; the running server takes their rows away.")
+            return
+        deletion_jobs.finish(transact, marked)
+        vacuum.vacuum(database)
+        typer.echo(f"{len(marked)} runs are deleted.")
+        if database.dialect == "postgresql":
+            typer.echo("Autovacuum makes their room free for new rows; `VACUUM` does it at once.")
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[bool]:
+    """Whether no server holds the SQLite database, kept out meanwhile; on Postgres that cannot be known."""
+    url = _url(settings)
+    if url.get_backend_name() != "sqlite":
+        yield False
+        return
+    with ExitStack() as stack:
+        free = True
+        try:
+            stack.enter_context(sole_on_file(Path(str(url.database))))
+        except StartError:
+            free = False
+        yield free
+
+
+def _transacting(database: Database, free: bool) -> deletion_jobs.Transact:
+    if not free:
+        with database.engine.begin() as connection:
+            let_the_server_checkpoint(connection)
+    return deletion_jobs.on_database(database)
+
+
+def _finish_all(database: Database, transact: deletion_jobs.Transact) -> None:
+    """What a kill interrupted, however lately: no other process can be at it now."""
+    with database.reader.begin() as connection:
+        left = deletion.leaving(connection, time.time_ns(), interrupted=True)
+    deletion_jobs.finish(transact, left)
+
+
+def _taken(database: Database, run_ids: list[str]) -> bool:
+    """Whether a server takes over what was marked, which it looks for every second."""
+    ends = time.monotonic() + WAIT_S
+    while time.monotonic() < ends:
+        with database.reader.begin() as connection:
+            if any(deletion.is_taken(connection, run_id) for run_id in run_ids):
+                return True
+        time.sleep(0.1)
+    return not run_ids
+
+
+def _url(settings: Settings) -> URL:
+    try:
+        return database_url(settings.url)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
+def _as_it_is(settings: Settings, purpose: str) -> Database:
+    """The SQLite database, not migrated. Raises TocsinError where there is none."""
+    file = file_of(_url(settings), purpose)
+    if not file.is_file():
+        raise BundleError(str(file), "a database", "no such file")
+    return open_database(settings.url)

@@ -1,0 +1,109 @@
+"""The command ``tocsin-server diagnose``."""
+
+from __future__ import annotations
+
+import enum
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin.importers import BROKEN, UnreadableLogError, open_log, opened
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import Severity
+from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
+from tocsin_server.offline.replay import Judged, judge
+from tocsin_server.offline.snapshot import Flight, FlightError, is_flight, read
+from tocsin_server.offline.snapshot_replay import judge_flight
+
+STDIN = Path("-")
+BEGINNING = 64
+"""Bytes that tell a flight record from a log."""
+
+
+class FailOn(enum.StrEnum):
+    """From which severity on the exit status is 1."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+def diagnose(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format; - is standard input.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, as described in docs/diagnose.md.")
+    ] = False,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(help="Exit with status 1 if an alert of at least this severity was found."),
+    ] = None,
+) -> None:
+    """Read training logs of any known format and report what is wrong, since when, why, and what to do.
+
+    Needs no server. Exit status 0: read, whatever was found; 2: a file could not be read.
+    """
+    found: list[Judged] = []
+    entries = []
+    unreadable = 0
+    for path in files:
+        try:
+            judged = _judged(path)
+        except UnreadableLogError as error:
+            unreadable += 1
+            entries.append(unreadable_data(str(path), str(error)))
+            print(f"tocsin-server: {error}", file=sys.stderr)
+            continue
+        found.append(judged)
+        entries.append(as_data(judged))
+        if not as_json:
+            print(report(judged), flush=True)
+    if as_json:
+        print(exact_json.dumps({"files": entries}))
+    raise typer.Exit(exit_status(found, unreadable, Severity(fail_on.value) if fail_on else None))
+
+
+def _judged(path: Path) -> Judged:
+    with _rewindable(path) as file:
+        try:
+            flight = _flight(file)
+            judged = judge(open_log(file)) if flight is None else judge_flight(flight, str(path))
+        except UnreadableLogError as error:
+            raise UnreadableLogError(str(error).replace(str(file), str(path), 1)) from error
+    judged.path = str(path)
+    if not judged.records:
+        raise UnreadableLogError(
+            f"{path}: {judged.format} without a record: expected at least one step with a number"
+        )
+    return judged
+
+
+@contextmanager
+def _rewindable(path: Path) -> Iterator[Path]:
+    """``path`` itself; standard input and pipes as a copy on disk, for they can be read but once."""
+    if path != STDIN and not path.is_fifo():
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="tocsin-") as copy:
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
+            shutil.copyfileobj(pipe, copy, 1 << 20)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _flight(path: Path) -> Flight | None:
+    """The flight record in ``path``, None where it is another file. Raises UnreadableLogError."""
+    try:
+        with opened(path) as file:
+            beginning = file.read(BEGINNING)
+            return read(beginning + file.read()) if is_flight(beginning) else None
+    except BROKEN:
+        return None  # whoever reads it as a log says why
+    except FlightError as error:
+        raise UnreadableLogError(f"{path}: {error}") from error

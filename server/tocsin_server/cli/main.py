@@ -1,0 +1,238 @@
+"""The command line ``tocsin-server``: each command reads its settings, does one thing, says what it did."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sqlalchemy.exc import SQLAlchemyError
+
+from tocsin_server import __version__
+from tocsin_server.cli.backtest import backtest
+from tocsin_server.cli.check import check
+from tocsin_server.cli.data import COMMANDS, rehearse_upgrade
+from tocsin_server.cli.diagnose import diagnose
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, migrated, settings_of, who, writing
+from tocsin_server.cli.report import report
+from tocsin_server.cli.rules import rules_app
+from tocsin_server.core.errors import StartError, TocsinError
+from tocsin_server.core.permissions import Scope, Token, make_token
+from tocsin_server.core.settings import load
+from tocsin_server.http.auth.authentication import FILE_TOKENS
+from tocsin_server.store import audit
+from tocsin_server.store.tokens import add_token, revoke_token, tokens
+
+EXIT_UNUSABLE = 2
+"""Exit status where the command could not do its work: settings, database, port, unknown name."""
+
+app = typer.Typer(
+    name="tocsin-server",
+    help="Alerting and live monitoring for training runs: store, check and explain every step.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+token_app = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(token_app, name="token")
+app.add_typer(rules_app, name="rules")
+
+
+def main() -> None:
+    """Runs the command line. What a person can act on is one message and exit status 2, no traceback."""
+    try:
+        app()
+    except TocsinError as error:
+        _fail(str(error))
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        _fail(f"database: {str(cause).strip().splitlines()[0]}")
+    except OSError as error:
+        _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> None:
+    print(f"tocsin-server: {message}", file=sys.stderr)
+    raise SystemExit(EXIT_UNUSABLE)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Settings come from defaults, then tocsin.toml, then TOCSIN_* variables, then these options."""
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. By default 127.0.0.1: this machine only.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. By default 8321; 0 picks a free port.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="URL at which browsers reach the server behind a proxy.")
+    ] = None,
+    root_path: Annotated[
+        str | None,
+        typer.Option(help="Path under which a proxy serves tocsin. Default: the path of --public-url."),
+    ] = None,
+    allow_admin_link: Annotated[
+        bool | None,
+        typer.Option("--allow-admin-link", help="Accept the printed login link from other machines too."),
+    ] = None,
+) -> None:
+    """Start the server and print its address, the login link and the lines for a training script.
+
+    Beyond loopback (--host 0.0.0.0) it starts only once there is a trainer's token and a person's
+    (see `tocsin-server token create`), or with --allow-admin-link.
+    """
+    from tocsin_server.app.serve import serve as run_server
+    from tocsin_server.app.serve import set_up_logging
+
+    settings = load(
+        {
+            "host": host,
+            "port": port,
+            "database_url": database_url,
+            "data_dir": data_dir,
+            "public_url": public_url,
+            "root_path": root_path,
+            "allow_admin_link": allow_admin_link,
+        },
+        config=config,
+    )
+    set_up_logging()
+    raise typer.Exit(run_server(settings, lambda text: print(text, flush=True)))
+
+
+@app.command()
+def demo(
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of each training. By default unlimited.")
+    ] = None,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the login link in a browser.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the runs of the last demo.")] = False,
+    host: Annotated[str | None, typer.Option(help="As for serve.")] = None,
+    port: Annotated[int | None, typer.Option(help="As for serve.")] = None,
+    data_dir: Annotated[
+        Path, typer.Option(help="Directory for the database and secrets of the demo.")
+    ] = Path(".demo"),
+    config: Config = None,
+) -> None:
+    """Start the server with real PyTorch trainings that report to it; in one the loss scale collapses."""
+    from tocsin_server.demo.launch import run_demo
+
+    settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)
+    raise typer.Exit(run_demo(settings, steps=steps, open_browser=open_browser, keep=keep))
+
+
+@app.command()
+def migrate(
+    rehearse: Annotated[
+        bool,
+        typer.Option("--rehearse", help="Try the upgrade on a copy, report the result, and change nothing."),
+    ] = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Upgrade the database to the newest schema. `serve` does this automatically."""
+    settings = settings_of(database_url, data_dir, config)
+    if rehearse:
+        rehearse_upgrade(settings)
+        return
+    migrated(settings)
+    typer.echo("The database has the newest schema.")
+
+
+@token_app.command("create")
+def token_create(
+    name: Annotated[str, typer.Argument(help="Name of the token: who or what will use it.")],
+    scope: Annotated[
+        Scope,
+        typer.Option(help="ingest: training processes; read: view; write: acknowledge and edit; admin: all."),
+    ] = Scope.READ,
+    project: Annotated[str, typer.Option(help="The only project an ingest token may report to.")] = "",
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Create a token and print it. It is shown only once, and a running server accepts it immediately."""
+    try:
+        made, secret = make_token(name, scope, project, time.time_ns())
+    except ValueError as error:
+        raise TocsinError(str(error)) from error
+    with writing(settings_of(database_url, data_dir, config)) as connection:
+        add_token(connection, made)
+        details = {"name": made.name, "scope": made.scope.value, "project": made.project or None}
+        audit.note(connection, made.created_ns, who(), "token.create", made.id, details)
+    typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
+    typer.echo(secret)
+
+
+@token_app.command("list")
+def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
+    """List all tokens, including revoked ones, without their secrets."""
+    with writing(settings_of(database_url, data_dir, config)) as connection:
+        found = tokens(connection)
+    typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
+    for token in FILE_TOKENS:
+        typer.echo(f"{token.id:<16}{token.scope:<8}{'':<12}{'in file':<9}{'any':<20}{token.name}")
+    for line in map(_token_line, found):
+        typer.echo(line)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", help="As in `token list`; `admin` or `trainer` creates a new one.")
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Revoke a token. A running server rejects it and its sessions within two seconds."""
+    settings = settings_of(database_url, data_dir, config)
+    for token in FILE_TOKENS:
+        if token.id == token_id:
+            token.renew(settings.data_dir)
+            typer.echo(f"The old {token.name} is void; `tocsin-server serve` prints the new one.")
+            return
+    with writing(settings) as connection:
+        now_ns = time.time_ns()
+        if not revoke_token(connection, token_id, now_ns):
+            raise StartError(f"token: expected an id from `tocsin-server token list`, got {token_id!r}")
+        audit.note(connection, now_ns, who(), "token.revoke", token_id)
+    typer.echo(f"Token {token_id} is revoked.")
+
+
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+app.command()(diagnose)
+app.command()(backtest)
+app.command()(check)
+app.command()(report)
+
+
+def _token_line(token: Token) -> str:
+    made = time.strftime("%Y-%m-%d", time.localtime(token.created_ns / 1e9))
+    state = "in force" if token.revoked_ns is None else "revoked"
+    return f"{token.id:<16}{token.scope:<8}{made:<12}{state:<9}{token.project or 'any':<20}{token.name}"

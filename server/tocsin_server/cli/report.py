@@ -1,0 +1,40 @@
+"""The command ``tocsin-server report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, opened, settings_of
+from tocsin_server.http import plotlyjs
+from tocsin_server.report.writing import write_report
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.transfer.record_export import file_name, find_run
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids or names; several are compared.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file. By default named after the run.")
+    ] = None,
+    series: Annotated[
+        list[str] | None, typer.Option(help="Series to draw besides the vital signs; may be repeated.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Write a run, or a comparison of several, as one HTML file that needs no server or network.
+
+    Works beside a running server.
+    """
+    with opened(settings_of(database_url, data_dir, config)) as database:
+        reader = StoreReader(database)
+        ids = [find_run(reader, run) for run in runs]
+        made = write_report(reader, plotlyjs.installed().script.decode("utf-8"), ids, series)
+    name = f"{file_name(ids[0])}-report.html" if len(ids) == 1 else "comparison-report.html"
+    path = output or Path(name)
+    path.write_bytes(made.body)
+    typer.echo(f"{path}: {len(made.body) / 1e6:.1f} MB")

@@ -1,0 +1,1 @@
+"""Models, settings, permissions and other code without I/O that every package may import."""

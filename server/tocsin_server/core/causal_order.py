@@ -1,0 +1,73 @@
+"""Order alerts so that the one nearest the cause comes first, whichever fired first. Pure.
+
+Rules of one causal chain fire within a few steps of each other, in an order that depends on rounding and
+differs between CPUs. Alerts that began at about the same step are therefore ordered from cause to effect, as
+in a diagnosis (docs/diagnosis.md): measurement, data, learning rate, scaler, forward pass, gradients,
+optimization, machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tocsin_server.core.models import Alert
+
+NEAR_STEPS = 100
+"""Alerts that began at most this many steps apart count as simultaneous."""
+
+ORDER = (
+    # measurement
+    "duplicate-steps", "step-rewind", "norm-after-zero", "scaled-grad-norm", "masked-nan",
+    # data
+    "nonfinite-input", "bad-shard", "same-step-failure",
+    # learning rate
+    "zero-lr", "lr-restart", "lr-jump", "lr-out-of-range",
+    # loss scaler
+    "scaler-not-updating", "scaler-at-floor", "scaler-collapse", "scaler-overflow-burst", "scaler-runaway",
+    # forward pass
+    "nonfinite-loss-component", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-weights",
+    "weights-reset", "loss-saturated",
+    # gradients
+    "zero-grad-norm", "vanishing-gradient", "grad-precursor", "grad-explosion", "grad-norm-drift",
+    "clip-ineffective", "clip-always-active",
+    # optimization
+    "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation", "not-learning",
+    "adversarial-imbalance", "component-dominates", "plateau", "slow-convergence", "stair-steps",
+    "recurrent-instability", "overfitting", "metric-degradation", "lr-on-skips",
+    # the machine
+    "rank-divergence", "restart-loop", "trainer-lost", "stalled", "straggler", "throughput-regression",
+    "data-bound", "gpu-underused",
+)  # fmt: skip
+"""Built-in rules, nearest to the cause first. Custom rules come after them."""
+_PLACE = {rule: place for place, rule in enumerate(ORDER)}
+
+
+def place(rule: str) -> int:
+    """Return the position of a rule in ORDER; 0 is nearest to the cause."""
+    return _PLACE.get(rule, len(ORDER))
+
+
+def in_order(event: tuple[int, str, str]) -> tuple[int, int, str]:
+    """Return the sort key of a timeline: by step, and within a step by cause."""
+    step, text, rule = event
+    return step, place(rule) if rule else -1, text
+
+
+def by_cause(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return the alerts, most severe first; within a severity and run, simultaneous ones by cause."""
+    oldest = sorted(alerts, key=lambda alert: (-alert.severity.height, alert.onset_ns, alert.id))
+    began: dict[tuple[str, int], Alert] = {}
+    keys: dict[int, tuple[int, int, str, int]] = {}
+    for alert in oldest:
+        group = (alert.run_id, alert.severity.height)
+        first = began.get(group)
+        if first is None or not _simultaneous(first, alert):
+            first = began[group] = alert
+        keys[id(alert)] = (-alert.severity.height, first.onset_ns, first.id, place(alert.rule))
+    return sorted(oldest, key=lambda alert: keys[id(alert)])
+
+
+def _simultaneous(first: Alert, other: Alert) -> bool:
+    if first.onset_step is None or other.onset_step is None:
+        return False
+    return abs(other.onset_step - first.onset_step) <= NEAR_STEPS

@@ -1,0 +1,90 @@
+"""JSON answers and problems (RFC 9457) as Starlette responses: the only two shapes the API speaks.
+
+Every body goes through :mod:`exactjson`, so that NaN, +Inf and -Inf arrive as strings and a
+numpy array as ``{"dtype": "f8", "bdata": ...}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from tocsin_server.core import exact_json
+
+GOT_CHARACTERS = 200
+"""How much of a hostile input an error repeats."""
+
+
+class ExactJSON(JSONResponse):
+    """Strict JSON that keeps non-finite numbers; never stored by a cache."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        # A name may hold a lone surrogate (msgpack lets it through): it becomes "?" instead of a 500.
+        return exact_json.dumps(content).encode("utf-8", "replace")
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers({"cache-control": "no-store", **(headers or {})})
+
+
+class ProblemJSON(ExactJSON):
+    """An RFC 9457 problem."""
+
+    media_type = "application/problem+json"
+
+
+class Problem(Exception):  # noqa: N818 - the RFC's word
+    """A failure that a route reports: what it is about, what was expected, and what was sent.
+
+    ``detail`` is the sentence that users see; without it, one is made of the other parts.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        *,
+        subject: str,
+        expected: str,
+        got: object = "",
+        detail: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.status = status
+        self.subject = subject
+        self.expected = expected
+        self.got = shortened(got)
+        self.detail = detail or _sentence(status, subject, expected, self.got)
+        self.headers = dict(headers or {})
+        super().__init__(self.detail)
+
+
+def _sentence(status: int, subject: str, expected: str, got: str) -> str:
+    if status == HTTPStatus.NOT_FOUND:
+        return f"{subject.capitalize()} not found: {got}"
+    return f"{subject}: expected {expected}, got {got or 'nothing'}"
+
+
+def shortened(value: object) -> str:
+    """``value`` as text of at most 200 characters, saying how long it was."""
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) <= GOT_CHARACTERS:
+        return text
+    return f"{text[:GOT_CHARACTERS]}… ({len(text)} characters)"
+
+
+def problem_response(problem: Problem) -> ProblemJSON:
+    """The HTTP answer of a problem."""
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.detail,
+        "subject": problem.subject,
+        "expected": problem.expected,
+        "got": problem.got,
+    }
+    return ProblemJSON(body, status_code=problem.status, headers=problem.headers)

@@ -1,0 +1,315 @@
+"""Settings: defaults, then ``tocsin.toml``, then ``TOCSIN_*`` in the environment, then flags.
+
+Every setting is a field of :class:`Settings`. An unknown key in the file is an error; unknown
+``TOCSIN_*`` variables are not, for the hook has some of its own on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tocsin_server.core.errors import SettingError
+
+PREFIX = "TOCSIN_"
+DEFAULT_FILE = "tocsin.toml"
+MIB = 1 << 20
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """``$XDG_DATA_HOME/tocsin``, by default ``~/.local/share/tocsin``."""
+    base = environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "tocsin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this server runs. Bytes, seconds and counts as the names say."""
+
+    host: str = "127.0.0.1"
+    port: int = 8321
+    """0 takes a free one."""
+    data_dir: Path = Path(".")
+    database_url: str = ""
+    """Empty: SQLite in ``data_dir``."""
+    public_url: str = ""
+    """How browsers and trainers reach the server, behind a proxy. It may have a path."""
+    root_path: str = ""
+    """The path under which a proxy serves tocsin, such as ``/tocsin``; empty: that of ``public_url``."""
+    allow_admin_link: bool = False
+    """Listen beyond loopback although nobody made tokens of their own yet."""
+    session_days: int = 30
+    hsts_days: int = 365
+    """Days for which browsers that used https use only https for this host; 0 switches it off."""
+    login_attempts: int = 20
+    """Wrong tokens an address may try within a minute."""
+    limit_frame_bytes: int = 4 * MIB
+    limit_series: int = 512
+    limit_name_bytes: int = 256
+    limit_records_per_s: int = 20_000
+    limit_event_bytes: int = 64 << 10
+    limit_events_per_s: int = 100
+    """Events that one writer may create per second, by its own clock; a hundred seconds' worth at once."""
+    limit_config_bytes: int = MIB
+    limit_body_bytes: int = MIB
+    """Largest body of an API request."""
+    limit_head_bytes: int = 128 << 10
+    """Address and headers of a request."""
+    limit_connections: int = 4096
+    """At the same time; fewer where the process may not open so many files."""
+    limit_connections_address: int = 1024
+    """From one address (IPv6: one network of 64 bits) of another machine."""
+    commit_ms: int = 100
+    """Group commit: how long records wait for company before they become durable."""
+    backlog_bytes: int = 32 * MIB
+    """Accepted but not durable yet; above it the server stops reading from trainers."""
+    flush_ms: int = 200
+    """Flush interval asked of trainers, and under back-pressure at most ``flush_ms_max``."""
+    flush_ms_max: int = 5000
+    hello_timeout_s: float = 10.0
+    head_timeout_s: float = 10.0
+    """From the connection, or the first byte of a further request, to the end of the request's headers."""
+    body_timeout_s: float = 30.0
+    """From there to the end of its body."""
+    receive_bytes: int = 64 * MIB
+    """What has come in from all trainers and was not looked at; above it large messages are read in turn."""
+    snapshot_records: int = 512
+    """Rule states are saved every so many records of a run, or every ``snapshot_s``."""
+    snapshot_s: float = 30.0
+    snapshot_pause_s: float = 1.0
+    """But not more often than this: at thousands of records a second a snapshot outweighs its records."""
+    tick_ms: int = 250
+    """How often browsers hear of new records."""
+    beat_s: float = 5.0
+    viewer_bytes: int = 2 * MIB
+    """What may wait for one slow browser; above it deltas are dropped and it must ask again."""
+    live_kept_bytes: int = MIB
+    """Newest records of a run that are kept in memory for the live pages."""
+    fleet_runs: int = 2000
+    """Runs of the live fleet page; above it the oldest ended ones are left to the query."""
+    notify_private_addresses: bool = False
+    """Let channels name hosts inside the server's own network, itself included."""
+    notify_timeout_s: float = 30.0
+    """One attempt to deliver a notification takes at most so long."""
+    notify_poll_s: float = 1.0
+    """How often the notifier looks for what is due, besides being woken."""
+    ping_url: str = ""
+    """Called every ``ping_s`` while all is well, with /fail behind it while it is not."""
+    ping_s: float = 60.0
+    restart_grace_s: float = 600.0
+    """So long the alerts of a run that failed wait for a further attempt of it; 0: they end with the run."""
+    shutdown_s: float = 10.0
+    """How long a stopping server waits for connections, then for the last commit."""
+    retention_days: float = 0.0
+    """Runs that ended longer ago are deleted; 0 keeps them for ever."""
+    retention_projects: tuple[tuple[str, float], ...] = ()
+    """Days of single projects: a table in the file, ``name=days,name=days`` in the environment."""
+    retention_check_s: float = 3600.0
+    """How often the server looks for runs to delete; the first time so long after its start."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name))
+        for name in ("public_url", "root_path"):
+            object.__setattr__(self, name, getattr(self, name).rstrip("/"))
+        of_url = urlsplit(self.public_url).path
+        if self.public_url and self.root_path and self.root_path != of_url:
+            expected = f"{of_url or 'nothing'}, as in public_url ({self.public_url})"
+            raise SettingError("root_path", expected, self.root_path)
+        if not self.root_path:
+            object.__setattr__(self, "root_path", of_url)
+
+    @property
+    def url(self) -> str:
+        """The database's address."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'tocsin.db'}"
+
+    def retention_of(self, project: str) -> float:
+        """Days that runs of ``project`` are kept after their end; 0: for ever."""
+        return dict(self.retention_projects).get(project, self.retention_days)
+
+    @property
+    def public_origin(self) -> str:
+        """``public_url`` without its path."""
+        return self.public_url.removesuffix(self.root_path)
+
+    @property
+    def websocket_bytes(self) -> int:
+        """Frames up to this size are read, so that one above the limit is answered with a sentence."""
+        return 4 * self.limit_frame_bytes
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+_POSITIVE = (
+    "limit_",
+    "login_",
+    "session_",
+    "commit_",
+    "backlog_",
+    "flush_",
+    "hello_",
+    "head_",
+    "body_",
+    "receive_",
+    "snapshot_",
+    "tick_",
+    "beat_",
+    "viewer_",
+    "live_",
+    "fleet_",
+    "notify_timeout_",
+    "notify_poll_",
+    "ping_s",
+    "retention_check_",
+)
+
+
+def _check(name: str, value: Any) -> None:
+    if name == "port" and not 0 <= value <= 65535:
+        raise SettingError(name, "a port from 0 to 65535", value)
+    if name == "public_url" and value:
+        _check_public_url(value)
+    if name == "root_path" and value:
+        _check_root_path(name, value.rstrip("/"))
+    if name.startswith(_POSITIVE) and value <= 0:
+        raise SettingError(name, "more than 0", value)
+    days = [of for _, of in value] if name == "retention_projects" else [value]
+    if name.startswith(("retention_", "restart_", "hsts_")) and not all(0 <= of < math.inf for of in days):
+        raise SettingError(name, "0 or more", value)
+
+
+_PATH_PART = re.compile(r"(?!\.\.?$)[\w.~-]+", re.ASCII)
+_OWN_PATHS = frozenset(
+    {
+        "ack", "alerts", "api", "assets", "browser", "channels", "compare", "components", "data",
+        "deliveries", "lib", "login", "logout", "metrics", "pages", "panels", "routes", "rules", "runs",
+        "settings", "silences", "styles", "types",
+    }
+)  # fmt: skip
+"""First parts of the paths that this server answers itself: under one of these, the server could not know
+whether a proxy has already stripped the root from an address."""
+
+
+def _check_public_url(value: str) -> None:
+    expected = "an address such as https://tocsin.lab or https://lab/tocsin"
+    try:
+        parts = urlsplit(value)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise SettingError("public_url", expected, value) from None
+    if not fits or parts.username is not None or "?" in value or "#" in value:
+        raise SettingError("public_url", expected, value)
+    _check_root_path("public_url", parts.path.rstrip("/"))
+
+
+def _check_root_path(name: str, path: str) -> None:
+    first, *parts = path.split("/")
+    if first or not all(_PATH_PART.fullmatch(part) for part in parts):
+        raise SettingError(name, "a path of letters, digits and . _ ~ -, such as /tocsin", path)
+    if parts and parts[0] in _OWN_PATHS:
+        raise SettingError(name, "a path that tocsin does not use itself", path)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings in force. ``flags`` that are None were not given.
+
+    Raises :class:`SettingError` for an unknown key in the file or a value that does not fit.
+    """
+    environ = os.environ if environ is None else environ
+    found: dict[str, Any] = {"data_dir": default_data_dir(environ)}
+    found |= _from_file(config or _config_in(environ), required=config is not None)
+    found |= _from_environment(environ)
+    found |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return replace(Settings(), **found)
+
+
+def _config_in(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get(PREFIX + "CONFIG") or DEFAULT_FILE)
+
+
+def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
+    if not path.is_file():
+        if required:
+            raise SettingError("config", "a readable TOML file", str(path))
+        return {}
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingError("config", "a readable TOML file", f"{path}: {error}") from error
+    return {name: _fitting(name, value, str(path)) for name, value in table.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    found = {}
+    for field in fields(Settings):
+        key = PREFIX + field.name.upper()
+        if environ.get(key):
+            found[field.name] = _fitting(field.name, environ[key], key)
+    return found
+
+
+def _fitting(name: str, value: Any, origin: str) -> Any:
+    """``value`` in the type of the field; text (from the environment) is parsed."""
+    default = {field.name: field.default for field in fields(Settings)}.get(name)
+    if default is None:
+        names = ", ".join(field.name for field in fields(Settings))
+        raise SettingError(name, f"one of {names}", value, origin)
+    try:
+        return _as(type(default), value)
+    except (TypeError, ValueError) as error:
+        raise SettingError(name, str(error), value, origin) from error
+
+
+def _as(kind: type, value: Any) -> Any:
+    if kind is bool:
+        return _truth(value)
+    if kind is int and (isinstance(value, (bool, float)) or not str(value).lstrip("-").isdigit()):
+        raise ValueError("a whole number")
+    if kind is float:
+        return _number(value)
+    if kind is tuple:
+        return _by_name(value)
+    if kind is str and not isinstance(value, str):
+        raise ValueError("text")
+    if issubclass(kind, Path):
+        return Path(value).expanduser()
+    return kind(value)  # type: ignore[call-arg]
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _by_name(value: Any) -> tuple[tuple[str, float], ...]:
+    """Numbers by name: a table of the file, or ``name=number,name=number`` from the environment."""
+    if isinstance(value, str):
+        value = dict(pair.strip().rpartition("=")[::2] for pair in value.split(",") if pair.strip())
+    if not isinstance(value, Mapping) or "" in value:
+        raise ValueError("a table of numbers by name")
+    return tuple((name, _number(number)) for name, number in value.items())
+
+
+def _truth(value: Any) -> bool:
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if str(value).lower() not in words:
+        raise ValueError("true or false")
+    return words[str(value).lower()]

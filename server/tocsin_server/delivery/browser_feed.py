@@ -1,0 +1,85 @@
+"""What open pages hear of deliveries: each notification of a browser channel, and how the channels do.
+
+The first at once, after the commit that marks it as sent; the second whenever it changes. Both are
+messages of the live socket (docs/api.md); the queries ``/notifications`` and ``/health`` are the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.periodic_jobs import Round
+from tocsin_server.runs.pubsub import Hub
+from tocsin_server.store.notification_config import ChannelRow
+from tocsin_server.store.outbox import SENT, Notification
+
+LOOK_S = 5.0
+"""The outbox is looked at so often, besides after every attempt: other servers send from it too."""
+PAUSE_S = 0.2
+"""But not more often than this, however many attempts are made."""
+NAME = "deliveries"
+BROWSER = "browser"
+NAMED = 3
+"""Channels in trouble that are named; the others are counted."""
+
+
+def note_of(item: Notification) -> dict[str, Any]:
+    """A notification as pages show it: BrowserNote of docs/api.md."""
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "title": item.title,
+        "created_ms": item.created_ns / 1e6,
+        "reason": item.body["reason"],
+        "alerts": item.body["alerts"],
+        "runs": item.body.get("runs", []),
+    }
+
+
+def trouble(failing: Sequence[str], errors: Mapping[str, str]) -> str:
+    """What is wrong with deliveries in a sentence, for the head of every page; empty: nothing."""
+    told = [f"{name}: {errors[name]}" if errors.get(name) else name for name in failing[:NAMED]]
+    more = f", and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
+    return f"Notifications are not delivered by {'; '.join(told)}{more}" if told else ""
+
+
+class News:
+    """``look`` reads the outbox (it blocks); ``attempts`` counts by channel, kind and outcome."""
+
+    def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]], work: Round | None = None) -> None:
+        self._work = work or Round(NAME)
+        self.newest: dict[str, Any] = {"waiting": 0, "failed": 0, "failing": [], "trouble": ""}
+        """What ``look`` said last."""
+        self.attempts: Counter[tuple[str, str, str]] = Counter()
+        self._hub = hub
+        self._look = look
+        self._bell = asyncio.Event()
+
+    def settled(self, channel: ChannelRow, item: Notification, outcome: str) -> None:
+        """An attempt came to its end, and that is durable. Call it on the event loop."""
+        self.attempts[channel.name, channel.kind, outcome] += 1
+        if outcome == SENT and channel.kind == BROWSER:
+            self._hub.tell(exact_json.dumps({"type": "notification", "note": note_of(item)}))
+        self._bell.set()
+
+    def stir(self) -> None:
+        """The outbox may have changed."""
+        self._bell.set()
+
+    async def work(self) -> None:
+        """Tells how deliveries do whenever that changes, until it is cancelled."""
+        while True:
+            self._bell.clear()
+            await self._work.once(self._refresh)
+            await asyncio.sleep(PAUSE_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._bell.wait(), LOOK_S)
+
+    async def _refresh(self) -> None:
+        self.newest = told = await asyncio.to_thread(self._look)
+        self._hub.tell_deliveries(exact_json.dumps({"type": "deliveries", **told}))

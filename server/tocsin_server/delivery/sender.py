@@ -1,0 +1,193 @@
+"""Sends what the outbox holds: one task and one thread a channel, so that one that hangs delays no other.
+
+Claim, send, mark are three steps. A kill between any two of them leaves a claim that runs out, and
+the notification is sent again: at least once. A thread that does not come back within its time is
+left behind (it ends with its sockets) and the channel goes on with a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from tocsin_server.core.periodic_jobs import Round
+from tocsin_server.core.settings import Settings
+from tocsin_server.notify import backoff
+from tocsin_server.notify.channel import Sending, kinds, scrubbed
+from tocsin_server.notify.message import Message
+from tocsin_server.notify.outcome import DeliveryError
+from tocsin_server.store import outbox
+from tocsin_server.store.damage import Damaged
+from tocsin_server.store.database import Database
+from tocsin_server.store.notification_config import ChannelRow, read_channel
+from tocsin_server.store.outbox import Attempt, Notification
+from tocsin_server.store.writer import StoreWriter
+
+T = TypeVar("T")
+log = logging.getLogger("tocsin.notify")
+
+GRACE_S = 5.0
+"""Beyond its time a thread is waited for so long before it is left behind."""
+Compose = Callable[[Notification, bool], Message]
+"""Makes the message of a notification; blocks. True: with a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What all couriers share."""
+
+    settings: Settings
+    database: Database
+    writer: StoreWriter
+    compose: Compose
+    owner: str
+    settled: Callable[[ChannelRow, Notification, str], None]
+    """Hears the outcome of each attempt, on the event loop, once it is durable."""
+    clock: Callable[[], int] = time.time_ns
+
+    @property
+    def lease_ns(self) -> int:
+        """Longer than any attempt takes, so that nobody else sends meanwhile."""
+        return int((self.settings.notify_timeout_s + 2 * GRACE_S) * 1e9)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Runs ``work`` on the writer's thread, in a transaction of its own."""
+        return await asyncio.wrap_future(self.writer.call(work))
+
+
+async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
+    """Runs ``work`` in a thread of its own. Raises TimeoutError and leaves it behind where it hangs."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it belongs to who waits
+                future.set_exception(error)
+
+    threading.Thread(target=run, name="tocsin-channel", daemon=True).start()
+    return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout_s)
+
+
+async def deliver(office: Office, channel: ChannelRow, item: Notification) -> str:
+    """Sends one notification. Raises DeliveryError."""
+    kind = kinds().get(channel.kind)
+    if kind is None:
+        raise DeliveryError(f"this version knows no channel of kind {channel.kind}", permanent=True)
+    settings = office.settings
+    if isinstance(channel.config, Damaged) or isinstance(channel.secret, Damaged):
+        raise DeliveryError("The stored settings of this channel are damaged. Enter and save them again.")
+    if isinstance(item.body, Damaged):
+        raise DeliveryError(
+            "The stored notification is damaged, so there is nothing to send.", permanent=True
+        )
+    values = {**channel.config, **channel.secret}
+
+    def work() -> str:
+        message = office.compose(item, kind.pictures)
+        public = settings.public_url
+        now_s = office.clock() / 1e9
+        sending = Sending(settings.notify_timeout_s, settings.notify_private_addresses, now_s, public)
+        return kind.send(values, message, sending)
+
+    try:
+        return scrubbed(await in_thread(work, settings.notify_timeout_s + GRACE_S), channel.secret)
+    except TimeoutError:
+        raise DeliveryError(f"no end within {settings.notify_timeout_s:g} s") from None
+    except DeliveryError as error:
+        detail = scrubbed(error.detail, channel.secret)
+        raise DeliveryError(detail, permanent=error.permanent, retry_after_s=error.retry_after_s) from None
+    except Exception as error:
+        log.exception("channel %s crashed", channel.name)
+        raise DeliveryError(f"the channel failed with {type(error).__name__}; the log says why") from error
+
+
+class Courier:
+    """The task of one channel."""
+
+    def __init__(self, office: Office, channel_id: str, work: Round | None = None) -> None:
+        self._office = office
+        self._work = work or Round("channels")
+        self._id = channel_id
+        self.bell = asyncio.Event()
+
+    async def work(self) -> None:
+        """Sends whatever is due, for ever. The database may fail meanwhile: it is asked again."""
+        subject = f"channel {self._id}"
+        while True:
+            try:
+                while await self._one():
+                    self._work.passed(subject)
+                self._work.passed(subject)
+            except Exception as error:  # noqa: BLE001 - no fault of one delivery may end its channel
+                self._work.failed(subject, error)
+            self.bell.clear()
+            try:
+                await asyncio.wait_for(self.bell.wait(), self._office.settings.notify_poll_s)
+            except TimeoutError:
+                continue
+
+    async def _one(self) -> bool:
+        """Sends the oldest that is due; False where there is none."""
+        office, now_ns = self._office, self._office.clock()
+        if not await asyncio.to_thread(self._is_due, now_ns):
+            return False
+        take = partial(
+            outbox.claim, channel_id=self._id, owner=office.owner, now_ns=now_ns, lease_ns=office.lease_ns
+        )
+        item = await office.write(take)
+        channel = await asyncio.to_thread(self._channel)
+        if item is None or channel is None:
+            return False
+        await self._send(channel, item)
+        return True
+
+    def _is_due(self, now_ns: int) -> bool:
+        with self._office.database.reader.connect() as connection:
+            due = outbox.next_due(connection, self._id)
+            return due is not None and due <= now_ns
+
+    def _channel(self) -> ChannelRow | None:
+        with self._office.database.reader.connect() as connection:
+            return read_channel(connection, self._id)
+
+    async def _send(self, channel: ChannelRow, item: Notification) -> None:
+        begun_ns = self._office.clock()
+        try:
+            detail = await deliver(self._office, channel, item)
+        except DeliveryError as error:
+            await self._failed(channel, item, error, begun_ns)
+        else:
+            sent = Attempt(item.attempts, begun_ns, 0, "sent", detail)
+            await self._settle(channel, item, sent, outbox.SENT, begun_ns)
+
+    async def _failed(
+        self, channel: ChannelRow, item: Notification, error: DeliveryError, begun_ns: int
+    ) -> None:
+        now_ns = self._office.clock()
+        over = error.permanent or backoff.is_too_old(item.created_ns, now_ns)
+        chance = random.random()  # noqa: S311 - jitter, no secret
+        pause_s = backoff.pause_s(item.attempts, chance, error.retry_after_s)
+        attempt = Attempt(item.attempts, begun_ns, 0, "failed" if over else "retry", error.detail)
+        log.warning("notification %s was not delivered (%s): %s", item.id, attempt.outcome, error.detail)
+        state = outbox.FAILED if over else outbox.WAITING
+        await self._settle(channel, item, attempt, state, now_ns + int(pause_s * 1e9))
+
+    async def _settle(
+        self, channel: ChannelRow, item: Notification, attempt: Attempt, state: str, due_ns: int
+    ) -> None:
+        took_ms = min(max(0, (self._office.clock() - attempt.at_ns) // 1_000_000), 2**31 - 1)
+        line = replace(attempt, took_ms=took_ms)
+        await self._office.write(partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns))
+        self._office.settled(channel, item, attempt.outcome)

@@ -1,0 +1,1 @@
+"""Custom rules and changed settings of built-in rules."""

@@ -1,0 +1,47 @@
+"""Globs over names: ``*`` is any text, ``?`` one character, all else itself. Bounded, so that no pattern
+takes long: matching takes at most the product of both lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tocsin_server.core.errors import storable
+
+LONGEST = 200
+MOST_STARS = 8
+
+
+def fault(pattern: object) -> str | None:
+    """What was expected where ``pattern`` is no glob that may be used; None where it is one."""
+    if not isinstance(pattern, str) or not storable(pattern) or not pattern.strip() or len(pattern) > LONGEST:
+        return f"a glob of 1 to {LONGEST} characters"
+    return f"a glob with at most {MOST_STARS} stars" if pattern.count("*") > MOST_STARS else None
+
+
+def is_plain(pattern: str) -> bool:
+    """Whether only one name matches: the pattern itself."""
+    return "*" not in pattern and "?" not in pattern
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether the whole ``name`` matches; letters count as they are written."""
+    at, place, star, tried = 0, 0, -1, 0
+    while at < len(name):
+        if place < len(pattern) and pattern[place] == "*":
+            star, tried = place, at
+            place += 1
+        elif place < len(pattern) and pattern[place] in ("?", name[at]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            tried += 1
+            at, place = tried, star + 1
+        else:
+            return False
+    return all(letter == "*" for letter in pattern[place:])
+
+
+def any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether one of ``patterns`` matches one of ``names``; without patterns: yes."""
+    wanted = tuple(patterns)
+    return not wanted or any(matches(pattern, name) for name in names for pattern in wanted)

@@ -1,0 +1,186 @@
+"""One rule of people on one series: the life of its episodes, a record at a time.
+
+calm ─ holds ─▶ pending ─ held for `for` ─▶ firing ─ back ─▶ recovering ─ for `keep_firing_for` ─▶ resolved
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin_server.detect.custom.span import Moment, Span
+from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import FIRING, PENDING, RECOVERING, RESOLVED, Episode, Fact, Verdict
+from tocsin_server.detect.stats.sliding_window import Window, reduce
+
+SECOND = 1e9
+
+
+class Watcher(msgspec.Struct):
+    """What is remembered of one series; all of it is saved."""
+
+    window: Window | None = None
+    last: Moment | None = None
+    """The newest record."""
+    since: Moment | None = None
+    """Since when the condition has held without a break."""
+    calm: Moment | None = None
+    """Since when the value has been back without a break."""
+    longest: int = -1
+    """The longest that it held without firing, as told; -1: that was never told."""
+    episode: Episode = msgspec.field(default_factory=Episode)
+
+    def take(self, rule: UserRule, series: str, row: int, now: Moment, value: float) -> Verdict | None:
+        """What a record says; None where it says nothing new."""
+        if self.last is not None and now[0] < self.last[0]:
+            self.seam()
+        self.last = now
+        return self.judge(rule, series, row, now, self._reduced(rule, now, value))
+
+    def seam(self) -> None:
+        """Steps went back: what was counted begins anew, an open episode stays."""
+        self.window, self.since, self.calm = None, None, None
+
+    def judge(
+        self, rule: UserRule, series: str, row: int, now: Moment, value: float | None
+    ) -> Verdict | None:
+        """What a reduced value says. None and NaN compare with nothing and leave everything as it is."""
+        if value is None or value != value:
+            return None
+        said = _Said(self.episode, rule, series, row, now, value)
+        if rule.holds(value):
+            return self._held(rule, now, said)
+        self.since = None
+        if self.episode.state == PENDING:
+            return self._end(said)
+        if not self.episode.state:
+            return None
+        return self._back(rule, now, said) if rule.is_back(value) else self._between(said)
+
+    def idle(self) -> bool:
+        """Whether nothing is under way: a value that does not hold would change nothing."""
+        return not self.episode.state and self.since is None
+
+    def _reduced(self, rule: UserRule, now: Moment, value: float) -> float | None:
+        if rule.reducer == "value":
+            return value
+        if self.window is None:
+            self.window = Window.of(rule.window.amount)
+        x = rule.window.x(now)
+        if self.window.now is not None:
+            x = max(x, self.window.now[0] * self.window.size)  # a clock may be set back
+        unit = SECOND if rule.window.timed else 1.0
+        return reduce(rule.reducer, self.window.put(x, value), unit)
+
+    def _held(self, rule: UserRule, now: Moment, said: _Said) -> Verdict | None:
+        self.calm = None
+        if self.since is None:
+            self.since = now
+        state = self.episode.state
+        if state == FIRING:
+            return None
+        if state == RECOVERING:
+            return said.make(FIRING, said.begun())
+        held = rule.for_.since(self.since, now)
+        if held >= rule.for_.amount:
+            said.begin(self.since)
+            self.longest = -1
+            return said.make(FIRING, said.begun())
+        if state or held <= self.longest:
+            return None
+        said.begin(self.since)
+        return said.make(PENDING, said.begun())
+
+    def _between(self, said: _Said) -> Verdict | None:
+        """Neither held nor back: it goes on, and what was recovering fires again."""
+        self.calm = None
+        return said.make(FIRING, said.begun()) if self.episode.state == RECOVERING else None
+
+    def _back(self, rule: UserRule, now: Moment, said: _Said) -> Verdict | None:
+        if self.calm is None:
+            self.calm = now
+        if rule.keep_firing_for.since(self.calm, now) >= rule.keep_firing_for.amount:
+            return self._end(said)
+        return None if self.episode.state == RECOVERING else said.make(RECOVERING, said.over())
+
+    def _end(self, said: _Said) -> Verdict:
+        if self.episode.state == PENDING:
+            onset = (self.episode.onset_step, self.episode.onset_ns)
+            self.longest = max(self.longest, said.rule.for_.since(onset, said.now))
+        verdict = said.make(RESOLVED, said.over())
+        self.let_go()
+        return verdict
+
+    def let_go(self) -> Episode:
+        """Gives away the episode."""
+        episode, self.episode = self.episode, Episode()
+        self.since = self.calm = None
+        return episode
+
+
+class _Said:
+    """The words about one record."""
+
+    __slots__ = ("episode", "now", "row", "rule", "series", "value")
+
+    def __init__(
+        self, episode: Episode, rule: UserRule, series: str, row: int, now: Moment, value: float
+    ) -> None:
+        self.episode, self.rule, self.series = episode, rule, series
+        self.row, self.now, self.value = row, now, value
+
+    def begin(self, onset: Moment) -> None:
+        self.episode.onset_step, self.episode.onset_ns = onset
+        self.episode.severity = self.rule.severity.height
+
+    def begun(self) -> str:
+        rule = self.rule
+        lasting = f" for {rule.for_}" if rule.for_.amount else ""
+        if rule.is_absence:
+            return f"No value of {self.series} for more than {rule.window}{lasting}"
+        return f"{_capital(rule.reduced(self.series))} is {number(self.value)}, {rule.condition()}{lasting}"
+
+    def over(self) -> str:
+        if self.rule.is_absence:
+            return f"{self.series} has values again"
+        return f"{_capital(self.rule.reduced(self.series))} is back at {number(self.value)}"
+
+    def make(self, state: str, summary: str) -> Verdict:
+        episode = self.episode
+        episode.state, episode.summary = state, summary
+        episode.evidence = self._evidence()
+        episode.last_step = self.now[0]
+        return Verdict(
+            row=self.row,
+            state=state,
+            severity=episode.severity,
+            onset_step=episode.onset_step,
+            onset_ns=episode.onset_ns,
+            step=self.now[0],
+            time_ns=self.now[1],
+            level=0,
+            summary=summary,
+            evidence=episode.evidence,
+        )
+
+    def _evidence(self) -> list[Fact]:
+        rule = self.rule
+        if rule.is_absence:
+            return [("window", str(rule.window), "", None)]
+        found: list[Fact] = [
+            (rule.reduced(self.series), self.value, "", self.now[0]),
+            ("limit", rule.limit, "", None),
+        ]
+        return found if rule.recover is None else [*found, ("back at", rule.recover, "", None)]
+
+
+def _capital(text: str) -> str:
+    """A reducer's name begins a sentence; the name of a series stays as it is."""
+    first = text.partition(" ")[0]
+    known = ("mean", "min", "max", "change", "rate", "non-finite")
+    return text[:1].upper() + text[1:] if first in known and " of " in text else text
+
+
+def gap(span: Span, start: Moment, now: Moment) -> bool:
+    """Whether more than ``span`` lies between two records."""
+    return span.since(start, now) > span.amount

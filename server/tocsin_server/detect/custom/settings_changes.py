@@ -1,0 +1,60 @@
+"""Settings of a built-in rule other than its defaults: numbers of the right kind, or text that is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from tocsin_server.detect.interface.rule import RuleSettings
+
+LARGEST = 1_000_000
+"""Of a setting that counts: no rule shall be told to remember more than that."""
+
+
+class SettingError(ValueError):
+    """A rule or a setting that cannot be tested: ``subject``, what was expected, what is there."""
+
+    def __init__(self, subject: str, expected: str, got: object) -> None:
+        super().__init__(f"{subject}: expected {expected}, got {got!r}"[:400])
+        self.subject, self.expected, self.got = subject, expected, str(got)[:200]
+
+
+def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]) -> RuleSettings:
+    """Settings of ``kind`` with ``changes``. Raises SettingError."""
+    defaults = kind()
+    names = [item.name for item in fields(kind)]
+    for name in changes:
+        if name not in names:
+            raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
+    least = {item.name: item.metadata.get("least") for item in fields(kind)}
+    numbers: dict[str, Any] = {
+        name: _number(f"{rule}: {name}", told, getattr(defaults, name), least[name])
+        for name, told in changes.items()
+    }
+    return kind(**numbers)
+
+
+def _number(subject: str, told: Any, default: float, least: float | None) -> float:
+    """``told`` as a number of the kind of ``default``."""
+    whole = isinstance(default, int)
+    expected = "a whole number" if whole else "a finite number"
+    try:
+        value = (
+            float(told) if isinstance(told, (str, int, float)) and not isinstance(told, bool) else math.nan
+        )
+    except (ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value) or (whole and value != int(value)):
+        raise SettingError(subject, expected, told)
+    may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
+    if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
+        raise SettingError(
+            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", told
+        )
+    if least is not None and value < least:
+        raise SettingError(subject, f"{expected} from {least:g} on", told)
+    if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
+        raise SettingError(subject, f"at most {LARGEST}", told)
+    return int(value) if whole else value

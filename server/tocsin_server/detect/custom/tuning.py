@@ -1,0 +1,79 @@
+"""What people changed about a built-in rule: on or off, its severity, its settings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.custom.settings_changes import SettingError, with_changes
+from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.rules.catalog import catalogue, every_settings_type
+
+EVERYWHERE = "*"
+"""In place of a project: all of them. What is said for a project goes before it."""
+FIELDS = ("enabled", "severity", "settings")
+MOST_SETTINGS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """None, or a setting that is not named: as it is without this."""
+
+    enabled: bool | None = None
+    severity: Severity | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+    def over(self, base: Tuning) -> Tuning:
+        """This where it says something, else ``base``."""
+        return Tuning(
+            base.enabled if self.enabled is None else self.enabled,
+            base.severity if self.severity is None else self.severity,
+            {**base.settings, **self.settings},
+        )
+
+    @property
+    def says_nothing(self) -> bool:
+        return self == Tuning()
+
+
+def read_tuning(rule: object, body: Mapping[str, Any], where: str = "") -> Tuning:
+    """A tuning as people write it. Raises :class:`FieldError`; ``where`` goes before the field's name."""
+    for name in body:
+        if name not in FIELDS:
+            raise FieldError(f"{where}{name}", f"one of {', '.join(FIELDS)}", name)
+    if not isinstance(rule, str) or rule not in {info.id for info in catalogue()}:
+        raise FieldError(f"{where}rule", "the id of a built-in rule", rule)
+    enabled, severity = body.get("enabled"), body.get("severity")
+    if enabled is not None and not isinstance(enabled, bool):
+        raise FieldError(f"{where}enabled", "true, false or nothing", enabled)
+    if severity is not None and (not isinstance(severity, str) or severity not in tuple(Severity)):
+        raise FieldError(f"{where}severity", f"one of {', '.join(Severity)} or nothing", severity)
+    settings = _settings(str(rule), body.get("settings"), where)
+    return Tuning(enabled, None if severity is None else Severity(severity), settings)
+
+
+def _settings(rule: str, given: object, where: str) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or len(given) > MOST_SETTINGS:
+        raise FieldError(f"{where}settings", f"a table of at most {MOST_SETTINGS} settings", given)
+    try:
+        made = tuned(rule, given)
+    except SettingError as error:
+        name = error.subject.partition(": ")[2] or "settings"
+        raise FieldError(f"{where}settings.{name}", error.expected, error.got) from None
+    return {name: getattr(made, name) for name in given}
+
+
+def tuned(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
+    """The settings of a built-in rule with ``changes``. Raises :class:`SettingError`."""
+    return with_changes(rule, every_settings_type()[rule], changes)
+
+
+def plain(tuning: Tuning) -> dict[str, Any]:
+    """As :func:`read_tuning` reads it."""
+    severity = None if tuning.severity is None else tuning.severity.value
+    return {"enabled": tuning.enabled, "severity": severity, "settings": dict(tuning.settings)}

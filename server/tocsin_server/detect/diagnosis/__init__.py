@@ -1,0 +1,1 @@
+"""Candidate causes and remedies of an episode."""

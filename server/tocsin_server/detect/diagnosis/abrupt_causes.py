@@ -1,0 +1,145 @@
+"""Causes of a loss that changes from one record to the next, and what kept still meanwhile tells which.
+
+A learning rate that is too high lets loss and gradient norm climb over several updates; other data
+raises both at once, under weights that were sound; a loss that is summed or logged otherwise moves
+while the gradients stay as they were.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tocsin_server.core.models import Evidence, Remedy
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, Case
+from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, MEASUREMENT, Cause, Ranked
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.history import median
+
+KNOWN, STAYED = 20, 5
+"""Losses before, and since the onset, that are needed."""
+AT_ONCE = 0.5
+"""Share of the height that the first record takes."""
+NEAR = 0.1
+"""Share of the height up to which a record is still at the usual level."""
+RESCALED, SAME_NORM = 4.0, 1.5
+"""Times that a loss must have changed while the gradient norm changed by less than the second."""
+PAIRS = 3
+
+LOG_WHAT_IS_TRAINED = Remedy(
+    "Log the very tensor that backward() is called on, with the same reduction all through the run.",
+    "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
+)
+COMPARE_DATA = Remedy(
+    "Compare what the loader gives before and after that step: shard, labels, scaling of the inputs.",
+    "for batch in (batch_before, batch_after):\n"
+    "    for value in batch:\n"
+    "        print(value.dtype, value.shape, value.float().mean(), value.float().std(),\n"
+    "              value.min(), value.max())",
+)
+
+
+def _finite(case: Case, base: str, *, since: bool = False) -> list[float]:
+    pairs = case.since(base) if since else case.before(base)
+    return [value for _, value in pairs if math.isfinite(value)]
+
+
+def _each_step(case: Case) -> bool:
+    """Whether the records around the onset came at every step: between others a loss may climb unseen."""
+    steps = [step for step, _ in [*case.before("loss")[-3:], *case.since("loss")[:2]]]
+    return len(steps) == 5 and steps[-1] - steps[0] == 4
+
+
+def other_data(case: Case) -> Cause | None:
+    """The loss jumps from one step to the next without an earlier sign.
+
+    With overflows, a loss that stays there is not evidence: weights whose updates are skipped do not recover.
+    """
+    if case.rule not in LOSS_SHAPE | {"grad-explosion"} or case.numeric:
+        return None
+    if case.lr_event is not None or not _each_step(case):
+        return None
+    before, after = _finite(case, "loss"), _finite(case, "loss", since=True)
+    if len(before) < KNOWN or len(after) < STAYED or case.norm_rose is not None:
+        return None
+    usual, now = median(before), median(after[: 2 * STAYED])
+    if usual is None or now is None or case.kind("weights-reset") is not None:
+        return None
+    half, near = usual + AT_ONCE * (now - usual), usual + NEAR * (now - usual)
+    while after[0] <= near and len(after) > STAYED:  # a rule may have counted a usual record in
+        after = after[1:]
+    if now <= usual or max(before) > half or min(after[:STAYED]) < half:
+        return None
+    return Cause(
+        "other-data",
+        f"Likely the data: from one step to the next the loss goes {number(usual)} → {number(after[0])} and "
+        f"stays there, under weights, a learning rate and gradients that were at their usual level until "
+        "then. A learning rate that is too high takes several updates.",
+        "other data from there on: a bad shard, wrong labels, another scaling of the inputs",
+        (COMPARE_DATA, r.CHECK_BATCH, r.go_back(case), r.SKIP_DATA),
+        "Under the weights from before the onset, the batches since then have the usual loss.",
+        (
+            Evidence("loss before", usual, "median", None),
+            Evidence("loss of the first record", after[0], "", case.onset),
+        ),
+    )
+
+
+def loss_rescaled(case: Case) -> Cause | None:
+    """The loss is many times what it was, and the gradients of the same steps are not."""
+    if case.rule not in LOSS_SHAPE | {"loss-level-shift"}:
+        return None
+    losses = median(_finite(case, "loss")), median(_finite(case, "loss", since=True))
+    before, after = _finite(case, "grad_norm"), _finite(case, "grad_norm", since=True)
+    norms = median(before), median(after)
+    if min(len(before), len(after)) < 2 * STAYED or None in (*losses, *norms):
+        return None
+    (usual, now), (norm, norm_now) = losses, norms
+    if not (usual and now and norm and norm_now) or min(usual, now, norm, norm_now) <= 0:
+        return None
+    held = max(before) <= SAME_NORM * min(before)  # a norm after clipping says nothing
+    if held or now < RESCALED * usual or norm_now > SAME_NORM * norm:
+        return None
+    return Cause(
+        "loss-rescaled",
+        f"Likely a change of what is logged: the loss is {number(round(now / usual, 1))} times what it was, "
+        f"but the gradient norm is not ({number(norm)} before, {number(norm_now)} since), as it would be if "
+        "the model were trained with that loss. A sum in place of a mean, a sum over micro-steps or "
+        "processes, or a term without gradient.",
+        "a loss that is logged otherwise from there on",
+        (LOG_WHAT_IS_TRAINED,),
+        "The tensor on which backward() is called has the higher value too.",
+        (
+            Evidence("loss before", usual, "median", None),
+            Evidence("loss since", now, "median", None),
+            Evidence("grad norm before", norm, "median", None),
+            Evidence("grad norm since", norm_now, "median", None),
+        ),
+    )
+
+
+def infinite_term(case: Case) -> Cause | None:
+    """The loss is infinite, step after step, and its gradients are finite."""
+    if case.rule != "nonfinite-loss" or case.verdict.kind != "inf":
+        return None
+    norms = dict(case.since("grad_norm"))
+    bad = [step for step, loss in case.since("loss") if math.isinf(loss) and step in norms]
+    if len(bad) < PAIRS or not all(math.isfinite(norms[step]) and norms[step] > 0 for step in bad):
+        return None
+    return Cause(
+        "infinite-term",
+        "Likely one term of the loss, or its logging, that leaves the number range (65 504 in fp16): the "
+        "loss is infinite step after step, but the gradients of the same steps are finite "
+        f"({number(norms[bad[-1]])}), so the rest of the model is sound and goes on training.",
+        "one term of the loss that overflows",
+        (r.FP32_ISLAND, r.FIND_MODULE, LOG_WHAT_IS_TRAINED, r.BF16),
+        "Each term of the loss, taken in float32, is finite at such a step.",
+        (Evidence("grad norm at the infinite losses", norms[bad[-1]], count(len(bad), "record"), bad[-1]),),
+    )
+
+
+CANDIDATES: tuple[Ranked, ...] = (
+    (MEASUREMENT, loss_rescaled),
+    (DATA, other_data),
+    (FORWARD, infinite_term),
+)

@@ -1,0 +1,141 @@
+"""First remedies, as a sentence and as code to paste."""
+
+from __future__ import annotations
+
+from tocsin_server.core.models import Remedy
+from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, Case
+from tocsin_server.detect.interface.formatting import number
+
+BF16 = Remedy(
+    "Train in bfloat16, which has the range of float32 and needs no loss scaler.",
+    'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = model(batch)',
+)
+FP32_ISLAND = Remedy(
+    "Compute the operation that overflows in float32; cast before leaving autocast, not inside.",
+    'x = x.float()\nwith torch.autocast("cuda", enabled=False):\n    y = torch.fft.rfft2(x, norm="ortho")',
+)
+FIND_MODULE = Remedy(
+    "Find the first module whose output is not finite.",
+    "def first_bad(module, args, out):\n"
+    "    if torch.is_tensor(out) and not torch.isfinite(out).all():\n"
+    "        raise FloatingPointError(type(module).__name__)\n"
+    "for module in model.modules():\n"
+    "    module.register_forward_hook(first_bad)",
+)
+CHECK_BATCH = Remedy(
+    "Check the batch and the parts of the loss before the backward pass.",
+    'run.check(batch=batch, losses={"l1": l1, "fft": fft})',
+)
+WIRE_SCALER = Remedy(
+    "Let the scaler skip by itself and call update() in every iteration, with no continue before it.",
+    "scaler.unscale_(optimizer)\n"
+    "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
+    "scaler.step(optimizer)\n"
+    "scaler.update()\n"
+    "optimizer.zero_grad(set_to_none=True)",
+)
+NORM_BEFORE_ZERO = Remedy(
+    "Take the norm between backward() and zero_grad(), and keep what the clip returns.",
+    "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
+    "optimizer.step()\n"
+    "optimizer.zero_grad(set_to_none=True)",
+)
+UPDATE_STEPS_ONLY = Remedy(
+    "Log the norm at update steps only.",
+    "if (i + 1) % accumulate == 0:\n"
+    "    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    "    run.log(norm=norm)",
+)
+CHECK_GRAPH = Remedy(
+    "See which parameters get a gradient at all.",
+    "for name, p in model.named_parameters():\n"
+    "    print(name, p.requires_grad, None if p.grad is None else p.grad.abs().sum())",
+)
+CHECK_SCHEDULE = Remedy(
+    "Compare the schedule's length with the steps really taken, and whether it is stepped once an update.",
+    'print(scheduler.state_dict(), [group["lr"] for group in optimizer.param_groups])',
+)
+SKIP_DATA = Remedy(
+    "If it recurs at the same step, go back about 100 steps and skip the next 200 to 500 batches."
+)
+WATCH = Remedy(
+    "If the loss is back at its baseline, do nothing; if spikes come again, lower the learning rate."
+)
+RERUN = Remedy("Run the same step again on another device: an error that does not repeat is the hardware's.")
+
+
+LOWER = "Lower the learning rate"
+
+
+def fitting(remedies: tuple[Remedy, ...], case: Case) -> tuple[Remedy, ...]:
+    """Those that do not contradict the episode: a rate far below that of similar runs is not lowered."""
+    if case.kind("lr-out-of-range") != "below-siblings":
+        return remedies
+    return tuple(remedy for remedy in remedies if not remedy.text.startswith(LOWER))
+
+
+def lower_lr(case: Case, factor: float = 5.0) -> Remedy:
+    """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
+    by = number(factor)
+    if not case.lr:
+        return Remedy(
+            f"{LOWER} {by} times.",
+            f"for group in optimizer.param_groups:\n    group['lr'] /= {by}",
+        )
+    text = f"{LOWER} {by} times, {number(case.lr)} → {number(case.lr / factor)}"
+    if not case.context.schedulers:
+        code = f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}"
+        return Remedy(f"{text}.", code)
+    return Remedy(
+        f"{text}: the scheduler sets it anew at every step, so lower what it starts from.",
+        f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]",
+    )
+
+
+SCALED_NORM = 1e3
+"""A usual norm above it beside a loss scale of as much was taken before unscale_ (catalogue, B7)."""
+
+
+def usual_norm(case: Case) -> float | None:
+    """The gradient norm before all trouble: an explosion that came first is none of it."""
+    for rule, _, verdict in case.episode:
+        told = [fact[1] for fact in verdict.evidence if fact[0] == "usual norm"]
+        if rule == "grad-explosion" and told:
+            return float(told[0])
+    return case.usual_norm
+
+
+def clip(case: Case) -> Remedy:
+    """Clipping at one to two times the run's usual norm."""
+    usual = usual_norm(case)
+    limit = f"{1.5 * usual:.2g}" if usual else "1.0"
+    reason = f" The usual norm here is {number(usual)}." if usual else ""
+    scales = [scale for _, scale in case.before("scale")]
+    if usual and usual > SCALED_NORM and scales and scales[-1] > SCALED_NORM:
+        limit = "1.0"
+        reason = f" The norm that is logged here, {number(usual)}, is likely that of scaled gradients."
+    unscale = "scaler.unscale_(optimizer)\n" if case.history.has("scale") else ""
+    after = ", after unscaling them" if unscale else ""
+    return Remedy(
+        f"Clip gradients{after}.{reason}",
+        f"{unscale}torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit})",
+    )
+
+
+SPOILING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weights-reset"}
+"""Rules about what may have spoiled the weights."""
+
+
+def spoiled_since(case: Case) -> int:
+    """Step from which on the weights may be spoiled: no later than this alert's own onset."""
+    onsets = [verdict.onset_step for rule, _, verdict in case.episode if rule in SPOILING]
+    return min([*onsets, case.onset])
+
+
+def go_back(case: Case) -> Remedy:
+    """Back to the newest checkpoint before the trouble began."""
+    since = spoiled_since(case)
+    saved = case.context.checkpoint_before(since)
+    if saved is None:
+        return Remedy(f"Go on from a checkpoint from before step {since}: weights after it may be spoiled.")
+    return Remedy(f"Go on from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])

@@ -1,0 +1,1 @@
+"""The engine: records of one run in, findings out."""

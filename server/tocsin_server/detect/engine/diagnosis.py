@@ -1,0 +1,120 @@
+"""What is wrong, on which evidence, what else it could be, what to do, and what would disprove it.
+
+Deterministic: the same records give the same words. The findings of one episode are joined into
+one story; the cause is the first candidate of :mod:`causes`, or of a rule's own,
+for which something speaks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+
+from tocsin_server.core.causal_order import in_order
+from tocsin_server.core.models import Diagnosis, Evidence
+from tocsin_server.detect.diagnosis import abrupt_causes, measurement_causes
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import Candidate, Cause
+from tocsin_server.detect.diagnosis.causes import CANDIDATES
+from tocsin_server.detect.diagnosis.remedies import fitting
+from tocsin_server.detect.interface.layers import is_located, located, origin, origin_in
+from tocsin_server.detect.interface.rule import INFO
+from tocsin_server.detect.rules.catalog import infos, rule_causes
+
+UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
+
+
+@lru_cache(maxsize=1)
+def candidates() -> tuple[Candidate, ...]:
+    """All candidates in the order in which they are to be believed; of one rank the shared ones first."""
+    ranked = sorted(
+        [*CANDIDATES, *measurement_causes.CANDIDATES, *abrupt_causes.CANDIDATES, *rule_causes()],
+        key=lambda item: item[0],
+    )
+    return tuple(candidate for _, candidate in ranked)
+
+
+def explain(case: Case, told: Diagnosis | None = None) -> Diagnosis:
+    """The diagnosis of an alert; ``told`` is what was said of this episode before."""
+    found = [cause for cause in (candidate(case) for candidate in candidates()) if cause is not None]
+    cause = found[0] if found else UNKNOWN
+    diagnosis = Diagnosis(
+        cause=cause.text,
+        evidence=_evidence(case, cause),
+        alternatives=_alternatives(cause, found[1:]),
+        remedies=fitting(cause.remedies, case),
+        disproof=cause.disproof,
+        story=_story(case, cause),
+    )
+    return with_layers(diagnosis, case, told)
+
+
+def with_layers(diagnosis: Diagnosis, case: Case, told: Diagnosis | None = None) -> Diagnosis:
+    """In which layer it began, where gradient norms of layers are known: said once, it stays."""
+    if is_located(diagnosis):
+        return diagnosis
+    if (begun := origin_in(told)) is None:
+        begun = origin(case.context.layers, case.rule, case.subject, case.onset)
+    return located(diagnosis, begun)
+
+
+def kept(told: Diagnosis, case: Case) -> Diagnosis:
+    """What was told while the records before the onset were at hand, with the alert's newest numbers.
+
+    Later there is only the aftermath to look at, and it would tell another cause.
+    """
+    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+    names = {item.name for item in own}
+    unruled = {row for row in told.story if not row[2]}
+    rows = unruled | set(_chain(case))
+    renewed = replace(
+        told,
+        evidence=own + tuple(item for item in told.evidence if item.name not in names),
+        story=tuple(sorted(rows, key=in_order)),
+    )
+    return with_layers(renewed, case)
+
+
+def _chain(case: Case) -> list[tuple[int, str, str]]:
+    """Onset, summary and rule of what belongs to the episode: this alert, each that is more than info, and
+    of the others those that can have to do with it. Where a rule speaks of several series, of which.
+    """
+    members = [
+        member
+        for member in case.episode
+        if member[0] == case.rule or member[2].severity > INFO or _bears_on(member[0], case.rule)
+    ]
+    said = Counter(rule for rule, _, _ in members)
+    return [
+        (verdict.onset_step, f"{verdict.summary} ({name})" if said[rule] > 1 else verdict.summary, rule)
+        for rule, name, verdict in members
+    ]
+
+
+def _bears_on(rule: str, other: str) -> bool:
+    bears_on = told_of.bears_on if (told_of := infos().get(rule)) is not None else None
+    return bears_on is None or other in bears_on
+
+
+def _evidence(case: Case, cause: Cause) -> tuple[Evidence, ...]:
+    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+    names = {item.name for item in own}
+    return own + tuple(item for item in cause.evidence if item.name not in names)
+
+
+def _alternatives(cause: Cause, others: list[Cause]) -> tuple[str, ...]:
+    names = {cause.name}
+    said: list[str] = []
+    for other in others:
+        if other.name not in names and other.short:
+            names.add(other.name)
+            said.append(other.short[0].upper() + other.short[1:] + ".")
+    return tuple(said)
+
+
+def _story(case: Case, cause: Cause) -> tuple[tuple[int, str, str], ...]:
+    told = _chain(case)
+    if cause.onset is not None:
+        told.append((*cause.onset, ""))
+    return tuple(sorted(set(told), key=in_order))

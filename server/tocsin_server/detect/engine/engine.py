@@ -1,0 +1,502 @@
+"""The engine: records of one run in, findings out. Pure: no clock but the records', no I/O.
+
+Its state is a function of the records and events in their order of arrival; however they are cut
+into batches, and wherever it was saved and restored in between, the findings are the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tocsin_server.core.models import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
+from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceWatch, Voice
+from tocsin_server.detect.diagnosis.case import BASELINE, Case
+from tocsin_server.detect.engine.deduplication import Subject, severity_of
+from tocsin_server.detect.engine.diagnosis import explain, kept, with_layers
+from tocsin_server.detect.engine.plan import KIND as PLAN
+from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
+from tocsin_server.detect.engine.process import Process, rules_of_run
+from tocsin_server.detect.engine.state_codec import VERSION, Snapshot, SnapshotError, read, written
+from tocsin_server.detect.engine.stream import SavedRule, Stream
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.layers import VECTORS as LAYERS
+from tocsin_server.detect.interface.ranks import RollCall
+from tocsin_server.detect.interface.rule import (
+    FIRING,
+    PENDING,
+    RECOVERING,
+    RESOLVED,
+    Rule,
+    RuleSettings,
+    RunRule,
+    Verdict,
+)
+from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
+from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
+from tocsin_server.detect.interface.view import WIDE, View, beside, layout, moment, split
+from tocsin_server.detect.rules.catalog import catalogue
+
+__all__ = ["Engine", "SnapshotError", "catalogue"]
+
+RUN = -1
+"""Writer number under which rules of scope ``run`` speak."""
+
+Spoken = tuple[int, int, int, Stream, Rule[Any, Any] | Voice, Verdict]
+"""Batch row, order within the row, number within the stream, and who said what."""
+LAST = 1 << 16
+"""Order within a row from which on the rules of people speak."""
+
+
+class Engine:
+    """Judges one run. ``settings`` maps rule identifiers to settings other than the defaults."""
+
+    def __init__(self, run: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
+        self.context = run
+        self.plan = NO_PLAN
+        self._own_settings = dict(settings or {})
+        self._settings: Mapping[str, RuleSettings] = self._own_settings
+        """Those of the plan among them."""
+        self._absences = AbsenceWatch(())
+        self._writers: dict[int, Process] = {}
+        self._subjects: dict[tuple[str, str], Subject] = {}
+        self._newest = (0, 0)
+        """Step and time of the newest record of a primary optimizer."""
+        self._roll = RollCall()
+        self._run_rules: list[RunRule[Any, Any]] = []
+        self._adopt(NO_PLAN)
+
+    def observe(self, batch: RecordBatch) -> list[Finding]:
+        """What the rules have to say of these records that they have not said before."""
+        if batch.n == 0:
+            return []
+        writer = self._writer(batch.writer)
+        spoken: list[Spoken] = []
+        places = layout(tuple(batch.columns), self.context.components)
+        views = split(batch, places)
+        wide = beside(batch, places, begun=WIDE in writer.streams)
+        if wide is not None:
+            views[WIDE] = wide
+        for order, (suffix, view) in enumerate(views.items()):
+            stream = writer.streams.get(suffix) or self._stream(writer, suffix)
+            for number, rule, verdict in stream.judge(view):
+                spoken.append((verdict.row, order, number, stream, rule, verdict))
+            if suffix and suffix != WIDE and suffix not in writer.compared:
+                self._compare(writer, suffix, view, views.get(""), batch.seq)
+        if self.plan.rules:
+            spoken += self._watched(batch, writer, views.get(""))
+        if len(spoken) > 1:
+            spoken.sort(key=lambda item: item[:2])
+        return self._tell(batch, writer, views.get(""), spoken)
+
+    def observe_event(self, event: RunEvent) -> list[Finding]:
+        """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
+        if event.kind in (SIBLING_FACTS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
+            return []
+        if event.kind == PLAN:
+            return self._replan(event)
+        context = self.context.learn(event.kind, event.step, event.data)
+        if context is not self.context:
+            self._learn(context)
+        at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
+        for rule in self._run_rules:
+            rule.told(at, event)
+        found = [finding for rule in self._run_rules for finding in self._hear_run(rule)]
+        if event.kind == LAYERS:
+            found += self._locate(event.time_ns)
+        if event.kind == "finish":
+            found += self._finish(event.writer)
+        if event.kind == CLOSED or (event.kind == "finish" and event.data.get("run_ended")):
+            self._close()
+        return found
+
+    # The rules that judge, and what people change about them
+
+    def _adopt(self, plan: Plan, anew: frozenset[str] = frozenset()) -> None:
+        """Judges by ``plan`` from here on; rules of ``anew`` forget what they know of the records."""
+        self.plan = plan
+        self._settings = {**self._own_settings, **plan.settings}
+        self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, anew)
+        for process in self._writers.values():
+            process.change(self._settings, plan, anew)
+        self._absences.change(plan.rules, anew)
+
+    def _replan(self, event: RunEvent) -> list[Finding]:
+        """Rules were changed: alerts of those that are gone end and say why; others take a new severity."""
+        plan = Plan.from_plain(event.data)
+        anew = plan.begun_anew(self.plan)
+        ended = {rule for rule in anew if rule in plan.off or rule in self.plan.by_id}
+        reasons = event.data.get("why") or {}
+        found = [
+            self._over(self._subjects.pop(key), event, str(reasons.get(key[0], "The rule was changed")))
+            for key in [key for key in self._subjects if key[0] in ended]
+        ]
+        graver = {key[0] for key in self._subjects if plan.severity(key[0]) != self.plan.severity(key[0])}
+        self._adopt(plan, anew)
+        for subject in self._subjects.values():
+            if subject.rule in graver and subject.said is not None and subject.told is not None:
+                said = msgspec.structs.replace(subject.said, time_ns=event.time_ns)
+                found.append(self._said(subject, said, subject.told))
+        return [finding for finding in found if finding is not None]
+
+    def _over(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
+        if subject.said is None:
+            return None
+        told = subject.told or Diagnosis(cause=reason)
+        verdict = msgspec.structs.replace(
+            subject.said, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
+        )
+        return self._said(subject, verdict, told)
+
+    def _watched(self, batch: RecordBatch, writer: Process, primary: View | None) -> Iterator[Spoken]:
+        """What the rules of people say of a batch, each at the newest training record until then."""
+        stream = writer.streams.get("") or self._primary()
+        said = [*writer.watch.take(batch), *self._absences.take(batch)]
+        for order, (voice, verdict) in enumerate(said):
+            number = stream.count - 1
+            if primary is not None:
+                number += bisect_right(primary.rows, verdict.row) - primary.n
+            yield verdict.row, LAST + order, number, stream, voice, verdict
+
+    def _close(self) -> None:
+        """The run has ended and its alerts with it: what goes on in a later attempt is said anew."""
+        for rule in self._run_rules:
+            rule.let_go()
+        for writer in self._writers.values():
+            writer.end()
+        self._absences.close()
+        self._subjects.clear()
+
+    def _learn(self, context: RunContext) -> None:
+        self.context = context
+        for rule in self._run_rules:
+            rule.context = context
+        for writer in self._writers.values():
+            for stream in writer.streams.values():
+                stream.learn(context)
+
+    def _locate(self, time_ns: int) -> Iterator[Finding]:
+        """Norms of layers that came behind the alert they explain, as they do from a device."""
+        stream, number = self._latest()
+        for subject in list(self._subjects.values()):
+            verdict, told = subject.said, subject.told
+            if verdict is None or told is None or verdict.state != FIRING:
+                continue
+            subject.told = with_layers(told, self._case(stream, number, subject, verdict))
+            if subject.told is not told:
+                now = msgspec.structs.replace(verdict, time_ns=time_ns)
+                yield self._said(subject, now, subject.told)
+
+    def _finish(self, writer: Writer) -> list[Finding]:
+        """A writer has ended: its last records, too few for a block, are judged as well."""
+        known = self._writers.get(writer.writer_no)
+        found: list[Finding] = []
+        if known is None:
+            return found
+        for stream in known.streams.values():
+            for number, rule, verdict in stream.finish():
+                found += self._hear(writer.writer_no, known, 1 << 62, (0, 0, number, stream, rule, verdict))
+        return found
+
+    # The way of a batch's verdicts
+
+    def _tell(
+        self, batch: RecordBatch, writer: Process, primary: View | None, spoken: list[Spoken]
+    ) -> list[Finding]:
+        """Findings in the order of the records, those of the rules about episodes among them."""
+        findings: list[Finding] = []
+        place, no = 0, batch.writer.writer_no
+        if primary is not None and batch.writer.attempt_no > self._roll.attempt:
+            self._resumed(batch.writer, primary, findings)
+        alone = self._roll.alone(no)
+        for item in spoken:
+            if primary is not None:
+                place = self._rest(batch.writer, alone, primary, place, item[0], findings)
+            findings += self._hear(no, writer, batch.seq, item)
+        if primary is not None:
+            self._rest(batch.writer, alone, primary, place, batch.n, findings)
+            self._newest = (primary.step[-1], primary.time_ns[-1])
+            if alone:
+                self._roll.note(no, primary)
+        return findings
+
+    def _resumed(self, writer: Writer, primary: View, findings: list[Finding]) -> None:
+        """A new attempt has begun to report."""
+        self._roll.attempt = writer.attempt_no
+        at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
+        for rule in self._run_rules:
+            rule.resumed(at, writer.attempt_no, self._roll.furthest)
+            findings += self._hear_run(rule, self._place(writer, primary, 0))
+
+    def _rest(
+        self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
+    ) -> int:
+        """The rules about the run see the records before batch row ``row`` pass, where there is cause."""
+        if alone and not self._run_rules_open():
+            return bisect_left(primary.rows, row)
+        while place < primary.n and primary.rows[place] < row:
+            for rule in self._run_rules:
+                if rule.episode.state:
+                    rule.rest(primary, place)
+                    findings += self._hear_run(rule, self._place(writer, primary, place))
+            if not alone:
+                self._compared(writer, primary, place, findings)
+            place += 1
+        return place
+
+    def _run_rules_open(self) -> bool:
+        """Whether a rule about the run has an open episode. Asked at every batch, so a plain loop."""
+        for rule in self._run_rules:  # noqa: SIM110
+            if rule.episode.state:
+                return True
+        return False
+
+    def _place(self, writer: Writer, primary: View, place: int) -> tuple[Stream, int]:
+        """The stream of ``primary``, all of which was taken, and the number of its record at ``place``."""
+        stream = self._writers[writer.writer_no].streams[""]
+        return stream, stream.count - primary.n + place
+
+    def _compared(self, writer: Writer, primary: View, place: int, findings: list[Finding]) -> None:
+        """Steps of which all processes have now said their part."""
+        no, attempt, rank = writer.writer_no, writer.attempt_no, writer.rank
+        for facts in self._roll.take(no, attempt, rank, primary, place):
+            at = moment(primary.rows[place], facts.step, facts.time_ns)
+            for rule in self._run_rules:
+                rule.reported(at, facts)
+                findings += self._hear_run(rule, self._place(writer, primary, place))
+
+    # Writers
+
+    def _writer(self, writer: Writer) -> Process:
+        known = self._writers.get(writer.writer_no)
+        if known is not None:
+            return known
+        made = Process(writer.attempt_no, writer.rank, self.plan)
+        earlier = {no for no, other in self._writers.items() if made.succeeds(other)}
+        self._hand_on(earlier, writer.writer_no, made)
+        for no in [no for no, other in self._writers.items() if other.attempt < made.attempt - 1]:
+            del self._writers[no]
+        self._writers[writer.writer_no] = made
+        return made
+
+    def _hand_on(self, earlier: set[int], heir: int, made: Process) -> None:
+        """Open episodes of the attempt before go on with the first writer of the new one."""
+        for (rule_id, name), subject in self._subjects.items():
+            owner = subject.hand_on(heir, earlier)
+            if owner is None:
+                continue
+            self._writers[owner].hand_on(rule_id, name, made)
+        for no in earlier:
+            self._writers[no].let_go()
+        before = [
+            other for no, other in self._writers.items() if no in earlier and other.attempt < made.attempt
+        ]
+        if before:
+            nearest = min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
+            made.estates = nearest.left()
+
+    def _stream(self, writer: Process, suffix: str) -> Stream:
+        stream = Stream(suffix, self.context, self._settings, self.plan.off)
+        stream.heirloom = writer.heirlooms.pop(suffix, {})
+        stream.estate = writer.estates.pop(suffix, {})
+        writer.streams[suffix] = stream
+        return stream
+
+    def _compare(self, writer: Process, suffix: str, view: View, primary: View | None, seq: int) -> None:
+        """Notes from where on another optimizer pursues a loss of its own, as in a GAN.
+
+        Two optimizers that share one objective report the same loss at the same step. A loss that
+        could not be attributed to an optimizer (``loss/0``) is no adversary's.
+        """
+        if view.loss is None or suffix.isdigit() or "" not in writer.streams:
+            return
+        at = next((index for index, loss in enumerate(view.loss) if loss is not None), None)
+        if at is None:
+            return
+        writer.compared.add(suffix)
+        stream, step = writer.streams[""], view.step[at]
+        newest = stream.count - 1
+        if primary is not None:
+            newest -= sum(row > view.rows[at] for row in primary.rows)
+        same = stream.history.between("loss", step, step + 1, upto=newest)
+        if view.loss[at] not in [loss for _, loss in same]:
+            writer.rivals[suffix] = seq + view.rows[at]
+
+    # Joining
+
+    def _hear(self, no: int, writer: Process, seq: int, item: Spoken) -> Iterator[Finding]:
+        _, _, number, stream, rule, verdict = item
+        subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
+        if subject.said is None and self._withheld(writer, seq + verdict.row, rule, verdict):
+            return
+        begins = subject.said is None or subject.said.state == PENDING
+        joined = subject.hear(RUN if rule.info.scope == RUN_SCOPE else no, verdict)
+        if joined is None:
+            return
+        yield from self._told(stream, number, subject, joined)
+        if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
+            at = moment(verdict.row, verdict.step, verdict.time_ns)
+            for run_rule in self._run_rules:
+                run_rule.began(at, subject.rule, subject.name, joined)
+                yield from self._hear_run(run_rule, (stream, number))
+
+    def _hear_run(
+        self, rule: RunRule[Any, Any], place: tuple[Stream, int] | None = None
+    ) -> Iterator[Finding]:
+        """What a rule of scope ``run`` has to say, explained by the records up to ``place``,
+        a stream and a number of its records; else by all of the first writer's."""
+        for verdict in rule.take():
+            key = (rule.info.id, rule.subject)
+            subject = self._subjects.setdefault(key, Subject(*key))
+            joined = subject.hear(RUN, verdict)
+            if joined is not None:
+                stream, number = place or self._latest()
+                yield from self._told(stream, number, subject, joined)
+
+    def _latest(self) -> tuple[Stream, int]:
+        """The stream of a primary optimizer and the number of its newest record."""
+        stream = self._primary()
+        return stream, stream.count - 1
+
+    def _primary(self) -> Stream:
+        """The stream of a primary optimizer, for the story of a finding about the whole run."""
+        for writer in self._writers.values():
+            if "" in writer.streams:
+                return writer.streams[""]
+        return Stream("", self.context, self._settings)
+
+    def _told(self, stream: Stream, number: int, subject: Subject, joined: Verdict) -> Iterator[Finding]:
+        yield self._finding(stream, number, subject, joined)
+        if joined.state == FIRING:
+            yield from self._retell(stream, number, joined, subject)
+
+    def _withheld(self, writer: Process, seq: int, rule: Rule[Any, Any] | Voice, verdict: Verdict) -> bool:
+        """Whether no episode may begin: inhibited, or the loss is that of an adversary or an agent."""
+        if verdict.state in (RECOVERING, RESOLVED):
+            return True
+        moves_by_itself = self.context.is_reinforcement or self._rivalled(writer, seq)
+        if not rule.info.adversarial and moves_by_itself:
+            return True
+        return any(
+            subject.rule in rule.info.inhibited_by
+            and subject.said is not None
+            and subject.said.state == FIRING
+            for subject in self._subjects.values()
+        )
+
+    def _rivalled(self, writer: Process, seq: int) -> bool:
+        """Whether several optimizers pursue losses of their own at record ``seq``."""
+        rivals = writer.rivals.items()
+        return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
+
+    def _finding(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Finding:
+        case = self._case(stream, number, subject, verdict)
+        diagnosis = explain(case, subject.told)
+        if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
+            diagnosis = kept(subject.told, case)
+        elif (mine := self.plan.by_id.get(subject.rule)) is not None:
+            diagnosis = explained(mine, diagnosis, subject.name)
+        subject.told = None if verdict.state == RESOLVED else diagnosis
+        return self._said(subject, verdict, diagnosis)
+
+    def _case(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Case:
+        return Case(
+            rule=subject.rule,
+            subject=subject.name,
+            verdict=verdict,
+            others=self._others(subject, verdict),
+            history=stream.history,
+            upto=number,
+            context=self.context,
+        )
+
+    def _said(self, subject: Subject, verdict: Verdict, diagnosis: Diagnosis) -> Finding:
+        return Finding(
+            rule=subject.rule,
+            severity=self.plan.severity(subject.rule) or severity_of(verdict),
+            state=AlertState(verdict.state),
+            subject=subject.name,
+            onset_step=verdict.onset_step,
+            onset_ns=verdict.onset_ns,
+            step=verdict.step,
+            time_ns=verdict.time_ns,
+            summary=verdict.summary,
+            diagnosis=diagnosis,
+            labels=self.plan.labels(subject.rule),
+        )
+
+    def _others(self, subject: Subject, verdict: Verdict) -> list[tuple[str, str, Verdict]]:
+        """What other rules have open, the earliest onset first."""
+        others = [
+            (other.rule, other.name, other.said)
+            for other in self._subjects.values()
+            if other is not subject and other.said is not None and other.said.state != PENDING
+        ]
+        return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
+
+    def _retell(self, stream: Stream, number: int, latest: Verdict, besides: Subject) -> Iterator[Finding]:
+        """Findings whose cause reads differently now that another rule has spoken."""
+        for subject in list(self._subjects.values()):
+            if subject is besides or subject.said is None or subject.said.state == PENDING:
+                continue
+            before = subject.told.cause if subject.told is not None else ""
+            said = msgspec.structs.replace(
+                subject.said, row=latest.row, step=latest.step, time_ns=latest.time_ns
+            )
+            finding = self._finding(stream, number, subject, said)
+            if finding.diagnosis.cause != before:
+                yield finding
+
+    # Snapshots
+
+    def snapshot(self) -> bytes:
+        """The whole state, to go on from after a restart of the server."""
+        writers = {no: writer.save() for no, writer in self._writers.items()}
+        run_rules = {
+            rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
+            for rule in self._run_rules
+        }
+        body = Snapshot(
+            VERSION,
+            self.context.learned(),
+            writers,
+            list(self._subjects.values()),
+            run_rules,
+            self._newest,
+            self._roll,
+            self.plan.plain(),
+            self._absences.save() if self._absences.rules else None,
+        )
+        return written(body)
+
+    @classmethod
+    def restore(
+        cls, run: RunContext, body: bytes, settings: Mapping[str, RuleSettings] | None = None
+    ) -> Engine:
+        """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
+        saved = read(body)
+        try:
+            return cls._restored(run, saved, settings)
+        except Exception as error:  # whatever a rule stumbles over, its state is none of this version's
+            raise SnapshotError(f"rule state: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _restored(
+        cls, run: RunContext, saved: Snapshot, settings: Mapping[str, RuleSettings] | None
+    ) -> Engine:
+        engine = cls(run.relearn(saved.learned), settings)
+        engine._adopt(Plan.from_plain(saved.plan))
+        for no, source in saved.writers.items():
+            engine._writers[no] = Process.load(source, engine.context, engine._settings, engine.plan)
+        if saved.absences is not None:
+            engine._absences.load(saved.absences)
+        for rule in engine._run_rules:
+            kept = saved.run_rules.get(rule.info.id)
+            if kept is not None:
+                rule.load(kept.state, kept.episode)
+        engine._newest, engine._roll = saved.newest, saved.roll
+        engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
+        return engine

@@ -1,0 +1,81 @@
+"""The engine's state as bytes: its layout, and the way back from an older server's."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+
+from tocsin_server.detect.custom.batch_evaluator import SavedAbsences, SavedWatch
+from tocsin_server.detect.engine.deduplication import Subject
+from tocsin_server.detect.engine.stream import SavedRule, SavedStream
+from tocsin_server.detect.interface.ranks import RollCall
+from tocsin_server.detect.interface.rule import Episode
+
+VERSION = 2
+"""Of the snapshot's layout."""
+MARK = b"\xc1"
+"""Begins a body with a checksum (no msgpack begins so). Four bytes of CRC-32 follow, then the msgpack."""
+CHECKED = len(MARK) + 4
+
+
+class SnapshotError(ValueError):
+    """A snapshot that this version cannot read: begin anew and judge what is stored."""
+
+
+class SavedWriter(msgspec.Struct):
+    """A writer in a snapshot."""
+
+    attempt: int
+    rank: int
+    rivals: dict[str, int]
+    compared: list[str]
+    heirlooms: dict[str, dict[str, Episode]]
+    streams: dict[str, SavedStream]
+    estates: dict[str, dict[str, bytes]] = {}
+    watch: SavedWatch | None = None
+
+
+class Snapshot(msgspec.Struct):
+    """All that an engine remembers."""
+
+    version: int
+    learned: dict[str, Any]
+    writers: dict[int, SavedWriter]
+    subjects: list[Subject]
+    run_rules: dict[str, SavedRule]
+    newest: tuple[int, int]
+    roll: RollCall
+    plan: dict[str, Any] = {}
+    absences: SavedAbsences | None = None
+
+
+def written(snapshot: Snapshot) -> bytes:
+    """Return ``snapshot`` as bytes, with a checksum."""
+    body = msgspec.msgpack.encode(snapshot)
+    return MARK + zlib.crc32(body).to_bytes(4, "big") + body
+
+
+def read(body: bytes) -> Snapshot:
+    """Return the snapshot in ``body``.
+
+    Raises:
+        SnapshotError: It is another version's, or damaged.
+    """
+    try:
+        saved = msgspec.msgpack.decode(_unwrapped(body), type=Snapshot)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(f"rule state: expected a snapshot of version {VERSION}, got {error}") from error
+    if saved.version != VERSION:
+        raise SnapshotError(f"rule state: expected version {VERSION}, got {saved.version}")
+    return saved
+
+
+def _unwrapped(body: bytes) -> bytes:
+    """The msgpack of a body; servers before the checksum wrote nothing else."""
+    if not body.startswith(MARK):
+        return body
+    if zlib.crc32(body[CHECKED:]).to_bytes(4, "big") != body[len(MARK) : CHECKED]:
+        raise SnapshotError("rule state: the checksum does not match its contents")
+    return body[CHECKED:]

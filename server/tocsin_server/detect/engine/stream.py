@@ -1,0 +1,284 @@
+"""A stream: the records of one writer about one optimizer, and the rules that judge it.
+
+Where steps go back (a rewind to a checkpoint), or where another number of whole losses makes a step
+(micro_steps.py), the stream restarts: a discontinuity, across which no statistic is carried. Open
+episodes are carried, so that one problem stays one alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tocsin_server.detect.interface.blocks import Block, SavedBlock
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.history import History
+from tocsin_server.detect.interface.loss_scale import ScalerTrack
+from tocsin_server.detect.interface.micro_steps import MicroSteps
+from tocsin_server.detect.interface.rule import Episode, Rule, RuleSettings, Verdict
+from tocsin_server.detect.interface.view import WIDE, View
+from tocsin_server.detect.rules.catalog import rules_of
+
+
+class SavedRule(msgspec.Struct):
+    """State and episode of one rule in a snapshot."""
+
+    state: bytes
+    episode: Episode
+
+
+class SavedStream(msgspec.Struct):
+    """A stream in a snapshot."""
+
+    count: int
+    first_step: int
+    before: tuple[int, int] | None
+    bases: list[str]
+    track: ScalerTrack
+    history: History
+    block: SavedBlock
+    rules: dict[str, SavedRule]
+    estate: dict[str, bytes] = {}
+    micro_steps: MicroSteps = msgspec.field(default_factory=MicroSteps)
+
+
+class Stream:
+    """Judges the records of one writer about the optimizer ``suffix`` (``""``: the primary).
+
+    The suffix ``WIDE`` stands for the series beside them, judged by the rules of scope ``wide``.
+    """
+
+    def __init__(
+        self,
+        suffix: str,
+        context: RunContext,
+        settings: Mapping[str, RuleSettings],
+        off: frozenset[str] = frozenset(),
+    ) -> None:
+        self.suffix = suffix
+        self.scope = "wide" if suffix == WIDE else "stream"
+        self.context = context
+        self.told = context.scaler(suffix)
+        """Settings of this stream's scaler, where the script told them."""
+        self.settings = settings
+        self.off = off
+        """Rules that people switched off."""
+        self.count = 0
+        self.first_step = 0
+        self.before: tuple[int, int] | None = None
+        """Step and time of the newest record since the last seam."""
+        self.bases: set[str] = set()
+        self.track = ScalerTrack()
+        self.micro_steps = MicroSteps()
+        self.history = History()
+        self.block = Block()
+        self.rules: list[Rule[Any, Any]] = []
+        self.prompt: list[Rule[Any, Any]] = []
+        """Rules that see each record at once."""
+        self.awake: list[Rule[Any, Any]] = []
+        """Those of them that see calm records too."""
+        self.restless = 0
+        """How many of them always do."""
+        self.paced: list[Rule[Any, Any]] = []
+        """Rules that see full blocks."""
+        self.heirloom: dict[str, Episode] = {}
+        """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
+        self.estate: dict[str, bytes] = {}
+        """What rules of the attempt before left to those of this stream."""
+
+    def judge(self, view: View) -> list[Said]:
+        """What the rules say of ``view``, each with the number of its record within the stream."""
+        if not self.bases.issuperset(view.bases):
+            self._meet(view)
+        spoken: list[Said] = []
+        for part in self._parts(view):
+            self.history.take(part)
+            self.track.follow(part, self.told)
+            self._ask(part, spoken)
+            if self.paced:
+                block = self.block.take(part)
+                if block is not None:
+                    self._hear(block, part, self.paced, spoken)
+            self.count += part.n
+            self.before = (part.step[-1], part.time_ns[-1])
+        return spoken
+
+    def _ask(self, part: View, spoken: list[Said]) -> None:
+        """The rules that see each record at once; those asleep are not woken by a calm one."""
+        calm = part.calm
+        rules = self.awake if calm else self.prompt
+        self._hear(part, part, rules, spoken)
+        if not calm or len(rules) > self.restless:
+            self._rouse()
+
+    def _rouse(self) -> None:
+        """Finds out which rules have something under way."""
+        self.awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
+
+    def finish(self) -> list[Said]:
+        """No more records come for now: those that wait for a full block are judged."""
+        spoken: list[Said] = []
+        block = self.block.flush()
+        for rule in self.paced if block is not None else ():
+            rule.observe(block)  # type: ignore[arg-type]
+            spoken += [(self.count - 1, rule, said) for said in rule.take()]
+        return spoken
+
+    @staticmethod
+    def _hear(view: View, part: View, rules: list[Rule[Any, Any]], spoken: list[Said]) -> None:
+        """What ``rules`` say of ``view``, numbered by the rows of ``part``."""
+        for rule in rules:
+            rule.observe(view)
+            if rule.said:
+                offset = part.rows[0]
+                spoken += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
+
+    def learn(self, context: RunContext) -> None:
+        """Takes newer facts of the run."""
+        self.context = context
+        self.told = context.scaler(self.suffix)
+        for rule in self.rules:
+            rule.context = context
+
+    def _meet(self, view: View) -> None:
+        """Adds the rules for signals that appear for the first time."""
+        self.bases.update(view.bases)
+        known = {type(rule): rule for rule in self.rules}
+        self._seat([known.get(kind) or self._make(kind, view.step[0]) for kind in self._kinds(known)])
+
+    def _kinds(self, known: Iterable[type[Rule[Any, Any]]] = ()) -> list[type[Rule[Any, Any]]]:
+        """The rules for the signals that there are, and those that are at work already."""
+        return [
+            kind
+            for kind in rules_of(self.scope)
+            if kind.info.id not in self.off and (kind in known or kind.subjects(self.bases, self.suffix))
+        ]
+
+    def retune(self, settings: Mapping[str, RuleSettings], off: frozenset[str], anew: frozenset[str]) -> None:
+        """Other settings from here on. Rules of ``anew`` get fresh statistics, their open episodes go on."""
+        self.settings, self.off = settings, off
+        step = self.before[0] if self.before else self.first_step
+        known = {type(rule): rule for rule in self.rules}
+        for name in off:
+            self.heirloom.pop(name, None)
+        seats = []
+        for kind in self._kinds(known):
+            rule = known.get(kind)
+            if rule is None or kind.info.id in anew:
+                made = self._make(kind, step)
+                if rule is not None:
+                    made.episode = rule.let_go()
+                    made.go_on(step)
+                rule = made
+            seats.append(rule)
+        self._seat(seats)
+
+    def _seat(self, rules: list[Rule[Any, Any]]) -> None:
+        self.rules = rules
+        self.prompt = self.awake = [rule for rule in rules if not rule.paced]
+        self.restless = sum(not rule.idles for rule in self.prompt)
+        self.paced = [rule for rule in rules if rule.paced]
+
+    def _make(self, kind: type[Rule[Any, Any]], step: int = 0) -> Rule[Any, Any]:
+        settings = self.settings.get(kind.info.id) or kind.settings_type()
+        rule = kind(settings, self.context, self.suffix)
+        episode = self.heirloom.pop(kind.info.id, None)
+        if episode is not None:
+            rule.episode = episode
+            rule.go_on(self.first_step)
+        if kind.info.id in self.estate:
+            rule.inherit(self.estate.pop(kind.info.id), step)
+        return rule
+
+    def _parts(self, view: View) -> Iterable[View]:
+        """``view`` cut where steps go back or mean something else; the stream restarts at each cut."""
+        if self.count == 0:
+            self.first_step = view.step[0]
+            for rule in self.rules:
+                rule.go_on(self.first_step)
+        rewinds, changes = self._rewinds(view), self.micro_steps.changes(view)
+        if rewinds or changes:
+            return self._cut(view, rewinds, changes)
+        view.first, view.first_step, view.before = self.count, self.first_step, self.before
+        return (view,)
+
+    def _cut(self, view: View, rewinds: list[int], changes: list[int]) -> Iterator[View]:
+        start, rewound = 0, None
+        for cut in [*sorted({*rewinds, *changes}), view.n]:
+            if cut > start:
+                part = view.cut(start, cut, first=self.count, first_step=self.first_step)
+                part.before, part.rewound_from = self.before, rewound
+                yield part
+            if cut < view.n:
+                rewound = self.before[0] if self.before and cut in rewinds else None
+                self._seam(view.step[cut])
+            start = cut
+
+    def _rewinds(self, view: View) -> list[int]:
+        """Rows at which steps go back. Evaluations and logged terms may come late: that is no rewind."""
+        if self.scope == "wide":
+            return []
+        steps = view.step
+        last = self.before[0] if self.before else steps[0]
+        if steps[0] >= last and (len(steps) == 1 or steps == sorted(steps)):
+            return []
+        before = [last, *steps[:-1]]
+        return [row for row, step in enumerate(steps) if step < before[row]]
+
+    def _seam(self, step: int) -> None:
+        self.first_step, self.before = step, None
+        self.track = ScalerTrack()
+        self.block = Block()
+        self.history.seam()
+        for rule in self.rules:
+            rule.seam()
+            rule.go_on(step)
+        self.awake = self.prompt
+
+    def save(self) -> SavedStream:
+        """All that the stream remembers."""
+        self.history.compact()
+        rules = {
+            rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode) for rule in self.rules
+        }
+        rules.update({rule: SavedRule(b"", episode) for rule, episode in self.heirloom.items()})
+        return SavedStream(
+            count=self.count,
+            first_step=self.first_step,
+            before=self.before,
+            bases=sorted(self.bases),
+            track=self.track,
+            history=self.history,
+            block=self.block.save(),
+            rules=rules,
+            estate=self.estate,
+            micro_steps=self.micro_steps,
+        )
+
+    def load(self, saved: SavedStream) -> None:
+        """Goes on from a snapshot. A rule whose saved state does not fit begins anew."""
+        self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
+        self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
+        self.block = Block.load(saved.block)
+        self._seat([self._make(kind) for kind in self._kinds()])
+        for rule in self.rules:
+            kept = saved.rules.pop(rule.info.id, None)
+            if kept is not None:
+                rule.load(kept.state, kept.episode)
+        left = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
+        self.heirloom = {rule: episode for rule, episode in left.items() if rule not in self.off}
+        self.estate, self.micro_steps = saved.estate, saved.micro_steps
+        self._rouse()
+
+
+Said = tuple[int, Rule[Any, Any], Verdict]
+"""Number of a record within its stream, and what a rule said there."""
+
+
+def _index(view: View, row: int, offset: int) -> int:
+    """Place within ``view`` of the batch row ``row``."""
+    if isinstance(view.rows, range):
+        return row - offset
+    return view.rows.index(row)

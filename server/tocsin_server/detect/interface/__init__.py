@@ -1,0 +1,1 @@
+"""What a rule reads and returns."""

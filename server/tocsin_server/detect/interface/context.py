@@ -1,0 +1,285 @@
+"""What is known of a run besides its numbers: scalers, optimizers, schedules, planned length.
+
+Built from the plain data of ``hello`` and refined by events; rules read it and never write it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tocsin_server.detect.interface.layers import NAMES as LAYER_NAMES
+from tocsin_server.detect.interface.layers import VECTORS as LAYER_VECTORS
+from tocsin_server.detect.interface.layers import LayerBook
+from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
+from tocsin_server.detect.interface.similar_runs import SiblingFacts
+
+REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
+"""Libraries that only reinforcement learning imports."""
+EXPECTED = 4096
+"""Announced steps kept of one kind, the newest."""
+CHECKPOINTS = 64
+INPUTS = 16
+SCHEDULES = 64
+NAMES = 256
+"""Loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
+LONGEST_NAME, LONGEST_PATH = 256, 1024
+"""Characters that are kept of a name or a path in an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerFacts:
+    """Settings of a loss scaler; the defaults are those of ``torch.amp.GradScaler``."""
+
+    enabled: bool = True
+    init_scale: float = 65536.0
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    growth_interval: int = 2000
+    """Clean updates before the scale grows."""
+    min_scale: float = 0.0
+    """The floor; 0 where the scaler has none (torch)."""
+
+    @property
+    def healthy_rate(self) -> float:
+        """Overflows an update at which backoff and growth balance: the rate p* of a healthy scaler.
+
+        p* = ln(1 + ln(growth) / ln(1 / backoff)) / growth_interval, 3.5e-4 at the defaults.
+        """
+        ratio = math.log(self.growth_factor) / math.log(1.0 / self.backoff_factor)
+        return math.log1p(ratio) / self.growth_interval
+
+    @classmethod
+    def from_plain(cls, facts: Mapping[str, Any]) -> ScalerFacts:
+        """Settings as a hello tells them; a value that cannot be a setting counts as not told."""
+        default = cls()
+        growth = _positive(facts.get("growth_factor"), default.growth_factor)
+        backoff = _positive(facts.get("backoff_factor"), default.backoff_factor)
+        return cls(
+            enabled=bool(facts.get("enabled", True)),
+            init_scale=_positive(facts.get("init_scale"), default.init_scale),
+            growth_factor=growth if growth > 1.0 else default.growth_factor,
+            backoff_factor=backoff if backoff < 1.0 else default.backoff_factor,
+            growth_interval=max(1, int(_positive(facts.get("growth_interval"), default.growth_interval))),
+            min_scale=_positive(facts.get("min_scale"), default.min_scale),
+        )
+
+
+def _positive(value: Any, default: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return float(value) if math.isfinite(value) and value > 0 else default
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Immutable facts of a run that rules may read. Unknown is None or empty."""
+
+    run_id: str = ""
+    project: str = ""
+    world_size: int = 1
+    planned_steps: int | None = None
+    libraries: frozenset[str] = frozenset()
+    """What the training process has imported of what matters to a rule."""
+    scalers: Sequence[Mapping[str, Any]] = ()
+    optimizers: Sequence[Mapping[str, Any]] = ()
+    schedulers: Sequence[Mapping[str, Any]] = ()
+    norm_sources: Mapping[str, str] = field(default_factory=dict)
+    """By optimizer suffix: where the grad norm is taken (clip, own, local)."""
+    clips: Mapping[str, float | None] = field(default_factory=dict)
+    """By optimizer suffix: the norm at which its gradients are clipped, None where they are not."""
+    scaled_norms: tuple[str, ...] = ()
+    """Optimizer suffixes whose norm the hook saw taken of scaled gradients."""
+    expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Changes that the script declared (``run.expect``): what, at which steps."""
+    checkpoints: tuple[tuple[int, str], ...] = ()
+    """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are forgotten."""
+    components: tuple[str, ...] = ()
+    """Names of terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
+    metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
+    siblings: SiblingFacts = field(default_factory=SiblingFacts)
+    """What is known of similar runs."""
+    bad_inputs: tuple[tuple[int, str], ...] = ()
+    """Step and description of the newest ``INPUTS`` inputs that were not finite."""
+    layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
+    """Gradient norms of single layers at the newest steps that were told of."""
+
+    @classmethod
+    def from_facts(
+        cls, run_id: str, project: str, world_size: int, planned_steps: int | None, facts: Mapping[str, Any]
+    ) -> RunContext:
+        """Return the context of a run from what its handshake said, as it is stored."""
+        return cls(
+            run_id=run_id,
+            project=project,
+            world_size=world_size,
+            planned_steps=planned_steps,
+            libraries=frozenset(facts.get("versions") or ()),
+            scalers=tuple(facts.get("scalers") or ()),
+            optimizers=tuple(facts.get("optimizers") or ()),
+            schedulers=tuple(facts.get("schedulers") or ()),
+        )
+
+    @property
+    def is_reinforcement(self) -> bool:
+        """Whether an agent is trained: its loss depends on the data it collects, not on progress."""
+        return not self.libraries.isdisjoint(REINFORCEMENT)
+
+    def is_component(self, suffix: str) -> bool:
+        """Whether ``loss/<suffix>`` is a term of the loss, not the loss of an optimizer of that name."""
+        return suffix in self.components
+
+    @property
+    def has_scaler(self) -> bool | None:
+        """False where every scaler told is disabled or none was told of; None where nothing was told."""
+        if not self.scalers:
+            return None
+        return any(ScalerFacts.from_plain(facts).enabled for facts in self.scalers)
+
+    def scaler(self, suffix: str) -> ScalerFacts | None:
+        """Settings of the scaler of the optimizer ``suffix`` (``""``: the primary), None where untold."""
+        for facts in self.scalers:
+            if suffix and suffix in (facts.get("name"), facts.get("optimizer")):
+                return ScalerFacts.from_plain(facts)
+        return ScalerFacts.from_plain(self.scalers[0]) if self.scalers else None
+
+    def checkpoint_before(self, step: int) -> tuple[int, str] | None:
+        """The newest checkpoint at or before ``step``."""
+        return max((saved for saved in self.checkpoints if saved[0] <= step), default=None)
+
+    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
+        """The context after an event of ``kind`` at ``step``; other events leave it as it is."""
+        if kind == "checkpoint" and step is not None:
+            saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
+            return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
+        if kind == "attached":
+            return replace(self, **_told(data))
+        if kind == "grad-norm-source":
+            return self._norm_told(data)
+        if kind == "schedule":
+            others = [item for item in self.schedulers if item.get("optimizer") != data.get("optimizer")]
+            return replace(self, schedulers=(*others, dict(data))[-SCHEDULES:])
+        if kind == "expect":
+            return self._with_expected(_name(data.get("what", "")), data.get("steps"))
+        if kind == "loss-components":
+            return self._with_components(data.get("names"))
+        if kind == "metric":
+            return self._with_metric(data)
+        if kind == SIBLING_FACTS:
+            return replace(self, siblings=SiblingFacts.from_plain(data))
+        if kind == "nonfinite-input" and step is not None:
+            told = tuple((step, text) for text in _inputs(data.get("inputs")))
+            return replace(self, bad_inputs=(*self.bad_inputs, *told)[-INPUTS:])
+        if kind in (LAYER_NAMES, LAYER_VECTORS):
+            return replace(self, layers=self.layers.learn(kind, step, data))
+        return self
+
+    def _with_expected(self, what: str, told: Any) -> RunContext:
+        """What a script sends by ``run.event`` may be anything: what is no step says nothing."""
+        given = told if isinstance(told, (list, tuple)) else [told]
+        steps = tuple(int(step) for step in given if isinstance(step, (int, float)) and math.isfinite(step))
+        if not steps or (what not in self.expected and len(self.expected) >= NAMES):
+            return self
+        known = (*self.expected.get(what, ()), *steps)[-EXPECTED:]
+        return replace(self, expected={**self.expected, what: known})
+
+    def _with_components(self, names: Any) -> RunContext:
+        told = [_name(name) for name in names] if isinstance(names, (list, tuple)) else []
+        fresh = tuple(name for name in dict.fromkeys(told) if name not in self.components)
+        return replace(self, components=(*self.components, *fresh)[:NAMES]) if fresh else self
+
+    def _with_metric(self, data: Mapping[str, Any]) -> RunContext:
+        name = _name(data.get("name", ""))
+        if name not in self.metrics and len(self.metrics) >= NAMES:
+            return self
+        told = (_name(data.get("goal") or "").lower(), _name(data.get("unit") or ""))
+        return replace(self, metrics={**self.metrics, name: told})
+
+    def _norm_told(self, data: Mapping[str, Any]) -> RunContext:
+        """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
+        suffix = _name(data.get("series", data.get("optimizer")) or "")
+        if suffix not in self.norm_sources and len(self.norm_sources) >= NAMES:
+            return self
+        scaled = tuple(name for name in self.scaled_norms if name != suffix)
+        limit = data.get("clip")
+        known = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        return replace(
+            self,
+            norm_sources={**self.norm_sources, suffix: _name(data.get("source", ""))},
+            clips={**self.clips, suffix: float(limit) if known else None},  # type: ignore[arg-type]
+            scaled_norms=(*scaled, suffix) if data.get("scaled") else scaled,
+        )
+
+    def inputs_at(self, step: int) -> list[str]:
+        """What was told of the inputs of a step: ``image: 3 NaN of 4096``."""
+        return [text for at, text in self.bad_inputs if at == step]
+
+    def expects(self, what: str, start: int, stop: int) -> bool:
+        """Whether the script declared a change ``what`` between these steps, or without naming steps.
+
+        ``what`` may be declared as a whole family: ``lr`` covers ``lr-restart`` and ``lr-jump``.
+        """
+        names = (what, what.partition("-")[0])
+        declared = [self.expected[name] for name in names if name in self.expected]
+        return any(not steps or any(start <= step <= stop for step in steps) for steps in declared)
+
+    def learned(self) -> dict[str, Any]:
+        """What events may have added, as plain data for a snapshot."""
+        learned = {name: getattr(self, name) for name in _LEARNED}
+        return {**learned, "siblings": self.siblings.plain(), "layers": self.layers.plain()}
+
+    def relearn(self, learned: Mapping[str, Any]) -> RunContext:
+        """The context with what a snapshot says events had added; what a hello says itself is newer."""
+        expected = {what: tuple(steps) for what, steps in learned.get("expected", {}).items()}
+        return replace(
+            self,
+            scalers=tuple(self.scalers or learned.get("scalers") or ()),
+            optimizers=tuple(self.optimizers or learned.get("optimizers") or ()),
+            schedulers=tuple(learned.get("schedulers") or self.schedulers),
+            norm_sources=dict(learned.get("norm_sources", {})),
+            clips=dict(learned.get("clips", {})),
+            scaled_norms=tuple(learned.get("scaled_norms", ())),
+            expected=expected,
+            checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
+            components=tuple(learned.get("components", ())),
+            metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
+            siblings=SiblingFacts.from_plain(learned.get("siblings", {})),
+            bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
+            layers=LayerBook.from_plain(learned.get("layers", {})),
+        )
+
+
+_LEARNED = (
+    "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
+    "components", "metrics", "bad_inputs",
+)  # fmt: skip
+
+
+def _name(value: Any) -> str:
+    return str(value)[:LONGEST_NAME]
+
+
+def _inputs(inputs: Any) -> list[str]:
+    """One line for each input that an event describes; what does not fit is left out."""
+    lines = []
+    for one in inputs if isinstance(inputs, (list, tuple)) else ():
+        if isinstance(one, Mapping):
+            kinds = (("nan", "NaN"), ("pinf", "+Inf"), ("ninf", "−Inf"))
+            counts = [
+                f"{one[key]} {word}" for key, word in kinds if isinstance(one.get(key), int) and one[key]
+            ]
+            lines.append(f"{str(one.get('name', ''))[:160]}: {', '.join(counts)} of {one.get('of', '?')}")
+    return lines[:INPUTS]
+
+
+def _told(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of facts in an ``attached`` event; a bare name counts as ``{"name": name}``."""
+    told: dict[str, Any] = {}
+    for key in ("optimizers", "scalers"):
+        items = data.get(key)
+        if isinstance(items, (list, tuple)) and any(isinstance(item, Mapping) for item in items):
+            told[key] = tuple(item for item in items if isinstance(item, Mapping))
+    return told

@@ -1,0 +1,242 @@
+"""In which layer trouble began: the gradient norms of single parameters, as ``layers`` events tell them.
+
+A non-finite gradient travels from where it came up towards the input: of the layers that have one, the
+last in the model's order is nearest to the loss, and there it began. Where all have one at once it came
+out of the loss, and no layer is to blame.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tocsin_server.core.causal_order import in_order
+from tocsin_server.core.models import Diagnosis, Evidence
+from tocsin_server.detect.interface.formatting import count, number
+
+NAMES, VECTORS = "layer-names", "layers"
+"""Kinds of events."""
+KEPT = 32
+"""Vectors that are remembered."""
+TABLES, PLACES = 16, 1024
+"""Tables of names that are remembered, and places of a vector; others are left out."""
+LONGEST = 256
+"""Letters that are kept of a name."""
+USUAL = 3
+"""Vectors at least that make a layer's usual level."""
+GREW, RISING = 4.0, 2.0
+"""Times its usual level: what is worth telling, and from where on it counts as rising."""
+FACTS = ("layer", "layers not finite", "layer growth")
+"""Names of the evidence made here."""
+OPENING = "Gradients of "
+"""How every sentence made here begins."""
+LOCATED = frozenset(
+    {"nonfinite-loss", "nonfinite-grad-norm", "scaler-overflow-burst", "scaler-collapse", "scaler-at-floor",
+     "nonfinite-weights", "grad-explosion", "grad-precursor", "loss-spike", "loss-divergence"}
+)  # fmt: skip
+"""Rules whose diagnosis names a layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerVector:
+    """Norms by layer at one step of the optimizer ``series`` (``""``: the primary); negative: no gradient."""
+
+    series: str
+    table: int
+    step: int
+    norms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBook:
+    """The newest vectors of a run, and the names of their places by (series, table)."""
+
+    names: Mapping[tuple[str, int], tuple[str, ...]]
+    vectors: tuple[LayerVector, ...]
+
+    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerBook:
+        """The book after an event; one that does not fit leaves it as it is."""
+        key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
+        if kind == NAMES:
+            return self._named(key, data.get("names"))
+        norms = norms_of(data.get("norms"))
+        if step is None or norms is None or len(norms) != len(self.names.get(key, ())):
+            return self
+        vector = LayerVector(*key, step, norms)
+        return replace(self, vectors=(*self.vectors, vector)[-KEPT:])
+
+    def _named(self, key: tuple[str, int], names: Any) -> LayerBook:
+        if not isinstance(names, (list, tuple)) or not 0 < len(names) <= PLACES:
+            return self
+        others = {known: told for known, told in self.names.items() if known != key}
+        kept = tuple(str(name)[:LONGEST] for name in names)
+        names_by_key = dict(list(others.items())[1 - TABLES :]) | {key: kept}
+        vectors = tuple(one for one in self.vectors if (one.series, one.table) != key)
+        return LayerBook(names_by_key, vectors)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for a snapshot."""
+        return {
+            "names": [[*key, list(names)] for key, names in self.names.items()],
+            "vectors": [
+                [one.series, one.table, one.step, np.array(one.norms, "<f4").tobytes()]
+                for one in self.vectors
+            ],
+        }
+
+    @classmethod
+    def from_plain(cls, saved: Mapping[str, Any]) -> LayerBook:
+        """A book as ``plain`` wrote it; an empty one of nothing."""
+        names = {(series, table): tuple(told) for series, table, told in saved.get("names", ())}
+        vectors = tuple(
+            LayerVector(series, table, step, _floats(norms))
+            for series, table, step, norms in saved.get("vectors", ())
+        )
+        return cls(names, vectors)
+
+
+def norms_of(packed: Any) -> tuple[float, ...] | None:
+    """Norms out of ``{"dtype": "f4", "bdata": base64}``, little-endian; None where it is not that."""
+    if not isinstance(packed, Mapping) or packed.get("dtype") != "f4":
+        return None
+    try:
+        body = base64.b64decode(str(packed.get("bdata", "")), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return _floats(body) if len(body) % 4 == 0 and len(body) <= 4 * PLACES else None
+
+
+def _floats(body: bytes) -> tuple[float, ...]:
+    return tuple(np.frombuffer(body, "<f4").astype(np.float64).tolist())
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the layers say of an episode."""
+
+    story: tuple[tuple[int, str, str], ...]
+    evidence: tuple[Evidence, ...]
+
+
+def located(diagnosis: Diagnosis, origin: Origin | None) -> Diagnosis:
+    """The diagnosis with what the layers say."""
+    if origin is None:
+        return diagnosis
+    story = sorted({*diagnosis.story, *origin.story}, key=in_order)
+    return replace(diagnosis, evidence=diagnosis.evidence + origin.evidence, story=tuple(story))
+
+
+def is_located(diagnosis: Diagnosis) -> bool:
+    """Whether it says where it began."""
+    return any(item.name in FACTS for item in diagnosis.evidence)
+
+
+def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
+    """What a diagnosis said of the layers: once said it stays, whatever is forgotten since."""
+    if diagnosis is None or not is_located(diagnosis):
+        return None
+    story = tuple(row for row in diagnosis.story if not row[2] and row[1].startswith(OPENING))
+    return Origin(story, tuple(item for item in diagnosis.evidence if item.name in FACTS))
+
+
+def origin(book: LayerBook, rule: str, subject: str, onset: int) -> Origin | None:
+    """Where the episode of ``rule`` that began at step ``onset`` came up; None where nothing tells."""
+    if rule not in LOCATED:
+        return None
+    suffix = subject.partition("/")[2]
+    mine = [one for one in book.vectors if one.series == suffix] or [
+        one for one in book.vectors if not one.series
+    ]
+    mine.sort(key=lambda one: one.step)
+    first = next((one for one in mine if one.step >= onset and _bad(one)), None)
+    newest = first or next((one for one in mine if one.step >= onset), None)
+    if newest is None:
+        return None
+    names = book.names[newest.series, newest.table]
+    alike = [one for one in mine if one.table == newest.table and one.step <= newest.step and not _bad(one)]
+    begun = _nonfinite(first, names) if first is not None else None
+    return _together(begun, _growth(alike, names, begun))
+
+
+def _bad(vector: LayerVector) -> bool:
+    return not all(map(math.isfinite, vector.norms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    step: int
+    sentence: str
+    evidence: tuple[Evidence, ...]
+    place: int | None = None
+
+
+def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Said:
+    """Which of the layers are not finite, and which of them is nearest to the loss."""
+    bad = [place for place, norm in enumerate(vector.norms) if not math.isfinite(norm)]
+    total = sum(not norm < 0 for norm in vector.norms)
+    share = Evidence("layers not finite", float(len(bad)), f"of {total}", vector.step)
+    if len(bad) == total:
+        text = f"{OPENING}all {count(total, 'layer')} stop being finite at once: it came out of the loss"
+        return _Said(vector.step, text, (share,))
+    name = names[bad[-1]]
+    text = (
+        f"{OPENING}{name} stop being finite first ({number(vector.norms[bad[-1]])}), with "
+        f"{len(bad) - 1} of the {count(bad[-1], 'layer')} before it; those nearer to the loss are finite"
+    )
+    return _Said(vector.step, text, (Evidence("layer", name, "", vector.step), share), bad[-1])
+
+
+def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said | None) -> _Said | None:
+    """The layer whose gradients grew most, and since when; the one where it began, if that grew too."""
+    if len(vectors) <= USUAL:
+        return None
+    early = vectors[: max(USUAL, len(vectors) // 2)]
+    usual = [_usual(norms) for norms in zip(*(vector.norms for vector in early), strict=True)]
+    ratios = [
+        last / level if level and last > 0 else 0.0
+        for level, last in zip(usual, vectors[-1].norms, strict=True)
+    ]
+    place = max(range(len(ratios)), key=lambda at: (ratios[at], -at))
+    if begun is not None and begun.place is not None and ratios[begun.place] >= GREW:
+        place = begun.place
+    level = usual[place]
+    if ratios[place] < GREW:
+        return None
+    since = vectors[-1].step
+    for vector in reversed(vectors):
+        if vector.norms[place] < RISING * level:
+            break
+        since = vector.step
+    times, last = number(round(ratios[place], 1)), vectors[-1].norms[place]
+    text = f"{OPENING}{names[place]} grow {times} times, {number(level)} → {number(last)}"
+    facts = (Evidence("layer growth", ratios[place], "times", since),)
+    named = begun is not None and begun.place == place
+    return _Said(since, text, facts if named else (Evidence("layer", names[place], "", since), *facts))
+
+
+def _usual(norms: Sequence[float]) -> float:
+    """The median of those above 0; 0 where there is none."""
+    above = [norm for norm in norms if norm > 0]
+    return median(above) if above else 0.0
+
+
+def _together(begun: _Said | None, grown: _Said | None) -> Origin | None:
+    said = [one for one in (begun, grown) if one is not None]
+    if not said:
+        return None
+    facts: dict[str, Evidence] = {}
+    for one in said:
+        for fact in one.evidence:
+            facts.setdefault(fact.name, fact)
+    return Origin(tuple((one.step, one.sentence, "") for one in said), tuple(facts.values()))

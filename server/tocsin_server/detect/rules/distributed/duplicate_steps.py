@@ -1,0 +1,153 @@
+"""duplicate-steps: several processes report the same steps as one run (catalogue H5).
+
+With equal values every rank logs, or the processes do not know of each other and each trains the
+whole model. With different values they are different runs under one identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
+from tocsin_server.detect.interface.ranks import RankFacts, Report
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults: processes that only take over from each other never report ten steps together."""
+
+    recover_updates: int = setting(50, "updates", "reported once before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "reported once before it is resolved")
+    steps: int = setting(10, "steps", "in a row that are reported several times")
+
+
+class State(RuleState):
+    """Steps in a row with equal values, and with different ones, and where they began."""
+
+    equal: int = 0
+    different: int = 0
+    since: tuple[int, int] = (0, 0)
+    last: int = 0
+
+
+class DuplicateSteps(RunRule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="duplicate-steps",
+        title="Several processes report the same steps",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def reported(self, at: View, facts: RankFacts) -> None:
+        state = self.state
+        same = _same_rank(facts.reports)
+        if len(same) < 2:
+            return
+        if at.step[0] > state.last + self.settings.steps:
+            state.equal = state.different = 0
+        state.last = at.step[0]
+        if not state.equal and not state.different:
+            state.since = (at.step[0], at.time_ns[0])
+        if _all_equal(same):
+            state.equal, state.different = state.equal + 1, 0
+        else:
+            state.equal, state.different = 0, state.different + 1
+        if max(state.equal, state.different) >= self.settings.steps:
+            self._ring(at, len(same), state.equal > 0)
+
+    def _ring(self, at: View, sources: int, equal: bool) -> None:
+        how = "the same values" if equal else "different values"
+        evidence: list[Fact] = [
+            ("processes", float(sources), "with the same rank", at.step[0]),
+            ("told world size", float(self.context.world_size), "", None),
+        ]
+        summary = f"{sources} processes of the same rank report each step, with {how}"
+        self.ring(
+            at,
+            0,
+            WARNING,
+            self.state.since,
+            summary,
+            evidence,
+            level=sources,
+            kind="equal" if equal else "mixed",
+        )
+
+
+def _same_rank(reports: Iterable[Report]) -> list[Report]:
+    """The largest group of reports that claim the same rank."""
+    groups: dict[int, list[Report]] = {}
+    for report in reports:
+        groups.setdefault(report.rank, []).append(report)
+    return max(groups.values(), key=len)
+
+
+def _all_equal(reports: list[Report]) -> bool:
+    """Whether what they measured is the same to the bit; how long it took may differ."""
+    told = [
+        {name: str(value) for name, value in report.values.items() if name != "step_time"}
+        for report in reports
+    ]
+    return all(values == told[0] for values in told)
+
+
+_APART = Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID")
+_FILES = Remedy("Let each process write a log file of its own, or say its rank in front of each line.")
+
+
+def reported_twice(case: Case) -> Cause | None:
+    """Why several processes report one run."""
+    if case.rule != "duplicate-steps":
+        return None
+    if case.verdict.kind == "mixed":
+        return Cause(
+            "one-identity",
+            "Different runs report under one identity, or ranks that do not tell their number, each with "
+            "the loss of its own part of the data.",
+            "different runs, or ranks without a number, under one identity",
+            (_APART if case.context.project else _FILES,),
+            "The processes belong to one training.",
+        )  # fmt: skip
+    return Cause(
+        "all-ranks-log",
+        "Every process reports, and each believes to be alone: either all ranks log, or they were never "
+        "joined and each trains the whole model on the same data."
+        + (
+            ""
+            if case.context.project
+            else " Or one process writes each line twice: a logger with two handlers."
+        ),
+        "processes that do not know of each other",
+        (
+            Remedy(
+                "Start them together, so that each knows its rank.", "torchrun --nproc-per-node=4 train.py"
+            ),
+            Remedy("Report from rank 0 only.", "if rank == 0:\n    run = tocsin.watch('project')"),
+            Remedy("See whether gradients are shared.", "torch.distributed.is_initialized()"),
+        ),
+        "Each process has a rank of its own and reports it.",
+    )
+
+
+RULE = DuplicateSteps
+CAUSES = ((MEASUREMENT, reported_twice),)

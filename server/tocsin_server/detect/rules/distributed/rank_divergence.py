@@ -1,0 +1,148 @@
+"""rank-divergence: ranks that must agree do not (catalogue H4).
+
+With synchronous data parallelism learning rate, scale and the norm after all-reduce are the same on
+every rank; only the loss may differ. A norm that never agreed is one of shards, and is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.ranks import RankFacts
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+NAMES = {"lr": "learning rate", "scale": "loss scale", "grad_norm": "gradient norm"}
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H4."""
+
+    recover_updates: int = setting(20, "updates", "in agreement before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "in agreement before it is resolved")
+    tolerance: float = setting(1e-3, "relative", "within which ranks agree")
+    steps: int = setting(3, "steps", "in a row without agreement")
+    agreed: int = setting(20, "steps", "in agreement before a norm that differs says anything")
+
+
+class State(RuleState):
+    """Steps in a row without agreement and where they began, by signal; steps in which norms agreed."""
+
+    apart: dict[str, int] = msgspec.field(default_factory=dict)
+    since: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    norms_agreed: int = 0
+
+
+class RankDivergence(RunRule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="rank-divergence",
+        title="Ranks diverge",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def reported(self, at: View, facts: RankFacts) -> None:
+        newest = max(report.attempt for report in facts.reports)
+        ranks = {report.rank: report.values for report in facts.reports if report.attempt == newest}
+        if len(ranks) < 2:
+            return
+        calm = [self._one(at, name, ranks) for name in NAMES]
+        if self.episode.state and all(calm):
+            self.settle(at, 0)
+
+    def rest(self, view: View, row: int) -> None:
+        """Agreement counts only where ranks were compared."""
+
+    def _one(self, at: View, name: str, ranks: dict[int, dict[str, float]]) -> bool:
+        """Whether the ranks agree about a signal, or too little is known."""
+        state = self.state
+        said = {rank: values[name] for rank, values in ranks.items() if name in values}
+        if len(said) < 2:
+            return True
+        if agree(list(said.values()), self.settings.tolerance):
+            state.apart[name] = 0
+            state.norms_agreed += name == "grad_norm"
+            return True
+        if name == "grad_norm" and state.norms_agreed < self.settings.agreed:
+            return True
+        if not state.apart.get(name):
+            state.since[name] = (at.step[0], at.time_ns[0])
+        state.apart[name] = state.apart.get(name, 0) + 1
+        if state.apart[name] >= self.settings.steps:
+            self._ring(at, name, said)
+        return False
+
+    def _ring(self, at: View, name: str, said: dict[int, float]) -> None:
+        steps = self.state.apart[name]
+        low, high = min(said, key=said.__getitem__), max(said, key=said.__getitem__)
+        evidence: list[Fact] = [
+            (f"{NAMES[name]} of rank {rank}", value, "", at.step[0])
+            for rank, value in sorted(said.items())[:8]
+        ]
+        summary = (
+            f"Ranks differ in their {NAMES[name]} for {count(steps, 'step')}: "
+            f"{number(said[low])} on rank {low}, {number(said[high])} on rank {high}"
+        )
+        self.ring(at, 0, WARNING, self.state.since[name], summary, evidence, level=ladder(steps), kind=name)
+
+
+def agree(values: list[float], tolerance: float) -> bool:
+    """Whether values are the same within ``tolerance``; NaN agrees with NaN, an infinity with itself."""
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < len(values):
+        return not finite and len({str(value) for value in values}) == 1
+    low, high = min(finite), max(finite)
+    return high - low <= tolerance * max(abs(low), abs(high))
+
+
+def ranks_apart(case: Case) -> Cause | None:
+    """Why ranks differ."""
+    if case.rule != "rank-divergence":
+        return None
+    what = {
+        "scale": "each rank has a scaler of its own that saw other overflows",
+        "lr": "the schedules are not stepped alike",
+        "grad_norm": "gradients are not reduced over all ranks, or the weights are no longer the same",
+    }.get(case.verdict.kind, "the ranks train different models")
+    return Cause(
+        "ranks-apart",
+        f"The ranks do not train one model any more: {what}.",
+        "ranks that no longer train one model",
+        (
+            Remedy("Wrap the model and call it through the wrapper.",
+                   "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])"),
+            Remedy("Compare the weights of all ranks.",
+                   "total = sum(p.double().sum() for p in model.parameters())\n"
+                   "torch.distributed.all_gather(sums, total)"),
+            Remedy("Seed and load the checkpoint alike on every rank."),
+        ),
+        "The weights of all ranks are equal.",
+    )  # fmt: skip
+
+
+RULE = RankDivergence
+CAUSES = ((SYSTEM, ranks_apart),)

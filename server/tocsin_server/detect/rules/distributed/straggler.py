@@ -1,0 +1,138 @@
+"""straggler: one rank takes longer for its steps than the best (catalogue H4; NeMo: score below 0.7)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.ranks import RankFacts
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from NVIDIA NeMo, StragglerDetection."""
+
+    recover_updates: int = setting(1, "updates", "after an even window before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "even before it is resolved")
+    recover_records: int = setting(1, "windows", "even ones that are needed besides")
+    window: int = setting(50, "steps", "over which each rank's median is taken")
+    score: float = setting(0.7, "best / own", "below which a rank is a straggler")
+    windows: int = setting(3, "windows", "in a row with the same straggler; also the warm-up")
+
+
+class State(RuleState):
+    """Seconds a step by rank in the present window; how often the same rank was the slowest."""
+
+    times: dict[int, list[float]] = msgspec.field(default_factory=dict)
+    steps: int = 0
+    start: tuple[int, int] = (0, 0)
+    slowest: int = -1
+    windows: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class Straggler(RunRule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="straggler",
+        title="One rank is slower",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def reported(self, at: View, facts: RankFacts) -> None:
+        newest = max(report.attempt for report in facts.reports)
+        state = self.state
+        if not state.steps:
+            state.start = (at.step[0], at.time_ns[0])
+        state.steps += 1
+        for report in facts.reports:
+            seconds = report.values.get("step_time", 0.0)
+            if report.attempt == newest and 0 < seconds < math.inf:
+                state.times.setdefault(report.rank, []).append(seconds)
+        if state.steps >= self.settings.window:
+            self._window(at)
+            state.times, state.steps = {}, 0
+
+    def rest(self, view: View, row: int) -> None:
+        """Even windows count, not records."""
+
+    def _window(self, at: View) -> None:
+        state, limits = self.state, self.settings
+        enough = {rank: times for rank, times in state.times.items() if 2 * len(times) >= limits.window}
+        if len(enough) < 2:
+            return
+        medians = {rank: middle(sorted(times)) for rank, times in enough.items()}
+        best = min(medians.values())
+        slowest = max(medians, key=medians.__getitem__)
+        if best / medians[slowest] >= limits.score:
+            state.slowest, state.windows = -1, 0
+            if self.episode.state:
+                self.settle(at, 0)
+            return
+        if slowest != state.slowest:
+            state.slowest, state.windows, state.since = slowest, 0, state.start
+        state.windows += 1
+        if state.windows >= limits.windows:
+            self._ring(at, medians, best)
+
+    def _ring(self, at: View, medians: dict[int, float], best: float) -> None:
+        rank = self.state.slowest
+        times = number(round(medians[rank] / best, 1))
+        evidence: list[Fact] = [
+            (f"step time of rank {rank}", medians[rank], "s", at.step[0]),
+            ("step time of the best", best, "s", at.step[0]),
+            ("score", best / medians[rank], "best / own", None),
+            ("ranks", float(len(medians)), "compared", None),
+        ]
+        summary = (
+            f"Rank {rank} takes {times} times as long as the fastest rank, {number(medians[rank])} s a step"
+        )
+        self.ring(at, 0, WARNING, self.state.since, summary, evidence, level=rank)
+
+
+def slow_rank(case: Case) -> Cause | None:
+    """Why one rank is slower."""
+    if case.rule != "straggler":
+        return None
+    return Cause(
+        "slow-rank",
+        "All ranks wait for the slowest: a GPU that is throttled or shared, a slower link or disk, or more "
+        "work than the others have.",
+        "a rank whose machine is slower",
+        (
+            Remedy(
+                "Look at that machine's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"
+            ),
+            Remedy("Share the data evenly.", "sampler = DistributedSampler(dataset, drop_last=True)"),
+            Remedy("Change that rank's machine and compare."),
+        ),
+        "The same rank is slow on another machine.",
+    )
+
+
+RULE = Straggler
+CAUSES = ((SYSTEM, slow_rank),)

@@ -1,0 +1,1 @@
+"""Rules for gradient norms and clipping."""

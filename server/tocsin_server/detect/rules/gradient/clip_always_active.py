@@ -1,0 +1,105 @@
+"""clip-always-active: nearly every gradient is clipped, so the clip sets the step size (catalogue D5).
+
+Normal in the warm-up of large language models, hence only told of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.clipping import Stretch, clip_of
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D5."""
+
+    recover_updates: int = setting(1, "updates", "after a window with free gradients, before recovering")
+    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
+    recover_records: int = setting(1, "windows", "with free gradients that are needed")
+    window: int = setting(500, "records", "over which clipping is counted; also the warm-up")
+    share: float = setting(0.95, "of the records", "with a norm above the clip")
+    free: float = setting(0.8, "of the records", "below which it is over")
+
+
+class State(RuleState):
+    """The norms since the last full window."""
+
+    stretch: Stretch = msgspec.field(default_factory=Stretch)
+
+
+class ClipAlwaysActive(Rule[Settings, State]):
+    """Info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="clip-always-active",
+        title="Every gradient is clipped",
+        severity=Severity.INFO,
+        inhibited_by=("nonfinite-loss",),
+        bears_on=("slow-convergence",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        clip = clip_of(self.context, self.suffix)
+        if view.grad_norm is None or (clip is None and not self.episode.state):
+            return
+        for row, norms in self.state.stretch.windows(view, clip, self.settings.window):
+            self._window(view, row, norms, clip)
+
+    def _window(self, view: View, row: int, norms: list[float], clip: float | None) -> None:
+        limits = self.settings
+        share = sum(norm > clip for norm in norms) / len(norms) if clip is not None and clip > 0 else 0.0
+        if share >= limits.share and clip is not None:
+            evidence: list[Fact] = [
+                ("clip", clip, "", None),
+                ("usual norm", middle(sorted(norms)), "median", view.step[row]),
+                ("clipped", share, "of the records", None),
+            ]
+            summary = f"{share:.0%} of the gradients exceed the clip of {number(clip)}"
+            self.ring(view, row, INFO, self.state.stretch.since, summary, evidence)
+        elif share < limits.free and self.episode.state:
+            self.settle(view, row, at_once=True)
+
+
+def clipped(case: Case) -> Cause | None:
+    """What it means."""
+    if case.rule != "clip-always-active":
+        return None
+    usual = case.usual_norm
+    to = f" to {number(2 * usual)}, twice the usual norm" if usual else ""
+    return Cause(
+        "clip-always-active",
+        "Each update has the same length, learning rate times clip: the clip sets the step size, and a "
+        "learning rate found without it means something else here.",
+        "a clip below the usual norm",
+        (Remedy(f"Raise the clip{to}, or keep it and tune the learning rate with it."),),
+        "The run is still in its warm-up and the norm is falling.",
+    )
+
+
+RULE = ClipAlwaysActive
+CAUSES = ((GRADIENT, clipped),)

@@ -1,0 +1,133 @@
+"""clip-ineffective: the clip never acts, or leaves next to nothing of a gradient (catalogue D6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.clipping import Stretch, clip_of
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D6."""
+
+    recover_updates: int = setting(1, "updates", "after a window with a sound clip, before recovering")
+    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
+    recover_records: int = setting(1, "windows", "with a sound clip that are needed")
+    window: int = setting(200, "records", "over which norms are taken; also the warm-up")
+    above: float = setting(30.0, "x 99th percentile", "of the norms, above which a clip never acts")
+    absurd: float = setting(1e6, "grad norm", "from which on a clip is told at once, whatever the norms")
+    soon: int = setting(10, "records", "of finite norms, 0 included, before that is told")
+    below: float = setting(0.01, "x 1st percentile", "of the norms, below which it leaves next to nothing")
+
+
+class State(RuleState):
+    """The norms since the last full window."""
+
+    stretch: Stretch = msgspec.field(default_factory=Stretch)
+    seen: int = 0
+    """Finite norms under an absurd clip, until that was told."""
+    highest: float = 0.0
+
+
+class ClipIneffective(Rule[Settings, State]):
+    """Info; warning for a clip of 0, which removes every gradient."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="clip-ineffective",
+        title="Clip value is out of place",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "zero-grad-norm", "norm-after-zero"),
+        bears_on=("grad-explosion",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        clip = clip_of(self.context, self.suffix)
+        if view.grad_norm is None or (clip is None and not self.episode.state):
+            return
+        if clip is not None and clip >= self.settings.absurd and not self.episode.state:
+            self._at_once(view, clip)
+        for row, norms in self.state.stretch.windows(view, clip, self.settings.window):
+            self._window(view, row, sorted(norms), clip)
+
+    def _at_once(self, view: View, clip: float) -> None:
+        """A clip that no gradient reaches: gradients of 0, which have no level, do not hide it."""
+        state, limits = self.state, self.settings
+        for row, norm in enumerate(view.grad_norm or []):
+            if norm is None or not math.isfinite(norm):
+                continue
+            state.seen, state.highest = state.seen + 1, max(state.highest, norm)
+            if state.seen == limits.soon and state.highest * limits.above < clip:
+                summary = f"Clip of {number(clip)} never acts: no norm was above {number(state.highest)}"
+                evidence: list[Fact] = [
+                    ("highest norm", state.highest, "", view.step[row]),
+                    ("clip", clip, "", None),
+                ]
+                onset = view.step[row], view.time_ns[row]
+                self.ring(view, row, INFO, onset, summary, evidence, kind="never")
+
+    def _window(self, view: View, row: int, norms: list[float], clip: float | None) -> None:
+        limits = self.settings
+        low, high = norms[len(norms) // 100], norms[-1 - len(norms) // 100]
+        since = self.state.stretch.since
+        evidence: list[Fact] = [("usual norm", middle(norms), "median", view.step[row])]
+        if clip is None or limits.below * low <= clip <= limits.above * high:
+            if self.episode.state:
+                self.settle(view, row, at_once=True)
+            return
+        evidence.append(("clip", clip, "", None))
+        if clip <= 0:
+            kind, summary = "zero", f"Clip of {number(clip)} removes every gradient"
+        elif clip > high:
+            kind = "never"
+            summary = f"Clip of {number(clip)} never acts: 99 % of the norms are below {number(high)}"
+        else:
+            kind = "tiny"
+            summary = f"Clip of {number(clip)} leaves less than a hundredth of a gradient of {number(low)}"
+        self.ring(view, row, WARNING if clip <= 0 else INFO, since, summary, evidence, kind=kind)
+
+
+def clip_value(case: Case) -> Cause | None:
+    """What is out of place."""
+    if case.rule != "clip-ineffective":
+        return None
+    text = {
+        "zero": "Gradients are multiplied by 0, so nothing is learned: 0 does not switch clipping off.",
+        "never": "The clip is far above any gradient of this run, so it protects against nothing.",
+        "tiny": "The clip is far below any gradient, so training creeps at a fraction of its learning rate.",
+    }
+    return Cause(
+        "clip-value", text.get(case.verdict.kind, text["never"]), "a clip value from another model",
+        (r.clip(case),), "The norms come from somewhere else than the gradients that are clipped.",
+    )  # fmt: skip
+
+
+RULE = ClipIneffective
+CAUSES = ((GRADIENT, clip_value),)

@@ -1,0 +1,172 @@
+"""grad-explosion: the gradient norm leaves its level by far and stays there (catalogue D1).
+
+Fixed limits are wrong across models (healthy medians run from 0.07 to 21), so the norm is measured
+against the run's own median and spread. Never critical: a norm alone is heavy-tailed evidence, and
+where the loss goes along, the loss rules say so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Evidence, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.level import Level
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D1."""
+
+    recover_updates: int = setting(20, "updates", "near the usual norm before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "near the usual norm before it is resolved")
+    recover_records: int = setting(10, "records", "near the usual norm that are needed besides")
+    warm_up: int = setting(50, "records", "before the rule says anything")
+    window: int = setting(200, "records", "of the usual norm")
+    ratio: float = setting(10.0, "x median", "above which a norm is far off")
+    near: float = setting(5.0, "x median", "below which a norm is usual")
+    deviations: float = setting(6.0, "robust sigma of the logarithm", "that it must be off besides")
+    confirm: int = setting(3, "records", "of the last five that are far off")
+    alone: float = setting(1000.0, "x median", "at which one record is enough")
+    adopt: int = setting(400, "records", "off after which the new level is the usual one")
+
+
+class State(RuleState):
+    """The usual level; ``recent``: which of the last five were far off; ``outside``: norms beyond it."""
+
+    level: Level = msgspec.field(default_factory=Level)
+    recent: list[bool] = msgspec.field(default_factory=list)
+    outside: list[float] = msgspec.field(default_factory=list)
+    onset: tuple[int, int] = (0, 0)
+    peak: float = 0.0
+
+
+class GradExplosion(Rule[Settings, State]):
+    """Warning for three of five norms beyond ten times the median, or one beyond a thousand times."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="grad-explosion",
+        title="Gradient norm explodes",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None:
+            return
+        level, near = self.state.level, self.settings.near
+        if self._quiet() and level.quick(norms, near, self.settings.warm_up):
+            return
+        for row in level.unusual(norms, near, self._quiet):
+            self._one(view, row, norms[row])
+
+    def _quiet(self) -> bool:
+        return not self.state.recent and not self.episode.state
+
+    def _one(self, view: View, row: int, norm: float | None) -> None:
+        if norm is None or not math.isfinite(norm):
+            return
+        state, limits = self.state, self.settings
+        level = state.level
+        if len(level.values) < limits.warm_up:
+            level.extend([norm])
+            return
+        far = level.leaves(norm, limits.ratio, limits.deviations)
+        if far and not any(state.recent) and not self.episode.state:
+            state.onset, state.peak, state.outside = (view.step[row], view.time_ns[row]), 0.0, []
+        if far or state.recent:
+            state.recent = [*state.recent, far][-5:]
+        if far:
+            self._far(view, row, norm)
+        else:
+            self._back(view, row, norm)
+        if not any(state.recent):
+            state.recent = []
+
+    def _far(self, view: View, row: int, norm: float) -> None:
+        state, limits = self.state, self.settings
+        state.outside.append(norm)
+        state.peak = max(state.peak, norm)
+        ratio = norm / state.level.median
+        if sum(state.recent) >= limits.confirm or ratio > limits.alone:
+            self._ring(view, row)
+        if len(state.outside) >= limits.adopt:
+            state.level.begin(state.outside)
+            state.outside, state.recent = [], []
+
+    def _ring(self, view: View, row: int) -> None:
+        state = self.state
+        median = state.level.median
+        level = ladder(int(min(state.peak / median, 1e15)))
+        if self.old_news(view, row, WARNING, level):
+            return
+        evidence: list[Fact] = [
+            ("usual norm", median, "median", state.onset[0]),
+            ("highest norm", state.peak, "", view.step[row]),
+            ("times the usual", state.peak / median, "", None),
+        ]
+        summary = (
+            f"Gradient norm {number(median)} → {number(state.peak)} since step {state.onset[0]}, "
+            f"{number(round(state.peak / median))} times its usual level"
+        )
+        self.ring(view, row, WARNING, state.onset, summary, evidence, level=level)
+
+    def _back(self, view: View, row: int, norm: float) -> None:
+        """Not far off: the level goes on, unless an episode is open and the norm is not near it yet."""
+        state = self.state
+        near = norm <= self.settings.near * state.level.median
+        if near or not self.episode.state:
+            state.level.extend([norm])
+        else:
+            state.outside.append(norm)
+        if self.episode.state and near:
+            self.settle(view, row)
+        elif self.episode.state:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+
+def exploding(case: Case) -> Cause | None:
+    """Why the norm may have left its level."""
+    if case.rule != "grad-explosion":
+        return None
+    loss = case.rise("loss")
+    flat = loss is not None and loss[2] < 1.25
+    tail = " The loss stays where it was, so it is not the batch alone." if flat else ""
+    evidence = (Evidence("learning rate", case.lr, "", case.onset),) if case.lr else ()
+    return Cause(
+        "grad-explosion",
+        f"Likely gradients that are not held: a learning rate at its limit, no clipping, or recurrent or "
+        f"attention layers whose outputs grow.{tail}",
+        "gradients that grow layer by layer, with nothing that clips them",
+        (r.clip(case), r.lower_lr(case), r.go_back(case)),
+        "With clipping at the usual norm the loss leaves its level all the same.",
+        evidence,
+    )
+
+
+RULE = GradExplosion
+CAUSES = ((GRADIENT, exploding),)

@@ -1,0 +1,147 @@
+"""grad-norm-drift: the gradient norm grows again and again over thousands of steps (catalogue D4).
+
+Real: 1 to 276 in one ViT run, whose validation declined later. Growth while the learning rate decays
+is common and only told of.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import positive
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D4."""
+
+    recover_updates: int = setting(500, "updates", "without growth before the alert is recovering")
+    resolve_updates: int = setting(2000, "updates", "without growth before it is resolved")
+    recover_records: int = setting(1, "windows", "without growth that are needed besides")
+    window: int = setting(500, "records", "of one median")
+    growth: float = setting(3.0, "x median before", "that a window must show")
+    windows: int = setting(3, "windows", "in succession that grow so")
+    lr_rises: float = setting(1.1, "x rate before", "above which the learning rate explains growth")
+    lr_decays: float = setting(0.7, "x rate of the first window", "below which growth is common: info")
+
+
+class State(RuleState):
+    """The norms and rates of the present window; (step, ns, median, rate) of the last four."""
+
+    norms: list[float] = msgspec.field(default_factory=list)
+    rate: float = 0.0
+    start: tuple[int, int] = (0, 0)
+    medians: list[tuple[int, int, float, float]] = msgspec.field(default_factory=list)
+
+
+class GradNormDrift(Rule[Settings, State]):
+    """Warning; info where the learning rate decays meanwhile."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="grad-norm-drift",
+        title="Gradient norm drifts upwards",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "grad-explosion"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.grad_norm is None:
+            return
+        state = self.state
+        if len(state.norms) + view.n < self.settings.window and positive(view.grad_norm):
+            state.start = state.start if state.norms else (view.step[0], view.time_ns[0])
+            state.norms += view.grad_norm  # type: ignore[arg-type]
+            return
+        for row, norm in enumerate(view.grad_norm):
+            if norm is None or not 0.0 < norm < math.inf:
+                continue
+            if not state.norms:
+                state.start = (view.step[row], view.time_ns[row])
+            state.norms.append(norm)
+            if len(state.norms) >= self.settings.window:
+                self._window(view, row)
+
+    def _window(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        rate = view.lr[row] if view.lr is not None else None
+        known = rate if rate is not None and math.isfinite(rate) else 0.0
+        state.medians.append((*state.start, middle(sorted(state.norms)), known))
+        state.norms = []
+        del state.medians[: -limits.windows - 1]
+        pairs = list(zip(state.medians, state.medians[1:], strict=False))
+        if len(pairs) == limits.windows and all(self._grows(*pair) for pair in pairs):
+            self._ring(view, row)
+        elif self.episode.state:
+            self.settle(view, row)
+
+    def _grows(self, before: tuple[int, int, float, float], after: tuple[int, int, float, float]) -> bool:
+        limits = self.settings
+        return after[2] >= limits.growth * before[2] and after[3] <= limits.lr_rises * before[3]
+
+    def _ring(self, view: View, row: int) -> None:
+        medians = self.state.medians
+        first, last = medians[0], medians[-1]
+        evidence: list[Fact] = [
+            ("norm then", first[2], f"median of {self.settings.window} records", first[0]),
+            ("norm now", last[2], "", view.step[row]),
+            ("growth", last[2] / first[2], "x", None),
+        ]
+        decays = last[3] < self.settings.lr_decays * first[3]
+        summary = f"Gradient norm drifted {number(first[2])} → {number(last[2])} since step {first[0]}"
+        self.ring(
+            view, row, INFO if decays else WARNING, (medians[1][0], medians[1][1]), summary, evidence,
+            level=ladder(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
+        )  # fmt: skip
+
+
+def drifting(case: Case) -> Cause | None:
+    """Why norms drift."""
+    if case.rule != "grad-norm-drift":
+        return None
+    if case.verdict.kind == "decay":
+        return Cause(
+            "late-growth", "The norm grows while the learning rate decays, which is common late in training; "
+            "it matters only if the evaluation stalls as well.",
+            "growth that is common late in training", (r.WATCH, r.clip(case)),
+            "The evaluation stalls from the same step on.",
+        )  # fmt: skip
+    return Cause(
+        "grad-norm-drift",
+        "Likely weights or activations that grow slowly: attention logits or output logits without "
+        "normalisation, weight decay that is too small, a learning rate that is too high for this stage.",
+        "weights that grow slowly",
+        (r.clip(case), r.lower_lr(case, 1.5), r.go_back(case)),
+        "The norms of the weights and of the logits are level over the same steps.",
+    )
+
+
+RULE = GradNormDrift
+CAUSES = ((GRADIENT, drifting),)

@@ -1,0 +1,153 @@
+"""grad-precursor: the gradient norm rises for two records in a row, as before a loss spike (catalogue C1).
+
+Real: 0.24, 0.95, 2.4, 15.9, 145, and then the loss (BLOOM). An early word, never more than a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.level import Level
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue C1, precursor."""
+
+    recover_updates: int = setting(10, "updates", "near the usual norm before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "near the usual norm before it is resolved")
+    recover_records: int = setting(5, "records", "near the usual norm that are needed besides")
+    warm_up: int = setting(50, "records", "before the rule says anything")
+    ratio: float = setting(5.0, "x median", "above which a norm is off")
+    last: float = setting(10.0, "x median", "that the second record must reach")
+    deviations: float = setting(6.0, "robust sigma of the logarithm", "that a norm must be off besides")
+    adopt: int = setting(200, "records", "off after which the new level is the usual one")
+
+
+class State(RuleState):
+    """The usual level; ``rising``: the last norms, each off and above the one before."""
+
+    level: Level = msgspec.field(default_factory=lambda: Level(kept=100, refresh=20))
+    rising: list[float] = msgspec.field(default_factory=list)
+    onset: tuple[int, int] = (0, 0)
+    outside: list[float] = msgspec.field(default_factory=list)
+
+
+class GradPrecursor(Rule[Settings, State]):
+    """Warning for two norms in a row that are off and rise."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="grad-precursor",
+        title="Gradient norm rises as before a loss spike",
+        severity=Severity.WARNING,
+        inhibited_by=("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None:
+            return
+        level, near = self.state.level, self.settings.ratio
+        if self._quiet() and level.quick(norms, near, self.settings.warm_up):
+            return
+        for row in level.unusual(norms, near, self._quiet):
+            self._one(view, row, norms[row])
+
+    def _quiet(self) -> bool:
+        return not (self.state.rising or self.state.outside or self.episode.state)
+
+    def _one(self, view: View, row: int, norm: float | None) -> None:
+        if norm is None or not math.isfinite(norm):
+            return
+        state, limits = self.state, self.settings
+        level = state.level
+        if len(level.values) < limits.warm_up:
+            level.extend([norm])
+        elif level.leaves(norm, limits.ratio, limits.deviations):
+            self._off(view, row, norm)
+        else:
+            self._usual(view, row, norm)
+
+    def _off(self, view: View, row: int, norm: float) -> None:
+        state, limits = self.state, self.settings
+        if not state.rising:
+            state.onset = (view.step[row], view.time_ns[row])
+        state.rising = [*state.rising, norm] if not state.rising or norm > state.rising[-1] else [norm]
+        state.rising = state.rising[-8:]
+        state.outside.append(norm)
+        if len(state.rising) >= 2 and norm > limits.last * state.level.median:
+            self._ring(view, row, norm)
+        elif self.episode.state:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+        if len(state.outside) >= limits.adopt:
+            state.level.begin(state.outside)
+            state.outside, state.rising = [], []
+
+    def _ring(self, view: View, row: int, norm: float) -> None:
+        if self.old_news(view, row, WARNING):
+            return
+        state = self.state
+        median = state.level.median
+        way = " → ".join(number(value) for value in [median, *state.rising])
+        evidence: list[Fact] = [
+            ("usual norm", median, "median of 100 records", state.onset[0]),
+            ("norm", norm, "", view.step[row]),
+            ("records in a row", float(len(state.rising)), "rising", None),
+        ]
+        self.ring(view, row, WARNING, state.onset, f"Gradient norm rises {way}", evidence)
+
+    def _usual(self, view: View, row: int, norm: float) -> None:
+        state = self.state
+        state.rising = []
+        near = norm <= self.settings.ratio * state.level.median
+        if near or not self.episode.state:
+            state.level.extend([norm])
+            state.outside = []
+        else:
+            state.outside.append(norm)
+        if self.episode.state and near:
+            self.settle(view, row)
+        elif self.episode.state:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+
+def imminent(case: Case) -> Cause | None:
+    """What a rising norm announces."""
+    if case.rule != "grad-precursor":
+        return None
+    return Cause(
+        "grad-precursor",
+        "The norm rises before the loss does: a batch that meets the present weights badly, or a learning "
+        "rate at its limit. The loss may spike within the next records.",
+        "a loss spike that is about to come",
+        (r.clip(case), r.lower_lr(case, 2.0), r.WATCH),
+        "The norm is back at its level and the loss did not move.",
+    )
+
+
+RULE = GradPrecursor
+CAUSES = ((GRADIENT, imminent),)

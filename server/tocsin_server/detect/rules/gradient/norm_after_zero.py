@@ -1,0 +1,154 @@
+"""norm-after-zero: the gradient norm reads exactly 0 while the loss moves (catalogue D2).
+
+A fault of measurement: gradients that are 0 leave the loss where it is but for the noise of its
+batches, so the norm was taken after ``zero_grad`` or at a step without update. A loss that stands
+still, and zeros that come in cycles, belong to ``zero-grad-norm``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, MEASUREMENT, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+
+    recover_updates: int = setting(3, "updates", "with a norm above 0 before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with a norm above 0 before it is resolved")
+    streak: int = setting(20, "records", "with a norm of exactly 0 in a row; also the warm-up")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
+    falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are taken")
+
+
+class State(ZeroStreak):
+    """First loss of the present streak, and where the losses within it are now."""
+
+    first: float | None = None
+    level: float = 0.0
+
+
+class NormAfterZero(Rule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="norm-after-zero",
+        title="Gradient norm is taken after zero_grad",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not (self.state.streak or self.state.gap or self.episode.state)
+
+    def observe(self, view: View) -> None:
+        norms = norms_of(view)
+        if self._nothing_new(norms):
+            return
+        for row, norm in enumerate(norms):
+            if norm == 0.0:
+                self._zero(view, row)
+            elif norm is not None:
+                state = self.state
+                state.gap, state.first = state.streak, None
+                state.end()
+                if self.episode.state:
+                    self.settle(view, row)
+            elif self.state.streak:
+                self._loss(view, row)
+
+    def _nothing_new(self, norms: list[float | None]) -> bool:
+        state = self.state
+        return not (0.0 in norms or state.streak or state.gap or self.episode.state)
+
+    def _zero(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        state.zero(view, row)
+        self._loss(view, row)
+        if state.streak >= max(limits.streak, 2 * state.gap + 1) and state.moves(limits.constant):
+            self._ring(view, row)
+
+    def _loss(self, view: View, row: int) -> None:
+        state = self.state
+        loss = state.loss(view, row)
+        if loss is not None:
+            state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
+            state.first = loss if state.first is None else state.first
+
+    def _ring(self, view: View, row: int) -> None:
+        state, level = self.state, ladder(self.state.streak)
+        if self.old_news(view, row, WARNING, level):
+            return
+        first = state.first or 0.0
+        falls = state.level < first - self.settings.falls * abs(first)
+        span = f"{number(state.low)} to {number(state.high)}"
+        evidence: list[Fact] = [
+            ("grad norm", 0.0, "", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+            ("lowest loss", state.low, "", None),
+            ("highest loss", state.high, "", None),
+        ]
+        summary = f"Gradient norm reads 0 in {count(state.streak, 'record')} while the loss moves {span}"
+        self.ring(
+            view, row, WARNING, state.since, summary, evidence,
+            level=level, kind="falls" if falls else "moves",
+        )  # fmt: skip
+
+
+def measured_late(case: Case) -> Cause | None:
+    """The instrument is at fault, not the model."""
+    if case.rule != "norm-after-zero":
+        return None
+    certain = case.verdict.kind == "falls"
+    reason = (
+        "the loss has fallen, so updates are taken" if certain else "the loss moves, so there are gradients"
+    )
+    return Cause(
+        "measurement",
+        f"Likely a fault of measurement: {reason}; the norm is taken after zero_grad, or at a micro-step "
+        "without update.",
+        "the norm is taken after zero_grad",
+        (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
+        "A norm taken directly after backward() is 0 too.",
+    )
+
+
+def only_noise(case: Case) -> Cause | None:
+    """What else it may be where the loss moves without falling."""
+    if case.rule != "norm-after-zero" or case.verdict.kind == "falls":
+        return None
+    return Cause(
+        "no-gradient",
+        "No gradient reaches the parameters, and the loss moves only as its batches differ.",
+        "a detached graph: the loss moves only as its batches differ",
+        (r.CHECK_GRAPH,),
+        "The same batch gives a lower loss after an update.",
+    )
+
+
+RULE = NormAfterZero
+CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise))

@@ -1,0 +1,167 @@
+"""vanishing-gradient: the gradient norm is next to nothing for hundreds of records (catalogue D3).
+
+Next to nothing is measured against the run's own early norms; an absolute limit holds only below
+what fp16 can express. Small losses that have converged have small gradients: that is no fault.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.finite import all_finite, positive
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D3."""
+
+    early: int = setting(50, "records", "with a norm above 0 that make the early norm; also the warm-up")
+    relative: float = setting(1e-6, "x early norm", "below which a norm is next to nothing")
+    absolute: float = setting(1e-8, "", "below which it is so whatever the early norm (fp16 ends at 6e-8)")
+    records: int = setting(200, "records", "next to nothing in a row")
+    learned: float = setting(0.5, "of the first loss", "below which the loss has converged rather")
+
+
+class State(RuleState):
+    """The early norms until there are enough, then their median; the present streak; first and last loss."""
+
+    early: list[float] = msgspec.field(default_factory=list)
+    usual: float = 0.0
+    streak: int = 0
+    since: tuple[int, int] = (0, 0)
+    first_loss: float | None = None
+    loss: float | None = None
+
+
+class VanishingGradient(Rule[Settings, State]):
+    """Warning where the loss has not fallen; info where it has, for then it may have converged."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="vanishing-gradient",
+        title="Gradients vanish",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "zero-grad-norm", "norm-after-zero"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None:
+            return
+        losses = view.loss
+        if self._nothing_new(norms, losses):
+            return
+        for row, norm in enumerate(norms):
+            if losses is not None:
+                self._follow(losses[row])
+            if norm is not None and norm != 0.0 and math.isfinite(norm):
+                self._one(view, row, norm)
+
+    def _nothing_new(self, norms: Values, losses: Values | None) -> bool:
+        """The common case, told apart quickly: every norm is far from vanishing."""
+        state, limits = self.state, self.settings
+        if not state.usual or state.streak or self.episode.state or not positive(norms):
+            return False
+        if min(norms) <= max(limits.absolute, limits.relative * state.usual):  # type: ignore[type-var,operator]
+            return False
+        if losses is not None:
+            if not all_finite(losses) or losses[-1] is None or state.first_loss is None:
+                return False
+            state.loss = losses[-1]
+        return True
+
+    def _follow(self, loss: float | None) -> None:
+        state = self.state
+        if loss is not None and math.isfinite(loss):
+            state.first_loss = loss if state.first_loss is None else state.first_loss
+            state.loss = loss
+
+    def _one(self, view: View, row: int, norm: float) -> None:
+        state, limits = self.state, self.settings
+        if len(state.early) < limits.early:
+            state.early.append(norm)
+            state.usual = middle(sorted(state.early)) if len(state.early) == limits.early else 0.0
+        if norm > max(limits.absolute, limits.relative * state.usual):
+            state.streak = 0
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        if not state.streak:
+            state.since = (view.step[row], view.time_ns[row])
+        state.streak += 1
+        if state.streak >= limits.records:
+            self._ring(view, row, norm)
+
+    def _ring(self, view: View, row: int, norm: float) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("grad norm", norm, "", view.step[row]),
+            ("early norm", state.usual, "median of the first records", None),
+            ("in a row", float(state.streak), "records", None),
+        ]
+        if state.loss is not None:
+            evidence.append(("loss", state.loss, "", view.step[row]))
+        times = count(state.streak, "record")
+        summary = f"Gradient norm is {number(norm)} in {times}, {number(state.usual)} early on"
+        converged = self._converged()
+        self.ring(
+            view, row, INFO if converged else WARNING, state.since, summary, evidence,
+            level=ladder(state.streak), kind="converged" if converged else "vanished",
+        )  # fmt: skip
+
+    def _converged(self) -> bool:
+        first, now = self.state.first_loss, self.state.loss
+        return first is not None and now is not None and first > 0 and now < self.settings.learned * first
+
+
+def vanished(case: Case) -> Cause | None:
+    """Why gradients vanish."""
+    if case.rule != "vanishing-gradient":
+        return None
+    if case.verdict.kind == "converged":
+        return Cause(
+            "converged", "The loss has fallen far: training has probably converged, nothing is left to do.",
+            "training that has converged", (Remedy("Stop here, or look at the evaluation."),),
+            "The loss is still far from what the same model reaches elsewhere.",
+        )  # fmt: skip
+    return Cause(
+        "vanishing",
+        "No update worth its name reaches the weights: saturated activations, a very deep network without "
+        "residuals or normalisation, a loss weight that is tiny, or gradients that underflow fp16.",
+        "gradients that vanish on their way back",
+        (r.CHECK_GRAPH,
+         Remedy("Keep a loss scaler, or bf16: fp16 ends at 6e-8.", "scaler = torch.amp.GradScaler()"),
+         Remedy("Normalise layers, initialise anew, or weigh the loss up.")),
+        "The norms of single layers are at their usual level.",
+    )  # fmt: skip
+
+
+RULE = VanishingGradient
+CAUSES = ((GRADIENT, vanished),)

@@ -1,0 +1,153 @@
+"""zero-grad-norm: the gradient norm is exactly 0 (catalogue D2).
+
+With a constant loss it is real; 0 in exactly k-1 of k records is gradient accumulation. With a
+moving loss it is a fault of measurement: that is ``norm-after-zero``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+
+    recover_updates: int = setting(3, "updates", "updates with a norm above 0 before it is recovering")
+    resolve_updates: int = setting(50, "updates", "updates with a norm above 0 before it is resolved")
+    streak: int = setting(20, "records", "with a norm of exactly 0 in a row")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
+    cycles: int = setting(5, "cycles", "of equal length that show gradient accumulation")
+
+
+class State(ZeroStreak):
+    """The cycles of accumulation besides."""
+
+    cycles: int = 0
+    """How often in a row ``gap`` was the same."""
+
+
+class ZeroGradNorm(Rule[Settings, State]):
+    """Critical where the loss stands still, warning where there is no loss, info for accumulation."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="zero-grad-norm",
+        title="Gradient norm is exactly 0",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        state = self.state
+        return not (state.streak or state.cycles or state.gap or self.episode.state)
+
+    def observe(self, view: View) -> None:
+        norms = norms_of(view)
+        if self._nothing_new(norms):
+            return
+        for row, norm in enumerate(norms):
+            if norm == 0.0:
+                self._zero(view, row)
+            elif norm is not None:
+                self._above(view, row)
+            elif self.state.streak:
+                self.state.loss(view, row)
+
+    def _nothing_new(self, norms: list[float | None]) -> bool:
+        state = self.state
+        if 0.0 in norms or state.streak or state.cycles or self.episode.state:
+            return False
+        if norms.count(None) < len(norms):
+            state.gap = 0
+        return True
+
+    def _above(self, view: View, row: int) -> None:
+        """A norm other than 0 ends a streak; streaks of equal length are gradient accumulation."""
+        state = self.state
+        if state.streak:
+            state.cycles = state.cycles + 1 if state.streak == state.gap else 1
+            state.gap = state.streak
+        else:
+            state.cycles = state.gap = 0
+        state.end()
+        if state.cycles >= self.settings.cycles:
+            self._accumulation(view, row)
+        elif self.episode.state:
+            self.settle(view, row)
+
+    def _accumulation(self, view: View, row: int) -> None:
+        state = self.state
+        if state.cycles * state.gap < self.settings.streak:
+            return
+        k = state.gap + 1
+        summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
+        evidence: list[Fact] = [("micro-steps", float(k), "records an update", view.step[row])]
+        self.ring(
+            view, row, INFO, (view.step[row], view.time_ns[row]), summary, evidence, kind="accumulation"
+        )
+
+    def _zero(self, view: View, row: int) -> None:
+        state = self.state
+        state.zero(view, row)
+        state.loss(view, row)
+        accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
+        if state.streak >= self.settings.streak and not accumulating:
+            self._ring(view, row)
+        elif self.episode.state and self._still():
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _still(self) -> bool:
+        """The loss stands still in the present streak (or none is told): single norms end nothing."""
+        return not self.state.moves(self.settings.constant)
+
+    def _ring(self, view: View, row: int) -> None:
+        state, level = self.state, ladder(self.state.streak)
+        known, still = state.high >= state.low, self._still()
+        if known and not still:
+            self._moving(view, row)
+            return
+        if self.old_news(view, row, CRITICAL if known else WARNING, level):
+            return
+        times = count(state.streak, "record")
+        evidence: list[Fact] = [
+            ("grad norm", 0.0, "", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+        ]
+        if not known:
+            severity, kind, summary = WARNING, "unknown", f"Gradient norm is exactly 0 in {times}"
+        else:
+            severity, kind = CRITICAL, "real"
+            summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
+            evidence.append(("loss", state.high, "constant", view.step[row]))
+        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+
+    def _moving(self, view: View, row: int) -> None:
+        """The loss moves: a fault of measurement, which norm-after-zero tells; an episode ends here."""
+        if self.episode.state:
+            self.settle(view, row)
+
+
+RULE = ZeroGradNorm

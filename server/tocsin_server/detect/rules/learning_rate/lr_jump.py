@@ -1,0 +1,190 @@
+"""lr-jump: the learning rate changes by a step that its schedule does not explain (catalogue E2).
+
+Warm-ups rise in steps and schedules fall in steps, so a fall is only told, and a rise is a warning
+where the rate had fallen before, or had stood still for long. A rise back to a former height is a
+restart: ``lr-restart``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import RATE, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.schedules import CYCLIC, STEPPED, scheduler_of
+from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.finite import positive
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E2."""
+
+    recover_updates: int = setting(5, "updates", "without a jump before the alert is recovering")
+    resolve_updates: int = setting(10, "updates", "without a jump before it is resolved")
+    ratio: float = setting(1.5, "x rate before", "between two records that make a jump")
+    steady: int = setting(10, "records", "of nearly the same rate before it")
+    drift: float = setting(0.05, "relative", "change a record that is still steady")
+    still: int = setting(5000, "updates", "at one rate, from the start, after which a rise is no warm-up")
+    planned: float = setting(0.1, "of planned steps", "after which a rise is no warm-up either")
+    higher: float = setting(1.05, "x peak", "above which a rise is a jump, not a restart")
+    habit: int = setting(4, "jumps", "in the last 200 records, from which on they are the script's habit")
+
+
+class State(RuleState):
+    """The last rate, how long it has been steady, peak so far, and the records of the last jumps."""
+
+    last: float | None = None
+    last_step: int = 0
+    steady: int = 0
+    since: int = 0
+    peak: float = 0.0
+    fell: bool = False
+    quantum: float = 0.0
+    """Smallest change so far: logs that round a rate to 0.000002 make steps of 0.000001 of it."""
+    seen: int = 0
+    jumps: list[int] = msgspec.field(default_factory=list)
+
+
+class LrJump(Rule[Settings, State]):
+    """Warning upwards, info downwards."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="lr-jump",
+        title="Learning rate jumps",
+        severity=Severity.WARNING,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("lr",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.lr is None:
+            return
+        if self._steady(view, view.lr):
+            return
+        for row, rate in enumerate(view.lr):
+            if rate is not None and math.isfinite(rate) and rate >= 0:
+                self._one(view, row, rate)
+
+    def _steady(self, view: View, rates: Values) -> bool:
+        """The common case, told apart quickly: all rates are next to the last one."""
+        state, limits = self.state, self.settings
+        if state.last is None or self.episode.state or not positive(rates):
+            return False
+        known = [state.last, *cast(list[float], rates)]
+        low, high = min(known), max(known)
+        if high - low > limits.drift * low or (low < 0.9 * max(state.peak, high) and not state.fell):
+            return False
+        state.seen += view.n
+        state.steady += view.n
+        state.peak = max(state.peak, high)
+        state.last, state.last_step = rates[-1], view.step[-1]
+        return True
+
+    def _one(self, view: View, row: int, rate: float) -> None:
+        state, limits = self.state, self.settings
+        before, state.last = state.last, rate
+        state.seen += 1
+        if before is None:
+            state.since = view.step[row]
+        elif abs(rate - before) <= limits.drift * before:
+            state.steady += 1
+            if self.episode.state:
+                self.settle(view, row)
+        else:
+            change = abs(rate - before)
+            if state.quantum == 0 or change > 1.5 * state.quantum:
+                self._changed(view, row, before, rate)
+            state.quantum = min(change, state.quantum or change)
+            state.steady, state.since = 0, view.step[row]
+        if rate < 0.9 * state.peak:
+            state.fell = True
+        state.peak = max(state.peak, rate)
+        state.last_step = view.step[row]
+
+    def _changed(self, view: View, row: int, before: float, rate: float) -> None:
+        state, limits = self.state, self.settings
+        if before <= 0 or rate <= 0 or max(rate / before, before / rate) < limits.ratio:
+            return
+        if state.steady < limits.steady:
+            return
+        state.jumps = [*(at for at in state.jumps if at > state.seen - 200), state.seen]
+        if len(state.jumps) >= limits.habit or self.context.expects(
+            "lr-jump", state.last_step, view.step[row]
+        ):
+            return
+        scheduler = scheduler_of(self.context, self.suffix)
+        if rate < before:
+            if scheduler not in STEPPED | CYCLIC:
+                self._ring(view, row, INFO, before, rate)
+        elif scheduler not in CYCLIC and not self._explained(view.step[row], rate):
+            self._ring(view, row, WARNING, before, rate)
+
+    def _explained(self, step: int, rate: float) -> bool:
+        """Whether a rise belongs to the warm-up, or is a restart."""
+        state, limits = self.state, self.settings
+        if state.fell:
+            return rate <= limits.higher * state.peak
+        planned = self.context.planned_steps
+        if planned is not None:
+            return step < limits.planned * planned
+        return state.last_step - state.since < limits.still
+
+    def _ring(self, view: View, row: int, severity: int, before: float, rate: float) -> None:
+        step = view.step[row]
+        up = rate > before
+        times = number(round(max(rate / before, before / rate), 1))
+        evidence: list[Fact] = [
+            ("rate before", before, "", self.state.last_step),
+            ("rate", rate, "", step),
+            ("peak before", self.state.peak, "", None),
+        ]
+        way = "rises" if up else "falls"
+        summary = f"Learning rate {way} {times} times at step {step}, {number(before)} → {number(rate)}"
+        self.ring(
+            view, row, severity, (step, view.time_ns[row]), summary, evidence,
+            level=len(self.state.jumps), kind="up" if up else "down",
+        )  # fmt: skip
+
+
+def jumped(case: Case) -> Cause | None:
+    """Why a rate jumps."""
+    if case.rule != "lr-jump":
+        return None
+    return Cause(
+        "lr-jump",
+        "Something sets the rate outside its schedule: a milestone, a callback, a second scheduler.",
+        "a rate that is set outside its schedule",
+        (
+            r.CHECK_SCHEDULE,
+            Remedy(
+                "If it is meant, say so once.", f'run.expect("lr-jump", steps=[{case.verdict.onset_step}])'
+            ),
+        ),
+        "The configured schedule has this rate at this step.",
+    )
+
+
+RULE = LrJump
+CAUSES = ((RATE, jumped),)

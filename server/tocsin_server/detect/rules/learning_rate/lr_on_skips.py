@@ -1,0 +1,107 @@
+"""lr-on-skips: the schedule goes on while updates are skipped, ahead of training (catalogue E5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import RATE, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E5."""
+
+    recover_updates: int = setting(100, "updates", "without such a step before the alert is recovering")
+    resolve_updates: int = setting(300, "updates", "without such a step before it is resolved")
+    steps: int = setting(10, "skipped steps", "after which the rate changed all the same")
+
+
+class State(RuleState):
+    """The last rate, whether its step was skipped, and how many skipped steps advanced the schedule."""
+
+    last: float | None = None
+    skipped: bool = False
+    ahead: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class LrOnSkips(Rule[Settings, State]):
+    """Info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="lr-on-skips",
+        title="Schedule advances on skipped steps",
+        severity=Severity.INFO,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("skipped",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.skipped is None or view.lr is None:
+            return
+        if not self.state.skipped and not self.episode.state and not any(view.skipped):
+            self.state.last = view.lr[-1]
+            return
+        for row, rate in enumerate(view.lr):
+            self._one(view, row, rate, bool(view.skipped[row]))
+
+    def _one(self, view: View, row: int, rate: float | None, skipped: bool) -> None:
+        state = self.state
+        moved = rate is not None and state.last is not None and rate != state.last
+        if state.skipped and moved:
+            if not state.ahead:
+                state.since = (view.step[row], view.time_ns[row])
+            state.ahead += 1
+            if state.ahead >= self.settings.steps:
+                self._ring(view, row)
+        elif self.episode.state:
+            self.settle(view, row)
+        state.last, state.skipped = rate, skipped
+
+    def _ring(self, view: View, row: int) -> None:
+        ahead = self.state.ahead
+        evidence: list[Fact] = [("skipped steps", float(ahead), "that advanced the schedule", view.step[row])]
+        summary = f"The schedule is {count(ahead, 'step')} ahead: it advances on skipped updates"
+        self.ring(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
+
+
+def ahead_of_training(case: Case) -> Cause | None:
+    """Why the schedule runs ahead."""
+    if case.rule != "lr-on-skips":
+        return None
+    return Cause(
+        "lr-on-skips",
+        "scheduler.step() is called although the scaler skipped the update.",
+        "a scheduler that is stepped on skipped updates",
+        (
+            Remedy(
+                "Step the schedule only where the update was taken.",
+                "before = scaler.get_scale()\nscaler.step(optimizer)\nscaler.update()\n"
+                "if scaler.get_scale() >= before:\n    scheduler.step()",
+            ),
+        ),
+        "The rate stays the same over skipped updates.",
+    )
+
+
+RULE = LrOnSkips
+CAUSES = ((RATE, ahead_of_training),)

@@ -1,0 +1,178 @@
+"""lr-out-of-range: the learning rate is far from what works here or in similar runs (catalogue E4).
+
+A fixed range alarms on 9 of 16 healthy logs, so there is one only for Adam's family, and it is a
+warning only where the loss does not fall; besides, the rate is compared with that of similar runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import RATE, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.schedules import is_adam, optimizer_of
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import finite_of
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E4 and C9."""
+
+    recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
+    adam: float = setting(5e-3, "", "rate above which one of Adam's family is out of range")
+    warm_up: int = setting(200, "records", "before anything is said")
+    every: int = setting(100, "records", "after which the rate is looked at again")
+    first: int = setting(20, "records", "whose median is the first loss")
+    improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works here")
+    siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs", least=1.0)
+
+
+class State(RuleState):
+    """Highest rate so far; first and newest losses."""
+
+    peak: float = 0.0
+    since: tuple[int, int] | None = None
+    over: tuple[int, int] | None = None
+    """Where the rate first rose above the limit of Adam's family; None while it never was."""
+    seen: int = 0
+    early: list[float] = msgspec.field(default_factory=list)
+    recent: list[float] = msgspec.field(default_factory=list)
+
+
+class LrOutOfRange(Rule[Settings, State]):
+    """Warning for Adam's family where the loss does not fall; info where similar runs used another rate."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="lr-out-of-range",
+        title="Learning rate is out of range",
+        severity=Severity.WARNING,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("lr",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.lr is None:
+            return
+        state = self.state
+        if state.since is None:
+            state.since = (view.step[0], view.time_ns[0])
+        start = 0
+        while start < view.n:
+            stop = min(view.n, start + self.settings.every - state.seen % self.settings.every)
+            self._stretch(view, start, stop)
+            start = stop
+
+    def _stretch(self, view: View, start: int, stop: int) -> None:
+        """Records up to the next at which the rate is looked at."""
+        state, limits = self.state, self.settings
+        rates = finite_of((view.lr or ())[start:stop])
+        state.seen += stop - start
+        if rates and max(rates) > state.peak:
+            state.peak = max(rates)
+            if state.over is None and state.peak > limits.adam:
+                at = next(row for row in range(start, stop) if ((view.lr or ())[row] or 0.0) > limits.adam)
+                state.over = (view.step[at], view.time_ns[at])
+        if view.loss is not None:
+            self._follow(finite_of(view.loss[start:stop]))
+        if rates and state.seen >= limits.warm_up and state.seen % limits.every == 0:
+            self._judge(view, stop - 1, rates[-1])
+
+    def _follow(self, losses: Sequence[float]) -> None:
+        state, first = self.state, self.settings.first
+        room = first - len(state.early)
+        if room > 0:
+            state.early += losses[:room]
+            losses = losses[room:]
+        state.recent = [*state.recent, *losses][-first:]
+
+    def _judge(self, view: View, row: int, rate: float) -> None:
+        high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
+        if high and not self.context.is_reinforcement and not self._improves():
+            self._ring(view, row, rate, WARNING, "adam", None)
+            return
+        others = [
+            peak for item in self.context.siblings.runs if (peak := item.peak_lr) is not None and peak > 0
+        ]
+        usual = middle(sorted(others)) if others else 0.0
+        ratio = max(self.state.peak / usual, usual / self.state.peak) if usual and self.state.peak else 1.0
+        if ratio > self.settings.siblings:
+            low = self.state.peak < usual
+            self._ring(view, row, rate, INFO, "below-siblings" if low else "above-siblings", usual)
+        elif self.episode.state:
+            self.settle(view, row, at_once=True)
+
+    def _improves(self) -> bool:
+        state = self.state
+        if len(state.early) < self.settings.first or len(state.recent) < self.settings.first:
+            return True
+        first, now = middle(sorted(state.early)), middle(sorted(state.recent))
+        return now < first - self.settings.improves * abs(first)
+
+    def _ring(self, view: View, row: int, rate: float, severity: int, kind: str, usual: float | None) -> None:
+        peak = self.state.peak
+        evidence: list[Fact] = [("learning rate", rate, "", view.step[row]), ("peak so far", peak, "", None)]
+        if usual is None:
+            name = optimizer_of(self.context, self.suffix)
+            limit = self.settings.adam
+            summary = f"Learning rate {number(rate)} is above {number(limit)}, high for {name}"
+            evidence.append(("usual limit", limit, name, None))
+        else:
+            times = number(round(max(peak / usual, usual / peak)))
+            way = "below" if peak < usual else "above"
+            summary = (
+                f"Learning rate {number(peak)} is {times} times {way} that of similar runs, {number(usual)}"
+            )
+            evidence.append(("peak of similar runs", usual, "median", None))
+        began = self.state.over if kind == "adam" else self.state.since
+        since = began or (view.step[row], view.time_ns[row])
+        self.ring(view, row, severity, since, summary, evidence, kind=kind)
+
+
+def out_of_range(case: Case) -> Cause | None:
+    """What a rate out of range means."""
+    if case.rule != "lr-out-of-range":
+        return None
+    if case.verdict.kind == "below-siblings":
+        return Cause(
+            "lr-too-low", "The rate is far below what similar runs used: training will be slow or stuck.",
+            "a learning rate far below that of similar runs",
+            (Remedy("Raise the rate to that of the similar runs."), r.CHECK_SCHEDULE),
+            "This run learns as fast as the others at the same step.",
+        )  # fmt: skip
+    adam = case.verdict.kind == "adam"
+    where = "for optimizers that normalise their updates" if adam else "in similar runs"
+    return Cause(
+        "lr-too-high",
+        f"The rate is far above what usually works {where}.",
+        "a learning rate that is too high",
+        (r.lower_lr(case, 10.0), r.CHECK_SCHEDULE),
+        "The loss falls steadily at this rate.",
+    )
+
+
+RULE = LrOutOfRange
+CAUSES = ((RATE, out_of_range),)

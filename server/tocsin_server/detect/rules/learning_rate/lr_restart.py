@@ -1,0 +1,171 @@
+"""lr-restart: the learning rate rises again after it had fallen, and nobody said so (catalogue E3).
+
+A warm restart that comes of a schedule stepped per batch instead of per epoch repeats every few
+hundred steps, and training may not survive the rise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import RATE, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.schedules import CYCLIC, scheduler_of
+from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.finite import positive
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E3."""
+
+    recover_updates: int = setting(100, "updates", "without a rise before the alert is recovering")
+    resolve_updates: int = setting(2000, "updates", "without a rise before it is resolved")
+    fallen: float = setting(0.5, "x peak", "below which the rate must have fallen")
+    fallen_records: int = setting(3, "records", "below that, which are needed")
+    rise: float = setting(2.0, "x lowest", "above which it has risen again")
+    least: float = setting(0.02, "x peak", "that it must reach as well, for rates that had fallen to 0")
+    records: int = setting(5, "records", "above that in a row")
+
+
+class State(RuleState):
+    """Peak and lowest rate of the present cycle, and how many records long it has fallen or risen."""
+
+    peak: float = 0.0
+    low: float = math.inf
+    low_at: tuple[int, int] = (0, 0)
+    fallen: int = 0
+    risen: int = 0
+    highest: float = 0.0
+    restarts: int = 0
+
+
+class LrRestart(Rule[Settings, State]):
+    """Warning, unless the scheduler is a cyclic one or the script declared it."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="lr-restart",
+        title="Learning rate restarts",
+        severity=Severity.WARNING,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("lr",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.lr is None:
+            return
+        if self._nothing_new(view, view.lr):
+            return
+        for row, rate in enumerate(view.lr):
+            if rate is not None and math.isfinite(rate):
+                self._one(view, row, rate)
+
+    def _nothing_new(self, view: View, rates: Values) -> bool:
+        """The common cases, told apart quickly: near the peak, or low and not rising."""
+        state, limits = self.state, self.settings
+        if self.episode.state or state.risen or not positive(rates):
+            return False
+        low, high = cast(float, min(rates)), cast(float, max(rates))  # type: ignore[type-var]
+        if not state.fallen:
+            peak = max(state.peak, high)
+            state.peak = peak if low >= limits.fallen * peak else state.peak
+            return low >= limits.fallen * peak
+        lowest = min(low, state.low)
+        if high >= limits.fallen * state.peak or high > max(limits.rise * lowest, limits.least * state.peak):
+            return False
+        state.fallen += view.n
+        if low < state.low:
+            row = rates.index(low)
+            state.low, state.low_at = low, (view.step[row], view.time_ns[row])
+        return True
+
+    def _one(self, view: View, row: int, rate: float) -> None:
+        state, limits = self.state, self.settings
+        if rate > state.peak and not state.fallen:
+            state.peak = rate
+        elif rate < limits.fallen * state.peak and not state.risen:
+            state.fallen += 1
+        if state.fallen and rate < state.low:
+            state.low, state.low_at, state.risen = rate, (view.step[row], view.time_ns[row]), 0
+        if state.fallen >= limits.fallen_records:
+            self._follow(view, row, rate)
+        if self.episode.state and not state.risen:
+            self.settle(view, row)
+
+    def _follow(self, view: View, row: int, rate: float) -> None:
+        """The rate had fallen: is it on its way up again?"""
+        state, limits = self.state, self.settings
+        if rate <= max(limits.rise * state.low, limits.least * state.peak):
+            state.risen, state.highest = 0, 0.0
+            return
+        state.risen += 1
+        state.highest = max(state.highest, rate)
+        if state.risen < limits.records:
+            return
+        if not self._meant(state.low_at[0], view.step[row]):
+            state.restarts += 1
+            self._ring(view, row, rate)
+        state.peak, state.low, state.fallen, state.risen = state.highest, math.inf, 0, 0
+        state.highest = 0.0
+
+    def _meant(self, start: int, stop: int) -> bool:
+        cyclic = scheduler_of(self.context, self.suffix) in CYCLIC
+        return cyclic or self.context.expects("lr-restart", start, stop)
+
+    def _ring(self, view: View, row: int, rate: float) -> None:
+        state = self.state
+        step, low = state.low_at[0], state.low
+        times = f", {number(round(rate / low, 1))} times" if low > 0 else ""
+        evidence: list[Fact] = [
+            ("lowest rate", low, "", step),
+            ("rate", rate, "", view.step[row]),
+            ("peak before", state.peak, "", None),
+            ("restarts", float(state.restarts), "so far", None),
+        ]
+        again = f", {count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
+        risen = f"{number(low)} → {number(rate)} by step {view.step[row]}{times}"
+        summary = f"Learning rate rises again from step {step}: {risen}{again}"
+        self.ring(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
+
+
+def restarted(case: Case) -> Cause | None:
+    """Why a rate restarts."""
+    if case.rule != "lr-restart":
+        return None
+    name = scheduler_of(case.context, "")
+    told = f" ({name})" if name else ""
+    return Cause(
+        "lr-restart",
+        f"The schedule{told} starts over. Likely a cosine or lambda whose length is counted in epochs, while "
+        "scheduler.step() is called for every batch; or a scheduler made anew.",
+        "a schedule that starts over",
+        (
+            r.CHECK_SCHEDULE,
+            Remedy("Give the schedule its length in the unit in which it is stepped.",
+                   "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=total_updates)"),
+            Remedy("If it is meant, say so once.", 'run.expect("lr-restart")'),
+        ),
+        "The rise is part of the configured schedule.",
+    )  # fmt: skip
+
+
+RULE = LrRestart
+CAUSES = ((RATE, restarted),)

@@ -1,0 +1,195 @@
+"""zero-lr: the learning rate is 0, so training does nothing (catalogue E1).
+
+Traps: step 0 of a warm-up, the end of a schedule, a group frozen on purpose (another still learns),
+and logs that print a small rate as 0.000000.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import Values, View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue E1."""
+
+    recover_updates: int = setting(3, "updates", "updates with a rate above 0 before it is recovering")
+    resolve_updates: int = setting(50, "updates", "updates with a rate above 0 before it is resolved")
+    updates: int = setting(20, "updates", "at 0 before it is said")
+    records: int = setting(3, "records", "at 0 that are needed besides")
+    never_records: int = setting(
+        20, "records", "at 0 from the first on, for logs that round small rates to 0"
+    )
+    improving: float = setting(
+        0.02, "relative", "fall of the loss that shows that a rate of 0 is only rounding"
+    )
+    tiny: float = setting(1e-3, "x peak", "rate below which training hardly learns")
+    faded: float = setting(0.1, "x peak", "last rate before 0 below which a schedule came to its end")
+    faded_updates: int = setting(200, "updates", "at 0 after a schedule came to its end, length unknown")
+    end: float = setting(0.98, "of planned steps", "from which on a rate near 0 is the schedule's end")
+
+
+class State(RuleState):
+    """``peak`` and ``last`` rate above 0; the present stretch at (nearly) 0 and its losses."""
+
+    peak: float = 0.0
+    last: float = 0.0
+    since: tuple[int, int] | None = None
+    zero: bool = False
+    """The stretch is at exactly 0, not only at a tiny rate."""
+    records: int = 0
+    first_loss: float | None = None
+    loss: float | None = None
+
+
+class ZeroLr(Rule[Settings, State]):
+    """Critical at exactly 0 in the middle of training, warning at a thousandth of the peak.
+
+    Where the planned length is not known and the rate faded to 0, the schedule has probably ended: info.
+    """
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="zero-lr",
+        title="Learning rate is 0",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("lr",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.lr is None or self._nothing_new(view, view.lr):
+            return
+        groups = view.groups("lr")
+        for row in range(view.n):
+            rate = _fastest(groups, row)
+            if rate is not None:
+                self._one(view, row, rate)
+
+    def _nothing_new(self, view: View, rates: Values) -> bool:
+        """The common case, told apart quickly: one group, all rates well above a thousandth of the peak."""
+        if self.state.since is not None or self.episode.state or len(view.bases) > len(self._single(view)):
+            return False
+        try:
+            low, high = min(rates), max(rates)  # type: ignore[type-var]
+        except TypeError:
+            return False
+        if low is None or high is None or not 0 < low < math.inf or high == math.inf:
+            return False
+        peak = max(self.state.peak, high)
+        if low < self.settings.tiny * peak:
+            return False
+        self.state.peak, self.state.last = peak, rates[-1] or peak
+        return True
+
+    @staticmethod
+    def _single(view: View) -> list[str]:
+        """Signals that are not the rate of a further parameter group."""
+        return [base for base in view.bases if not base.startswith("lr/")]
+
+    def _one(self, view: View, row: int, rate: float) -> None:
+        state = self.state
+        if rate > 0 and rate >= self.settings.tiny * state.peak:
+            state.peak, state.last = max(state.peak, rate), rate
+            state.since = None
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        if state.since is None or state.zero != (rate == 0):
+            state.since, state.zero = (view.step[row], view.time_ns[row]), rate == 0
+            state.records, state.first_loss = 0, None
+        state.records += 1
+        self._follow_loss(view, row)
+        if not self._expected(view.step[row]):
+            self._judge(view, row, rate)
+
+    def _follow_loss(self, view: View, row: int) -> None:
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None and math.isfinite(loss):
+            state = self.state
+            state.first_loss = loss if state.first_loss is None else state.first_loss
+            state.loss = loss if state.loss is None or state.records == 1 else 0.8 * state.loss + 0.2 * loss
+
+    def _expected(self, step: int) -> bool:
+        planned = self.context.planned_steps
+        return planned is not None and step >= self.settings.end * planned
+
+    def _judge(self, view: View, row: int, rate: float) -> None:
+        state, limits = self.state, self.settings
+        since = state.since or (view.step[row], view.time_ns[row])
+        updates = view.step[row] - since[0] + 1
+        if updates < limits.updates or state.records < limits.records:
+            return
+        planned = self.context.planned_steps is not None
+        if not state.zero:
+            if planned:
+                self._ring(view, row, WARNING, since, rate, updates, "tiny")
+        elif state.peak == 0.0:
+            if state.records >= limits.never_records and not self._improving():
+                self._ring(view, row, CRITICAL, since, rate, updates, "never")
+        elif planned or state.last > limits.faded * state.peak:
+            self._ring(view, row, CRITICAL, since, rate, updates, "dropped")
+        elif updates >= limits.faded_updates:
+            self._ring(view, row, INFO, since, rate, updates, "faded")
+
+    def _improving(self) -> bool:
+        """Whether the loss falls, which it cannot do at a rate that really is 0."""
+        first, now = self.state.first_loss, self.state.loss
+        return first is not None and now is not None and now < first - self.settings.improving * abs(first)
+
+    def _ring(
+        self,
+        view: View,
+        row: int,
+        severity: int,
+        since: tuple[int, int],
+        rate: float,
+        updates: int,
+        kind: str,
+    ) -> None:
+        state, step, level = self.state, view.step[row], ladder(updates)
+        if self.old_news(view, row, severity, level):
+            return
+        what = "0" if rate == 0 else f"{number(rate)}, less than a thousandth of its peak,"
+        planned = self.context.planned_steps
+        evidence: list[Fact] = [
+            ("learning rate", rate, "", step),
+            ("peak so far", state.peak, "", None),
+            ("last rate above 0", state.last, "", since[0]),
+            ("updates", float(updates), "at it", None),
+        ]
+        if planned is not None:
+            evidence.append(("planned steps", float(planned), "", None))
+        summary = f"Learning rate is {what} since step {since[0]}, {updates} updates"
+        self.ring(view, row, severity, since, summary, evidence, level=level, kind=kind)
+
+
+def _fastest(groups: list[Values], row: int) -> float | None:
+    """The highest rate of all parameter groups: one may be frozen on purpose."""
+    rates = [group[row] for group in groups]
+    finite = [rate for rate in rates if rate is not None and math.isfinite(rate)]
+    return max(finite, default=None)
+
+
+RULE = ZeroLr

@@ -1,0 +1,206 @@
+"""adversarial-imbalance: one side of a GAN has won, or the critic grows without bound (catalogue G2).
+
+Two optimizers with losses of their own. Rising and falling is their trade; a discriminator at 0
+for hundreds of steps, or a critic whose size grows tenfold and on, is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import WIDE, View
+from tocsin_server.detect.stats.rolling import middle
+
+SIDES = 8
+"""Optimizers that are followed."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """500 records and a size of 100 as in catalogue G2."""
+
+    recover_updates: int = setting(200, "updates", "in balance before it is recovering")
+    resolve_updates: int = setting(1000, "updates", "in balance before it is resolved")
+    recover_records: int = setting(2, "bins", "in balance that are needed")
+    bin: int = setting(50, "records", "whose median is one level")
+    won: int = setting(10, "bins", "in a row with one side at 0 and the other risen")
+    zero: float = setting(0.02, "of the first level", "below which a positive loss counts as 0")
+    risen: float = setting(1.5, "x", "first level, of the other side")
+    large: float = setting(100.0, "loss", "size from which a critic is large")
+    grown: float = setting(10.0, "x", "first level, of a critic that grows")
+    growing: int = setting(4, "bins", "in a row, each larger than the last")
+
+
+class Side(msgspec.Struct):
+    """One optimizer's loss in bins: first and present level, and for how long it was low or grew."""
+
+    waiting: list[float] = []
+    first: float | None = None
+    level: float = 0.0
+    low: int = 0
+    growing: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class State(RuleState):
+    """By optimizer (``""``: the primary): its side."""
+
+    sides: dict[str, Side] = msgspec.field(default_factory=dict)
+
+
+class AdversarialImbalance(Rule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="adversarial-imbalance",
+        title="One side of a GAN has won",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-saturated"),
+        scope="wide",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss/",)
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        return suffix == WIDE and any(base.startswith("loss/") for base in bases)
+
+    @property
+    def subject(self) -> str:
+        return "loss"
+
+    def observe(self, view: View) -> None:
+        columns = [
+            (name.partition("/")[2], column) for name, column in view.bases.items() if self._side(name)
+        ]
+        for row in range(view.n) if columns else ():
+            for name, column in columns:
+                value = column[row]
+                if value is not None and math.isfinite(value):
+                    self._take(view, row, name, value)
+
+    def _side(self, name: str) -> bool:
+        """Whether a column is an optimizer's loss: no term of one, and attributed to an optimizer."""
+        suffix = name.removeprefix("loss/")
+        return name == "loss" or (
+            name.startswith("loss/") and not suffix.isdigit() and not self.context.is_component(suffix)
+        )
+
+    def _take(self, view: View, row: int, name: str, value: float) -> None:
+        sides = self.state.sides
+        side = sides.get(name)
+        if side is None:
+            if len(sides) >= SIDES:
+                return
+            side = sides[name] = Side()
+        side.waiting.append(value)
+        if len(side.waiting) >= self.settings.bin:
+            level, side.waiting = middle(sorted(side.waiting)), []
+            self._level(view, row, side, level)
+            self._judge(view, row, name, side)
+
+    def _level(self, view: View, row: int, side: Side, level: float) -> None:
+        if side.first is None:
+            side.first = level
+        if not side.low and not side.growing:
+            side.since = (view.step[row], view.time_ns[row])
+        low = side.first > 0 and 0 <= level < self.settings.zero * side.first
+        side.low = side.low + 1 if low else 0
+        side.growing = side.growing + 1 if abs(level) > abs(side.level) else 0
+        side.level = level
+
+    def _judge(self, view: View, row: int, name: str, side: Side) -> None:
+        limits = self.settings
+        others = [other for who, other in self.state.sides.items() if who != name and other.first is not None]
+        if not others or _alike(side, others[0]):
+            return
+        risen = any(other.level > limits.risen * max(abs(other.first or 0.0), 1e-9) for other in others)
+        large = abs(side.level) > max(limits.large, limits.grown * abs(side.first or 0.0))
+        if side.low >= limits.won and risen:
+            self._ring(view, row, name, side, "won")
+        elif large and side.growing >= limits.growing:
+            self._ring(view, row, name, side, "unbounded")
+        elif self.episode.state and not side.low and not large:
+            self.settle(view, row)
+
+    def _ring(self, view: View, row: int, name: str, side: Side, kind: str) -> None:
+        evidence: list[Fact] = []
+        for who, other in sorted(self.state.sides.items()):
+            evidence.append((_shown(who), other.level, "median of 50 records", view.step[row]))
+            evidence.append((f"{_shown(who)} at first", other.first or 0.0, "median of 50 records", None))
+        now, first = number(side.level), number(side.first or 0.0)
+        summary = {
+            "won": f"{_shown(name)} is near 0 ({now}) while the other side's loss rises: it has won",
+            "unbounded": f"{_shown(name)} grows without bound, {first} → {now}",
+        }[kind]
+        self.ring(view, row, WARNING, side.since, summary, evidence, kind=kind)
+
+
+def _alike(side: Side, other: Side) -> bool:
+    """Optimizers that share one objective report the same loss: no adversaries."""
+    return side.first == other.first and side.level == other.level
+
+
+def _shown(name: str) -> str:
+    return f"loss/{name}" if name else "loss"
+
+
+def _unbounded(case: Case) -> Cause | None:
+    if case.rule != "adversarial-imbalance" or case.verdict.kind != "unbounded":
+        return None
+    bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
+    return Cause(
+        "unbounded-critic",
+        "Nothing keeps the critic in bounds: no gradient penalty or spectral norm, or one that is too weak.",
+        "a critic without bounds",
+        (
+            Remedy("Bound the critic's slope.", bound),
+            Remedy("Or penalise its gradient (WGAN-GP, weight 10)."),
+            r.lower_lr(case),
+        ),
+        "The penalty's term is logged and is near 0.",
+    )
+
+
+def _won(case: Case) -> Cause | None:
+    if case.rule != "adversarial-imbalance" or case.verdict.kind != "won":
+        return None
+    return Cause(
+        "one-sided",
+        "One side tells real from made without effort, and leaves the other no gradient to learn from.",
+        "one side that is too strong",
+        (
+            Remedy("Give the stronger side a lower rate, or fewer updates, and label smoothing of 0.9."),
+            Remedy(
+                "Use a loss whose gradient does not vanish: non-saturating, hinge, Wasserstein with penalty."
+            ),
+            Remedy("Add noise to the discriminator's inputs, or spectral norm to its layers."),
+        ),
+        "Samples go on getting better.",
+    )
+
+
+RULE = AdversarialImbalance
+CAUSES = ((OPTIMISATION, _unbounded), (OPTIMISATION, _won))

@@ -1,0 +1,147 @@
+"""bad-shard: trouble that comes with the same data again (catalogue H7).
+
+Needs the names of batches (``run.batch(...)``), which the hook sends where a step goes wrong, or which the
+script sends as events of kind ``batch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, RunEvent, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    Verdict,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+TROUBLES = frozenset(
+    {"loss-spike", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-input", "nonfinite-loss-component",
+     "grad-explosion", "scaler-overflow-burst"}
+)  # fmt: skip
+KEPT = 256
+"""Names of batches, and steps of trouble, that are remembered."""
+LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Three episodes: catalogue H7."""
+
+    recover_updates: int = setting(20_000, "updates", "without the data before it is recovering")
+    resolve_updates: int = setting(50_000, "updates", "without the data before it is resolved")
+    episodes: int = setting(3, "episodes", "with the same data")
+    apart: int = setting(20, "steps", "between episodes, less belongs to one")
+    near: int = setting(2, "steps", "between the batch and the beginning of the trouble")
+    share: float = setting(0.5, "of troubles with a name", "that must be with the same data")
+
+
+class State(RuleState):
+    """Names of batches by step, and steps at which trouble began."""
+
+    batches: list[tuple[int, list[str]]] = msgspec.field(default_factory=list)
+    troubles: list[int] = msgspec.field(default_factory=list)
+
+
+class BadShard(RunRule[Settings, State]):
+    """Warning; names the data."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="bad-shard",
+        title="Trouble comes with the same data",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def told(self, at: View, event: RunEvent) -> None:
+        if event.kind == "batch":
+            names = sorted(set(_names(event.data.get("id"))))
+            self.state.batches = [*self.state.batches, (at.step[0], names)][-KEPT:]
+            self._judge(at)
+
+    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+        if rule in TROUBLES:
+            self.state.troubles = [*self.state.troubles, verdict.onset_step][-KEPT:]
+            self._judge(at)
+
+    def _judge(self, at: View) -> None:
+        limits, by_name = self.settings, self._coincidences()
+        named = {step for steps in by_name.values() for step in steps}
+        for name, steps in sorted(by_name.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
+            if len(steps) >= limits.episodes and len(steps) >= limits.share * len(named):
+                self._ring(at, name, sorted(steps))
+                return
+
+    def _coincidences(self) -> dict[str, set[int]]:
+        """By name of data: steps at which trouble began with it; those close to each other count once."""
+        found: dict[str, set[int]] = {}
+        for step, names in self.state.batches:
+            if not any(abs(step - trouble) <= self.settings.near for trouble in self.state.troubles):
+                continue
+            for name in names:
+                steps = found.setdefault(name, set())
+                if all(abs(step - other) >= self.settings.apart for other in steps):
+                    steps.add(step)
+        return found
+
+    def _ring(self, at: View, name: str, steps: list[int]) -> None:
+        evidence: list[Fact] = [("data", name, "", steps[-1])]
+        evidence += [("trouble", "began", "", step) for step in steps[-5:]]
+        shown = ", ".join(str(step) for step in steps[-5:])
+        summary = f"{count(len(steps), 'episode')} of trouble came with {name}, at steps {shown}"
+        onset = (steps[0], at.time_ns[0])
+        self.ring(at, 0, WARNING, onset, summary, evidence, level=len(steps))
+
+
+def _names(identifier: Any) -> Iterator[str]:
+    """The whole identifier, and each part of one that has parts (``shard=12``)."""
+    if isinstance(identifier, Mapping):
+        for key, value in sorted(identifier.items(), key=str):
+            yield f"{key} {value}"[:LONGEST]
+    elif isinstance(identifier, (list, tuple)):
+        for value in identifier[:64]:
+            yield f"sample {value}"[:LONGEST]
+    elif identifier is not None:
+        yield f"batch {identifier}"[:LONGEST]
+
+
+def _why(case: Case) -> Cause | None:
+    told = next((verdict for rule, _, verdict in case.episode if rule == "bad-shard"), None)
+    if told is None or (case.rule not in TROUBLES and case.rule != "bad-shard"):
+        return None
+    name = next(str(fact[1]) for fact in told.evidence if fact[0] == "data")
+    return Cause(
+        "bad-shard",
+        f"Likely the data: the trouble comes whenever {name} is read.",
+        f"the data of {name}",
+        (
+            Remedy(
+                f"Take {name} out, and go on.",
+                f"dataset = [item for item in dataset if item.name != {name!r}]",
+            ),
+            Remedy("Look at these samples: NaN, empty or overlong inputs, labels out of range."),
+            Remedy("Check each batch before it is used.", "run.check(batch=batch)"),
+        ),
+        "The trouble comes at the same step with that data left out.",
+    )
+
+
+RULE = BadShard
+CAUSES = ((DATA, _why),)

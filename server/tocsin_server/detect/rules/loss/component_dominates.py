@@ -1,0 +1,154 @@
+"""component-dominates: one term of the loss is nearly all of it (catalogue G1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import WIDE, View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """90 % and 99 %: catalogue G1. Small regularisers are no fault, so a share alone is info."""
+
+    recover_updates: int = setting(200, "updates", "with a smaller share before it is recovering")
+    resolve_updates: int = setting(1000, "updates", "with a smaller share before it is resolved")
+    recover_records: int = setting(50, "records", "with a smaller share that are needed")
+    share: float = setting(0.99, "of the sum of sizes", "of one term that is told after ``often`` records")
+    often: int = setting(100, "records", "in a row with that share")
+    much: float = setting(0.9, "of the sum of sizes", "of one term that is told after ``long`` records")
+    long: int = setting(1000, "records", "in a row with that share")
+    apart: float = setting(1e4, "x", "size of the largest term over all others: warning")
+    grown: float = setting(
+        0.8, "of the sum of sizes", "of the term at the start, below which dominance has grown"
+    )
+    first: int = setting(50, "records", "whose mean share is that of the start")
+
+
+class State(RuleState):
+    """Which term leads, since when, and what its share was at the start."""
+
+    leader: str = ""
+    much: int = 0
+    often: int = 0
+    apart: int = 0
+    since: tuple[int, int] = (0, 0)
+    n: int = 0
+    start: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class ComponentDominates(Rule[Settings, State]):
+    """Info; warning where it came to dominate during the run, or is ten thousand times all others."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="component-dominates",
+        title="One term dominates the loss",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "nonfinite-loss-component"),
+        scope="wide",
+        bears_on=("metric-degradation",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss/",)
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        return suffix == WIDE and sum(base.startswith("loss/") for base in bases) >= 2
+
+    @property
+    def subject(self) -> str:
+        return "loss/*"
+
+    def observe(self, view: View) -> None:
+        terms = {
+            name[5:]: values
+            for name, values in view.bases.items()
+            if name.startswith("loss/") and self.context.is_component(name[5:])
+        }
+        for row in range(view.n) if len(terms) >= 2 else ():
+            sizes = {name: abs(value) for name, column in terms.items() if (value := column[row]) is not None}
+            if len(sizes) >= 2 and all(map(math.isfinite, sizes.values())):
+                self._one(view, row, sizes)
+
+    def _one(self, view: View, row: int, sizes: dict[str, float]) -> None:
+        state, limits = self.state, self.settings
+        total = sum(sizes.values())
+        if total <= 0:
+            return
+        if state.n < limits.first:
+            for name, size in sizes.items():
+                state.start[name] = state.start.get(name, 0.0) + size / total / limits.first
+        state.n += 1
+        leader = max(sizes, key=lambda name: sizes[name])
+        share, rest = sizes[leader] / total, total - sizes[leader]
+        if leader != state.leader or share < limits.much:
+            state.much = state.often = state.apart = 0
+            state.leader, state.since = leader, (view.step[row], view.time_ns[row])
+        if share < limits.much:
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        state.much += 1
+        state.often = state.often + 1 if share >= limits.share else 0
+        state.apart = state.apart + 1 if sizes[leader] > limits.apart * rest else 0
+        self._judge(view, row, sizes, share)
+
+    def _judge(self, view: View, row: int, sizes: dict[str, float], share: float) -> None:
+        state, limits = self.state, self.settings
+        if state.often < limits.often and state.much < limits.long:
+            return
+        apart = state.apart >= limits.often
+        grown = state.often >= limits.often and state.start.get(state.leader, 1.0) < limits.grown
+        evidence: list[Fact] = [
+            (f"loss/{name}", size, "", view.step[row]) for name, size in sorted(sizes.items())[:12]
+        ]
+        evidence.append(("share", 100 * share, "%", view.step[row]))
+        evidence.append(("share at the start", 100 * state.start.get(state.leader, 0.0), "%", None))
+        summary = f"Loss term {state.leader} is {number(round(100 * share, 2))} % of the loss"
+        severity, kind = (WARNING, "apart" if apart else "grown") if apart or grown else (INFO, "share")
+        self.ring(view, row, severity, state.since, summary, evidence, level=severity, kind=kind)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "component-dominates":
+        return None
+    grown = case.verdict.kind == "grown"
+    return Cause(
+        "unbalanced",
+        f"{case.verdict.summary}: the others hardly train any more. "
+        + ("It was not so at the start: its weight moves, or the other terms have been learned." if grown else
+           "Likely a term that is summed where others are averaged, or a transform that is not normalised."),
+        "terms of the loss that are not balanced",
+        (
+            Remedy("Normalise the transform, and average over elements as the other terms do.",
+                   'fft = torch.fft.rfft2(x.float(), norm="ortho").abs().mean()'),
+            Remedy("Weigh the terms so that their gradients are of one size; log both forms."),
+        ),
+        "The gradients of the other terms are of the same size as that of the leading one.",
+    )  # fmt: skip
+
+
+RULE = ComponentDominates
+CAUSES = ((OPTIMISATION, _why),)

@@ -1,0 +1,215 @@
+"""loss-divergence: the loss climbs and does not come back (catalogue C3).
+
+The running median of 50 is more than twice its best and rising, or above the first losses after it
+had been below half of them; and the quartiles of then and now do not overlap, so that noise of small
+batches is no climb. Meant for losses that stay positive; silent for adversaries (GAN).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.blocks import PACE
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.finite import positive
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue C3."""
+
+    recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
+    recover_records: int = setting(2, "blocks", "of 16 records below the limit that are needed besides")
+    smooth: int = setting(50, "records", "of the running median; also the warm-up")
+    first: int = setting(10, "records", "whose median is the initial loss")
+    ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
+    records: int = setting(50, "records", "above that, with the later half above the earlier")
+    warm_up: int = setting(50, "records", "before the rule says anything")
+    fallen: float = setting(0.5, "of the initial loss", "below which it must have been to have learned")
+    slow: float = setting(0.4, "of all steps", "that a climb takes which is only told")
+    floor: float = setting(0.25, "of the initial loss", "least rise above the best, for losses near 0")
+    habit: float = setting(1.2, "x", "a height from which it came back before: only told")
+
+
+class State(RuleState):
+    """Initial and best loss, the newest ones; ``above``: medians in a row beyond the ratio, one a block."""
+
+    initial: float | None = None
+    initial_upper: float = 0.0
+    """The larger of the initial loss and the upper quartile of the first window."""
+    recent: list[float] = msgspec.field(default_factory=list)
+    best: float = math.inf
+    best_upper: float = math.inf
+    """The upper quartile of the window with the best median."""
+    best_step: int = 0
+    positive: bool = True
+    highest: float = 0.0
+    """The highest smoothed loss of the present episode."""
+    known: float = 0.0
+    """The highest from which the loss has come back by itself."""
+    above: list[float] = msgspec.field(default_factory=list)
+    left: tuple[int, int] | None = None
+    """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
+
+
+class LossDivergence(Rule[Settings, State]):
+    """Warning, never critical: the loss of a Q function climbs above its first values while it learns."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-divergence",
+        title="Loss diverges",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None or not self.state.positive:
+            self._go_silent(view)
+            return
+        for start in range(0, view.n, PACE):
+            self._block(view, start, view.loss[start : start + PACE])
+
+    def _block(self, view: View, start: int, losses: Values) -> None:
+        """One block, judged at its end: a climb takes several of them."""
+        state, limits, last = self.state, self.settings, start + len(losses) - 1
+        if not positive(losses):
+            losses = self._sound(view, last, losses)
+        kept = cast(list[float], losses)
+        if not kept or not state.positive:
+            return
+        self._left(view, start, kept)
+        state.recent += kept
+        if state.initial is None:
+            self._begin()
+        del state.recent[: -limits.smooth]
+        if state.initial is None or len(state.recent) < limits.smooth:
+            return
+        ordered = sorted(state.recent)
+        if middle(ordered) < state.best:
+            self._best(view, last, state.initial, ordered)
+        if ordered[limits.smooth // 4] > state.best_upper or state.above or self.episode.state:
+            self._judge(view, last, state.initial, ordered)
+
+    def _sound(self, view: View, row: int, losses: Values) -> Values:
+        """The finite ones above 0. One that was negative ends the matter: such a loss has no ratios."""
+        if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
+            self.state.positive = False
+            self._calm(view, row)
+        return [loss for loss in losses if loss is not None and 0 < loss < math.inf]
+
+    def _left(self, view: View, start: int, losses: list[float]) -> None:
+        """Where the present losses left the best ones for good."""
+        state = self.state
+        if losses[-1] <= state.best_upper:
+            state.left = None
+        elif state.left is None or min(losses) <= state.best_upper:
+            stretch = view.loss[start : start + PACE] if view.loss is not None else []
+            within = [
+                row for row, loss in enumerate(stretch) if loss is not None and loss <= state.best_upper
+            ]
+            row = min(start + (within[-1] + 1 if within else 0), start + len(stretch) - 1)
+            state.left = (view.step[row], view.time_ns[row])
+
+    def _go_silent(self, view: View) -> None:
+        """A loss that can be 0 or negative has no ratios; an open episode runs out."""
+        if self.episode.state and view.loss is not None:
+            for row in range(view.n):
+                if self.episode.state:
+                    self.settle(view, row)
+
+    def _begin(self) -> None:
+        """The median of the first losses is the initial one."""
+        first = self.settings.first
+        if len(self.state.recent) >= first:
+            self.state.initial = sorted(self.state.recent[:first])[first // 2]
+
+    def _best(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+        state, smooth = self.state, self.settings.smooth
+        upper = ordered[3 * smooth // 4]
+        state.initial_upper = state.initial_upper or max(initial, upper)
+        state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
+
+    def _judge(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+        state, limits = self.state, self.settings
+        smooth, lower = middle(ordered), ordered[limits.smooth // 4]
+        if lower <= state.best_upper or smooth <= limits.ratio * state.best:
+            self._below(view, row)
+            return
+        state.above.append(smooth)
+        blocks = -(-limits.records // PACE)
+        del state.above[:-blocks]
+        if smooth - state.best <= limits.floor * initial:
+            self._calm(view, row)
+        elif lower > state.initial_upper and state.best < limits.fallen * initial:
+            self._ring(view, row, smooth, initial, "above-start")
+        elif len(state.above) >= blocks and self._rising():
+            self._ring(view, row, smooth, initial, "rising")
+
+    def _below(self, view: View, row: int) -> None:
+        self.state.above = []
+        self._calm(view, row)
+
+    def _calm(self, view: View, row: int) -> None:
+        """A height from which the loss came back is its own from then on."""
+        if self.episode.state:
+            self.settle(view, row)
+            if not self.episode.state:
+                self.state.known = max(self.state.known, self.state.highest)
+                self.state.highest = 0.0
+
+    def _rising(self) -> bool:
+        half = len(self.state.above) // 2
+        earlier, later = sorted(self.state.above[:half]), sorted(self.state.above[half:])
+        return later[len(later) // 2] > earlier[len(earlier) // 2]
+
+    def _ring(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
+        state, step = self.state, view.step[row]
+        ratio = smooth / state.best
+        onset = state.left or (step, view.time_ns[row])
+        slow = kind == "rising" and step - onset[0] > self.settings.slow * step
+        usual = smooth <= self.settings.habit * state.known
+        severity = INFO if slow or usual else WARNING
+        state.highest = max(state.highest, smooth)
+        level = ladder(int(ratio))
+        if self.old_news(view, row, severity, level):
+            return
+        evidence: list[Fact] = [
+            ("loss", smooth, "median of 50 records", step),
+            ("best loss", state.best, "median of 50 records", state.best_step),
+            ("initial loss", initial, "", None),
+            ("times the best", ratio, "", None),
+        ]
+        summary = (
+            f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
+        )
+        kind = "slow" if slow else kind
+        self.ring(view, row, severity, onset, summary, evidence, level=level, kind=kind)
+
+
+RULE = LossDivergence

@@ -1,0 +1,178 @@
+"""loss-drift: the loss rises slowly, too slowly for any rule about spikes (catalogue C4).
+
+Mann-Kendall's test on medians of 100 records: rising over 1000 records is told, over 2000 it is a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import OPTIMISATION, RATE, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+from tocsin_server.detect.stats.trend import Bins, kendall
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """1000 records and 1 % as in catalogue C4; the levels of significance are ours."""
+
+    recover_updates: int = setting(0, "updates", "without a rise before it is recovering")
+    resolve_updates: int = setting(0, "updates", "without a rise before it is resolved")
+    recover_records: int = setting(5, "bins", "of 100 records without a rise that are needed")
+    short: int = setting(10, "bins", "of 100 records whose rise is told", least=5)
+    long: int = setting(20, "bins", "of 100 records whose rise is a warning", least=5)
+    short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short stretch")
+    long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long stretch")
+    rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
+    floor: float = setting(0.25, "of the initial loss", "least rise, for losses near 0")
+    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
+    own: float = setting(2.0, "x spread", "least rise of a loss that was ever 0 or negative")
+    habit: float = setting(1.2, "x", "a height from which it came back before: info only")
+    rate: float = setting(1.2, "x", "rise of the learning rate that explains it: info only")
+
+
+class State(RuleState):
+    """The last 20 bins and the learning rate at each of them."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(100, 20))
+    rates: list[float] = msgspec.field(default_factory=list)
+    rate: float = 0.0
+    initial: float | None = None
+    lowest: float = math.inf
+    highest: float = 0.0
+    """The highest median of the present rise."""
+    known: float = 0.0
+    """The highest median from which the loss has come back by itself."""
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+
+
+class LossDrift(Rule[Settings, State]):
+    """Info over 1000 records, warning over 2000, unless the learning rate rises."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-drift",
+        title="Loss rises slowly",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-level-shift"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state = self.state
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            state.rates = [*state.rates, state.rate][-self.settings.long :]
+            self._note(view.loss[row], state.bins.medians[-1])
+            self._judge(view, row)
+
+    def _note(self, loss: float | None, median: float) -> None:
+        state = self.state
+        single = median if loss is None else loss
+        state.lowest = min(state.lowest, median, single)
+        state.rests = [*state.rests, abs(single - median)][-64:]
+
+    def _judge(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        medians = state.bins.medians
+        if state.initial is None:
+            state.initial = medians[0]
+        long = len(medians) >= limits.long and self._rises(medians, limits.long_z)
+        short = len(medians) >= limits.short and self._rises(medians[-limits.short :], limits.short_z)
+        if not long and not short:
+            self._ends(view, row)
+            return
+        span = limits.long if long else limits.short
+        rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
+        # A critic's loss, which may be negative, drifts by its trade.
+        sure = long and not rose and state.lowest > 0 and not medians[-1] <= limits.habit * state.known
+        state.highest = max(state.highest, medians[-1])
+        self._ring(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
+
+    def _ends(self, view: View, row: int) -> None:
+        """No rise here. A height from which the loss came back is its own from then on."""
+        if not self.episode.state:
+            return
+        self.settle(view, row)
+        if not self.episode.state:
+            self.state.known = max(self.state.known, self.state.highest)
+            self.state.highest = 0.0
+
+    def _rises(self, medians: list[float], z: float) -> bool:
+        limits, fifth = self.settings, len(medians) // 5
+        low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
+        if self.state.lowest > 0:
+            initial = abs(self.state.initial or 0.0)
+            least = max(limits.rise * low, limits.floor * initial * (low < limits.near_zero * initial))
+        else:
+            least = limits.own * 1.4826 * middle(sorted(self.state.rests))
+        return high - low > least and kendall(medians) >= z
+
+    def _ring(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
+        medians, steps = self.state.bins.medians[-span:], self.state.bins.steps[-span:]
+        onset = (steps[0], view.time_ns[row])
+        evidence: list[Fact] = [
+            ("loss before", medians[0], "median of 100 records", steps[0]),
+            ("loss", medians[-1], "median of 100 records", view.step[row]),
+            ("trend", kendall(medians), "Mann-Kendall z", None),
+        ]
+        over = count(view.step[row] - steps[0], "step")
+        summary = f"Loss rises slowly, {number(medians[0])} → {number(medians[-1])} in {over}"
+        self.ring(view, row, severity, onset, summary, evidence, kind=kind)
+
+
+def _rate(case: Case) -> Cause | None:
+    if case.rule != "loss-drift" or case.verdict.kind != "rate":
+        return None
+    return Cause(
+        "rate-rises",
+        "The learning rate rises meanwhile: the loss follows it.",
+        "a learning rate that rises",
+        (r.CHECK_SCHEDULE,),
+        "The loss goes on rising after the rate has begun to fall.",
+    )
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "loss-drift" or case.verdict.kind != "drift":
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    return Cause(
+        "slow-divergence",
+        f"Likely a learning rate{rate} just above what this point of training bears, so that weights or "
+        "logits grow; or data that become harder.",
+        "data that become harder",
+        (r.lower_lr(case, 2.0), r.go_back(case), r.clip(case)),
+        "Validation improves meanwhile, or the loss still rises at half the rate.",
+    )
+
+
+RULE = LossDrift
+CAUSES = ((RATE, _rate), (OPTIMISATION, _why))

@@ -1,0 +1,282 @@
+"""loss-level-shift: the loss jumps to a higher level and stays there (catalogue C2).
+
+Judged on medians of 16 records: each of the 13 after the jump (more than 200 records) is above each of the 13
+before, by more than a tenth. So noise of any shape is no shift: 26 medians in that order are one chance in
+ten million.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, RATE, Cause
+from tocsin_server.detect.interface.formatting import number, scale
+from tocsin_server.detect.interface.history import median
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+from tocsin_server.detect.stats.trend import Bins
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """10 % and 200 records as in catalogue C2; the test of order is ours."""
+
+    recover_updates: int = setting(0, "updates", "back at the level before it is recovering")
+    resolve_updates: int = setting(100, "updates", "back at the level before it is resolved")
+    recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
+    bins: int = setting(13, "bins", "of 16 records each, before and after the jump", least=3)
+    rise: float = setting(0.1, "relative", "of the new level above the old one")
+    crossing: float = setting(0.25, "of the largest size", "of a loss that was ever 0 or negative")
+    own: float = setting(2.0, "x spread", "least height, of a loss that was ever 0 or negative")
+    swing: float = setting(1.5, "x", "the largest rise before, least height of such a loss")
+    history: int = setting(52, "bins", "of such a loss that show what it does by itself")
+    floor: float = setting(0.25, "of the initial loss", "least height, for losses near 0")
+    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
+    back: float = setting(0.03, "relative", "of the old level within which the loss is back")
+    adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
+    brief_records: int = setting(3, "records", "at the start of an excerpt that make its level")
+    brief_rise: float = setting(1.35, "x", "that level, in two records of an excerpt in a row")
+    brief_from: int = setting(500, "steps", "into the run at which a stream must begin to be an excerpt")
+    brief_spacing: int = setting(10, "steps", "between records, at least, in an excerpt")
+    rate: float = setting(1.3, "x", "rise of the learning rate that explains a shift: info only")
+
+
+class State(RuleState):
+    """The newest bins with the learning rate of each; the level before the present shift."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 26))
+    rates: list[float] = msgspec.field(default_factory=list)
+    rate: float = 0.0
+    initial: float | None = None
+    lowest: float = math.inf
+    largest: float = 0.0
+    seen: int = 0
+    risen: float = 0.0
+    """Largest rise between a median and that of 13 bins later, before those that are judged now."""
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    before: float | None = None
+    stayed: int = 0
+    brief: list[float] = msgspec.field(default_factory=list)
+    """The first losses, as long as a stream is too short for bins."""
+
+
+class LossLevelShift(Rule[Settings, State]):
+    """Warning; info where the learning rate rose with it."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-level-shift",
+        title="Loss jumped to a higher level",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "weights-reset"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state = self.state
+        if view.first_step >= self.settings.brief_from and len(state.brief) < 2 * self.settings.bins:
+            for row, loss in zip(*view.losses, strict=True):
+                self._excerpt(view, row, loss)
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            self._bin(view, row)
+
+    def _excerpt(self, view: View, row: int, loss: float) -> None:
+        """A log that begins in the middle of a run has no time for bins: its first records are the level."""
+        state, limits = self.state, self.settings
+        if len(state.brief) >= 2 * limits.bins:
+            return
+        state.brief.append(loss)
+        n, first = len(state.brief), state.brief[: limits.brief_records]
+        level = middle(sorted(first))
+        even = min(first) > 0 and max(first) - min(first) < 0.2 * level
+        sparse = view.age(row) >= limits.brief_spacing * (n - 1)
+        if (
+            n >= limits.brief_records + 2
+            and even
+            and sparse
+            and min(state.brief[-2:]) > limits.brief_rise * level
+        ):
+            evidence: list[Fact] = [
+                ("level before", level, f"median of {limits.brief_records} records", view.first_step),
+                ("loss", loss, "", view.step[row]),
+            ]
+            summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
+            onset = (view.step[max(row - 1, 0)], view.time_ns[max(row - 1, 0)])
+            self.ring(view, row, WARNING, onset, summary, evidence, kind="jump")
+        elif self.episode.state and state.before is None:
+            self.settle(view, row)
+
+    def _bin(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        state.rates = [*state.rates, state.rate][-2 * limits.bins :]
+        medians = state.bins.medians
+        if state.initial is None:
+            state.initial = medians[0]
+        self._note(view, row, medians)
+        if state.before is not None:
+            self._within(view, row, state.before, medians[-1])
+        elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
+            self._judge(view, row, medians[: limits.bins], medians[limits.bins :])
+
+    def _note(self, view: View, row: int, medians: list[float]) -> None:
+        """What the loss does by itself: its bounds, its spread, how far it swung up before."""
+        state, median, bins = self.state, medians[-1], self.settings.bins
+        loss = view.loss[row] if view.loss is not None else None
+        single = median if loss is None else loss
+        state.seen += 1
+        state.lowest, state.largest = min(state.lowest, median, single), max(state.largest, abs(median))
+        state.rests = [*state.rests, abs(single - median)][-64:]
+        if len(medians) > bins:
+            state.risen = max(state.risen, medians[-bins - 1] - medians[0])
+
+    def _judge(self, view: View, row: int, before: list[float], after: list[float]) -> None:
+        state, limits = self.state, self.settings
+        if min(after) <= max(before):
+            return
+        old, new = middle(sorted(before)), middle(sorted(after))
+        if new - old <= self._least(old) or not _sudden(before, after, new - old):
+            return
+        if not (_level(before, new - old) and _level(after, new - old)):
+            return
+        state.before, state.stayed = old, 0
+        rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
+            state.rates[: limits.bins]
+        )
+        onset = (state.bins.steps[limits.bins], view.time_ns[row])
+        evidence: list[Fact] = [
+            ("level before", old, "median of 208 records", onset[0]),
+            ("level after", new, "median of 208 records", view.step[row]),
+        ]
+        summary = f"Loss jumped {number(old)} → {number(new)} and stays there"
+        self.ring(
+            view, row, INFO if rose else WARNING, onset, summary, evidence, kind="rate" if rose else "jump"
+        )
+
+    def _least(self, old: float) -> float:
+        """The least height of a shift: relative to the level; of a loss that was ever 0 or negative,
+        above its own spread (1.4826 MAD) and what it rose by itself before.
+        """
+        state, limits = self.state, self.settings
+        initial = state.initial or 0.0
+        if state.lowest > 0:
+            return max(limits.rise * old, limits.floor * initial * (old < limits.near_zero * initial))
+        if state.seen < limits.history:
+            return math.inf
+        spread = 1.4826 * middle(sorted(state.rests))
+        return max(limits.crossing * state.largest, limits.own * spread, limits.swing * state.risen)
+
+    def _within(self, view: View, row: int, before: float, median: float) -> None:
+        state, limits = self.state, self.settings
+        state.stayed += 1
+        if median <= before + limits.back * abs(before) or state.stayed >= limits.adopt:
+            self.settle(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+        if not self.episode.state:
+            state.before = None
+            state.bins.medians, state.bins.steps, state.rates = [], [], []
+
+
+def _level(medians: list[float], height: float) -> bool:
+    """Whether the loss did not climb already, or still: a jump, not a slope."""
+    third = len(medians) // 3
+    climb = middle(sorted(medians[-third:])) - middle(sorted(medians[:third]))
+    return climb < 0.4 * height
+
+
+def _sudden(before: list[float], after: list[float], height: float) -> bool:
+    """Whether most of the height lies between the four bins on either side."""
+    return middle(sorted(after[:4])) - middle(sorted(before[-4:])) > 0.7 * height
+
+
+def _rate(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "rate":
+        return None
+    return Cause("rate-rose", "The learning rate rose there: a higher rate holds the loss at a higher level.",
+                 "a learning rate that rose", (r.CHECK_SCHEDULE, r.lower_lr(case, 2.0)),
+                 "The loss stays at the higher level after the rate has fallen again.")  # fmt: skip
+
+
+_BESIDES = (
+    ("scale", "the loss scale", scale),
+    ("grad_norm", "the gradient norm", number),
+    ("lr", "the learning rate", number),
+)
+NEAREST, MOVED = 20, 1.5
+"""Records before the onset that tell a level, and how many times it another one is."""
+
+
+def _moved(case: Case) -> list[str]:
+    """What else has another level since the onset, as words."""
+    found = []
+    for base, name, written in _BESIDES:
+        before, after = (
+            median([value for _, value in pairs if math.isfinite(value)])
+            for pairs in (case.before(base)[-NEAREST:], case.since(base))
+        )
+        if before and after and max(before, after) > MOVED * min(before, after):
+            found.append(f"{name} {written(before)} → {written(after)}")
+    return found
+
+
+def _data(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+        return None
+    moved = _moved(case)
+    still = "Nothing else changed in the records at that step"
+    lead = f"With it went {' and '.join(moved)}" if moved else still
+    return Cause(
+        "other-data",
+        f"{lead}. Likely other data (a new shard or mix, longer sequences, another augmentation), or weights "
+        "that were damaged by one update.",
+        "other data from there on",
+        (
+            Remedy("Compare what the loader gave before and after that step."),
+            r.go_back(case),
+            r.SKIP_DATA,
+            r.clip(case),
+        ),
+        "The loss of a fixed batch, under the weights from before and after, is the same.",
+    )
+
+
+def _damaged(case: Case) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+        return None
+    return Cause(
+        "damaged",
+        "One update damaged the weights.",
+        "one update that damaged the weights",
+        (r.go_back(case),),
+        "The weights from before the step give the same loss.",
+    )
+
+
+RULE = LossLevelShift
+CAUSES = ((RATE, _rate), (DATA, _data), (OPTIMISATION, _damaged))

@@ -1,0 +1,186 @@
+"""loss-oscillation: the loss swings to and fro around its level (catalogue C8).
+
+Batch noise has no memory: a swing shows in the autocorrelation, negative at half its period and
+positive at the whole. Told as info, for data sets in turn and cyclic rates do the same; a warning
+where the swings grow and the level does not fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
+from tocsin_server.detect.stats.trend import autocorrelation
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """The autocorrelations are ours: those of noise alone have a spread of 0.06 (fast) and 0.12 (slow)."""
+
+    recover_updates: int = setting(0, "updates", "without a swing before it is recovering")
+    resolve_updates: int = setting(0, "updates", "without a swing before it is resolved")
+    recover_records: int = setting(3, "windows", "of 256 records without a swing that are needed")
+    window: int = setting(256, "records", "judged together, for swings of a few records")
+    bins: int = setting(64, "bins", "of 16 records judged together, for slow swings")
+    against: float = setting(-0.5, "autocorrelation", "at half a period, at most")
+    along: float = setting(0.4, "autocorrelation", "at a whole period, at least")
+    height: float = setting(0.1, "of the level", "of the swings, at least")
+    grown: float = setting(1.5, "x", "height of the swings four windows before: warning")
+
+
+class State(RuleState):
+    """The last losses, their medians, and height and level of the last windows."""
+
+    last: list[float] = msgspec.field(default_factory=list)
+    medians: list[float] = msgspec.field(default_factory=list)
+    rates: list[float] = msgspec.field(default_factory=list)
+    heights: list[float] = msgspec.field(default_factory=list)
+    levels: list[float] = msgspec.field(default_factory=list)
+    since: int = 0
+
+
+class LossOscillation(Rule[Settings, State]):
+    """Info; warning where the swings grow."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-oscillation",
+        title="Loss swings to and fro",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-saturated"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state = self.state
+        rows, values = view.losses
+        at, n = 0, len(values)
+        while at < n:
+            if not state.last:
+                state.since = view.step[rows[at]]
+            more = min(self.settings.window - len(state.last), n - at)
+            state.last += values[at : at + more]
+            at += more
+            if len(state.last) >= self.settings.window:
+                self._window(view, rows[at - 1])
+
+    def _window(self, view: View, row: int) -> None:
+        state = self.state
+        rate = view.lr[row] if view.lr is not None else None
+        state.rates = [*state.rates, rate or 0.0][-5:]
+        medians = [middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
+        state.medians = [*state.medians, *medians][-self.settings.bins :]
+        self._judge(view, row)
+        state.last = []
+
+    def _judge(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        ordered = sorted(state.last)
+        level, height = middle(ordered), _spread(ordered)
+        state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
+        least = limits.height * abs(level)
+        period = self._period(state.last, height, range(1, 5), 1) if height >= least else None
+        if period is None and len(state.medians) >= limits.bins:
+            height = _spread(sorted(state.medians))
+            period = self._period(state.medians, height, range(2, 17), 16) if height >= least else None
+        if period is None:
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        self._ring(view, row, period, height, level)
+
+    def _period(self, values: Sequence[float], spread: float, halves: range, size: int) -> int | None:
+        """Records of a swing, where half a period is one of ``halves`` (in units of ``size`` records)."""
+        centre, width = middle(sorted(values)), 4 * spread
+        low, high = centre - width, centre + width
+        clipped = [low if value < low else high if value > high else value for value in values]
+        half = min(halves, key=lambda lag: autocorrelation(clipped, lag))
+        if autocorrelation(clipped, half) > self.settings.against:
+            return None
+        return 2 * half * size if autocorrelation(clipped, 2 * half) >= self.settings.along else None
+
+    def _ring(self, view: View, row: int, period: int, height: float, level: float) -> None:
+        state, limits = self.state, self.settings
+        before = state.heights[0]
+        grown = (
+            len(state.heights) == 5 and state.heights[-1] > limits.grown * before and level >= state.levels[0]
+        )
+        cycle = min(state.rates) > 0 and max(state.rates) > 1.3 * min(state.rates) and period > 64
+        turns = period == 2
+        severity = WARNING if grown and not cycle and not turns else INFO
+        evidence: list[Fact] = [
+            ("period", float(period), "records", view.step[row]),
+            ("height", height, "robust sigma", view.step[row]),
+            ("height before", before, "robust sigma", None),
+            ("level", level, "median of 256 records", view.step[row]),
+        ]
+        summary = f"Loss swings by {number(height)} around {number(level)} with a period of {period} records"
+        kind = "rate" if cycle else "turns" if turns else "swing"
+        onset = (state.since, view.time_ns[row])
+        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+
+
+def _spread(ordered: list[float]) -> float:
+    centre = middle(ordered)
+    return MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in ordered]))
+
+
+def _turns(case: Case) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.verdict.kind == "swing":
+        return None
+    by_rate = case.verdict.kind == "rate"
+    return Cause(
+        "by-plan",
+        "The learning rate swings with it." if by_rate else
+        "Every other record is higher: likely two data sets, tasks or micro-batches in turn.",
+        "data sets or tasks in turn",
+        (Remedy("Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"),),
+        "All batches are drawn from one shuffled set.",
+    )  # fmt: skip
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.verdict.kind == "rate":
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    return Cause(
+        "rate-high",
+        f"Likely a learning rate{rate} or momentum at the edge of what is stable: each update overshoots.",
+        "a learning rate or momentum at the edge of what is stable",
+        (
+            r.lower_lr(case, 2.0),
+            Remedy("A larger batch or gradient accumulation, and an average of the weights (EMA)."),
+        ),
+        "At half the rate the swings are as high.",
+    )
+
+
+RULE = LossOscillation
+CAUSES = ((DATA, _turns), (OPTIMISATION, _why))

@@ -1,0 +1,273 @@
+"""loss-saturated: the loss is constant, to the digit (catalogue C7).
+
+A loss that no longer depends on the batch has no gradient: a clamp, a saturated sigmoid, a dead graph.
+Judged for every optimizer by itself, losses of adversaries too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from operator import sub
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    Verdict,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.trend import chance
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Constant as in SageMaker's UnchangedTensor (rtol 1e-5), over 50 records."""
+
+    recover_updates: int = setting(10, "updates", "with a loss that moves before it is recovering")
+    resolve_updates: int = setting(100, "updates", "with a loss that moves before it is resolved")
+    records: int = setting(50, "records", "in a row within the range")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
+    digits: float = setting(0.01, "loss", "below it, constant in four decimals may be rounding")
+    few: int = setting(2, "records", "in a row, the first of all, that tell a clamp", least=2)
+    size: float = setting(100.0, "loss", "least size of a round number that few records tell")
+    spacing: int = setting(10, "steps", "between records, at least, of which few tell a clamp")
+    moved: float = setting(0.001, "relative", "from where it stood, for a loss to count as one that moves")
+
+
+class State(RuleState):
+    """The present stretch of constant losses, and what the loss was before."""
+
+    streak: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    since: tuple[int, int] = (0, 0)
+    largest: float = 0.0
+    """Largest size of any loss before the stretch."""
+    falling: bool = True
+    """Whether each loss of the stretch was below the one before: it creeps, and does not stand."""
+    last: float = 0.0
+    height: float = 0.0
+    """Where the loss of the present episode stood."""
+
+
+class LossSaturated(Rule[Settings, State]):
+    """Critical at a clamp's round number or at 0 from the start; warning at chance or elsewhere."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-saturated",
+        title="Loss is constant",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss", "masked-nan"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        rows, values = view.losses
+        if not values or self._all_differ(view, rows[-1], values):
+            return
+        for row, loss in zip(rows, values, strict=True):
+            self._one(view, row, loss)
+
+    def _all_differ(self, view: View, row: int, values: list[float]) -> bool:
+        """The common case, told apart quickly: no loss is near the one before it."""
+        state = self.state
+        if self.episode.state or not state.streak:
+            return False
+        sizes = max(max(values), -min(values))
+        if min(map(abs, map(sub, values, [state.last, *values]))) <= self.settings.constant * sizes:
+            return False
+        before = values[:-1]
+        state.largest = max(
+            state.largest, abs(state.last), max(before, default=0.0), -min(before, default=0.0)
+        )
+        state.streak, state.falling, state.since = 1, True, (view.step[row], view.time_ns[row])
+        state.low = state.high = state.last = values[-1]
+        return True
+
+    def _one(self, view: View, row: int, loss: float) -> None:
+        state = self.state
+        low, high = (loss, loss) if not state.streak else (min(state.low, loss), max(state.high, loss))
+        if not state.streak or high - low > self.settings.constant * max(high, -low):
+            state.largest = max(state.largest, abs(state.last))
+            low = high = loss
+            state.streak, state.falling = 0, True
+            state.since = (view.step[row], view.time_ns[row])
+        elif loss >= state.last:
+            state.falling = False
+        state.streak += 1
+        state.low, state.high, state.last = low, high, loss
+        if state.streak < self.settings.records:
+            if self.episode.state:
+                self._excursion(view, row, loss)
+            elif state.streak == self.settings.few and not state.largest:
+                self._few(view, row, loss)
+        elif not state.falling:
+            self._ring(view, row, loss)
+
+    def _few(self, view: View, row: int, loss: float) -> None:
+        """The very first records, far apart, are alike to the digit: no loss comes out so by itself."""
+        limits, since = self.settings, self.state.since
+        far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
+        if far and abs(loss) >= limits.size and is_round(loss):
+            self.state.height = loss
+            self.ring(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
+
+    def _excursion(self, view: View, row: int, loss: float) -> None:
+        """Single samples leave a clamp for a record: who is back at it, or nearly, has not moved."""
+        if abs(loss - self.state.height) > self.settings.moved * abs(self.state.height):
+            self.settle(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _ring(self, view: View, row: int, loss: float) -> None:
+        state = self.state
+        kind = self._kind(loss)
+        severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
+        level = ladder(state.streak // self.settings.records)
+        if kind == "rounded":
+            return
+        state.height = loss
+        if self.old_news(view, row, severity, level):
+            return
+        words = self._words(view, row, loss)
+        self.ring(view, row, severity, state.since, *words, level=level, kind=kind)
+
+    def _words(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
+        state = self.state
+        evidence: list[Fact] = [
+            ("loss", loss, "constant", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+            ("range", state.high - state.low, "", None),
+        ]
+        return f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}", evidence
+
+    def _kind(self, loss: float) -> str:
+        """zero, clamp, chance, rounded (too few digits), converged or constant."""
+        state, limits = self.state, self.settings
+        fell = state.largest > 0 and abs(loss) < limits.digits * max(state.largest, 1e-300)
+        if loss == 0.0:
+            return "converged" if fell else "zero"
+        if abs(loss) < limits.digits and round(loss, 4) == loss:
+            return "rounded"
+        if fell:
+            return "converged"
+        if is_round(loss):
+            return "clamp"
+        return "chance" if chance(loss, 1e-4) else "constant"
+
+
+def is_round(value: float) -> bool:
+    """Whether ``value`` is a number that people write into clamps: 1, 2 or 5 times a power of ten
+    from 1 on.
+    """
+    size = abs(value)
+    if size < 0.999:
+        return False
+    decade = 10.0 ** math.floor(math.log10(size) + 1e-6)
+    return any(abs(size / decade - digit) < 1e-5 * digit for digit in (1, 2, 5))
+
+
+_CLAMP = Remedy(
+    "Take the clamp out of the loss, or let it bend softly: outside of it the gradient is 0.",
+    "loss = bound * torch.tanh(raw / bound)   # instead of raw.clamp(-bound, bound)",
+)
+_CRITIC = Remedy(
+    "Keep the critic in range: spectral norm or a gradient penalty, layer norm, a small gain at the start.",
+    "layer = torch.nn.utils.parametrizations.spectral_norm(layer)",
+)
+_TARGETS = Remedy("Look at the targets of one batch: one class only, all padding or all -100.")
+
+
+def _clamp(case: Case) -> Cause | None:
+    clamped = _clamped(case)
+    if clamped is None:
+        return None
+    value = _height(clamped)
+    mirror = [
+        subject
+        for rule, subject, verdict in case.others
+        if rule == "loss-saturated" and abs(_height(verdict) + value) <= 1e-5 * abs(value)
+    ]
+    besides = f" {mirror[0]} stands at the same number with the other sign." if mirror else ""
+    return Cause(
+        "clamp",
+        "The loss stands at a round number: a clamp (or nan_to_num) cuts it off there, and passes no "
+        f"gradient.{besides}"
+        " What is behind it has grown beyond all bounds.",
+        "a clamp that cuts the loss off",
+        (_CLAMP, _CRITIC, r.lower_lr(case)),
+        "The loss before the clamp moves within its bounds.",
+    )
+
+
+def _clamped(case: Case) -> Verdict | None:
+    """The loss at a clamp that this alert is about: its own, or that behind a gradient of exactly 0."""
+    if case.rule == "loss-saturated":
+        return case.verdict if case.verdict.kind == "clamp" else None
+    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+        return None
+    series = case.subject.partition("/")[2]
+    return next(
+        (
+            verdict
+            for rule, subject, verdict in case.others
+            if rule == "loss-saturated" and verdict.kind == "clamp" and subject.partition("/")[2] == series
+        ),
+        None,
+    )
+
+
+def _height(verdict: Verdict) -> float:
+    return next(float(fact[1]) for fact in verdict.evidence if fact[0] == "loss")
+
+
+def _zero(case: Case) -> Cause | None:
+    if case.rule != "loss-saturated" or case.verdict.kind != "zero":
+        return None
+    return Cause(
+        "zero-loss",
+        "The loss is exactly 0 from the start: targets that make it vanish (one class only, all "
+        "ignored), a mask over "
+        "everything, or a weight of 0.",
+        "targets that make the loss vanish",
+        (_TARGETS, r.CHECK_GRAPH),
+        "A batch whose targets were looked at has a loss above 0.",
+    )
+
+
+def _dead(case: Case) -> Cause | None:
+    if case.rule != "loss-saturated" or case.verdict.kind not in ("constant", "chance", "converged"):
+        return None
+    text = {
+        "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, or a "
+        "learning rate of 0 with the same batch again and again.",
+        "chance": "The loss is exactly that of guessing: the outputs are all alike, whatever the input.",
+        "converged": "The loss has come down to where it cannot fall further.",
+    }[case.verdict.kind]
+    return Cause("dead", text, "saturated activations or a detached graph", (r.CHECK_GRAPH, r.lower_lr(case)),
+                 "The loss differs between two batches.")  # fmt: skip
+
+
+RULE = LossSaturated
+CAUSES = ((DATA, _zero), (FORWARD, _clamp), (FORWARD, _dead))

@@ -1,0 +1,311 @@
+"""loss-spike: the loss leaves its own baseline upwards for a short while (catalogue C1).
+
+Robust rule, measured on real logs: above median(50) + 8 x 1.4826 MAD and more than 20 % above the
+median. Losses that are all positive must leave by as
+many deviations of their logarithms too. Others are judged by the deviation only. Outliers do not enter the
+baseline; a level that stays is adopted after a while.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    FIRING,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
+
+TAIL, RARE, LEAD_IN = 10, 10_000, 10
+"""The highest tenth of a baseline is its tail; how rare a loss must be by it; the newest records, which are
+left out, for they may be the climb to the spike."""
+PEAKS, FEWEST_PEAKS = 48, 8
+"""Peaks that are remembered, and that tell something."""
+GUMBEL = 3.15
+"""(ln 200 - 0.37) / 1.57: from a Gumbel's median to its highest in 200, in distances of its quartiles."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue C1 (the robust row of its table)."""
+
+    recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
+    resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
+    recover_records: int = setting(3, "records", "back at the baseline that are needed")
+    window: int = setting(50, "records", "of the baseline; also the warm-up", least=3)
+    deviations: float = setting(8.0, "robust sigma", "above the median")
+    relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
+    floor: float = setting(0.02, "of the first losses", "least height, for losses near 0")
+    confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
+    alone: float = setting(
+        2.0, "x median", "height at which one record is enough, where records are far apart"
+    )
+    apart: int = setting(10, "steps", "between records that are far apart: one batch lasts one step")
+    beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
+    critical_ratio: float = setting(3.0, "x median", "height that, sustained, is critical")
+    lost: float = setting(0.5, "of what was learned", "that must be lost again besides")
+    sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
+    back: float = setting(0.05, "relative", "of the baseline within which the loss is back")
+    adopt: int = setting(200, "records", "outside after which the new level is the baseline")
+    after_nan: int = setting(50, "records", "of silence after a non-finite loss")
+
+
+class State(RuleState):
+    """``base``: the baseline; ``outside``: records beyond it; ``recent``: which of the last five were."""
+
+    base: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
+    first: float = 0.0
+    """Mean size of the losses of the first window, for the absolute floor."""
+    positive: bool = True
+    outside: list[float] = msgspec.field(default_factory=list)
+    recent: list[bool] = msgspec.field(default_factory=list)
+    onset: tuple[int, int] = (0, 0)
+    peak: float = 0.0
+    baseline: float = 0.0
+    """The median when the present trouble began: the baseline goes on while it lasts."""
+    high: int = 0
+    muted: int = 0
+    peaks: list[float] = msgspec.field(default_factory=list)
+    """Logarithms of loss by median where a loss was above all of the baseline, the newest ones."""
+    noted: int = 0
+    """Number of the record with which the stretch of the newest peak began."""
+
+
+class LossSpike(Rule[Settings, State]):
+    """Warning when confirmed, critical when far above for ten records in a row."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="loss-spike",
+        title="Loss spikes",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss", "loss-divergence"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        row, losses = 0, view.loss
+        while row < view.n:
+            if self._quiet():
+                # Nearly every loss: not above all of the baseline, so within any limit above that.
+                row = self.state.base.pass_over(losses, row)
+                if row == view.n:
+                    return
+            loss = losses[row]
+            if loss is not None:
+                self._one(view, row, loss)
+            row += 1
+
+    def _quiet(self) -> bool:
+        """Whether the baseline is known and nothing is above it, nor was just now."""
+        state = self.state
+        full = len(state.base.arrived) >= self.settings.window
+        return full and not (state.recent or state.muted or self.episode.state)
+
+    def _one(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        if not math.isfinite(loss):
+            state.muted = limits.after_nan
+            return
+        if loss < 0.0:
+            state.positive = False
+        if len(state.base.arrived) < limits.window:
+            self._warm_up(loss)
+        elif state.recent or self.episode.state or self._leaves(loss):
+            self._closely(view, row, loss)
+        else:
+            self._note(view.first + row, loss)
+            state.base.push(loss)
+            state.muted -= state.muted > 0
+
+    def _warm_up(self, loss: float) -> None:
+        state = self.state
+        state.base.size = self.settings.window
+        state.base.push(loss)
+        state.first += abs(loss) / self.settings.window
+        state.muted -= state.muted > 0
+
+    def _leaves(self, loss: float) -> bool:
+        """Whether the loss is above the limit; the deviation is worked out only where the rest is met."""
+        state, limits = self.state, self.settings
+        base = state.base
+        if loss <= base.highest:
+            return False
+        median = base.median
+        height = loss - median
+        if state.positive and median <= 0.0:
+            return loss > state.first  # most losses are 0: any other is infinitely high above them
+        if state.positive and height <= limits.relative * median:
+            return False
+        if height <= limits.floor * state.first or base.within(height, limits.deviations):
+            return False
+        return not state.positive or self._leaves_in_ratio(loss, median)
+
+    def _leaves_in_ratio(self, loss: float, median: float) -> bool:
+        """The same in logarithms: losses of small batches are skewed, and many times the median is usual."""
+        height = math.log(loss / median)
+        logs = [math.log(value / median) for value in self.state.base.arrived if value > 0]
+        spread = middle(sorted([abs(log) for log in logs]))
+        if height <= self.settings.deviations * MAD_TO_SIGMA * spread:
+            return False
+        return height > max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
+
+    def _note(self, number: int, loss: float) -> None:
+        """A loss above all of the baseline tells how far this run's losses go by themselves; those of one
+        climb are one peak. ``number``: of the record within the stream.
+        """
+        state, limits = self.state, self.settings
+        median = state.base.median
+        if not (state.positive and loss > state.base.highest and loss > (1 + limits.relative) * median > 0):
+            return
+        height = math.log(loss / median)
+        if state.peaks and number - state.noted < LEAD_IN:
+            state.peaks[-1] = max(state.peaks[-1], height)
+        else:
+            state.peaks, state.noted = [*state.peaks, height][-PEAKS:], number
+
+    def _closely(self, view: View, row: int, loss: float) -> None:
+        """Record by record while there is, or was just now, something to see."""
+        state, limits = self.state, self.settings
+        leaves = self._leaves(loss)
+        if leaves and not any(state.recent) and not self.episode.state:
+            self._note(view.first + row, loss)
+            state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
+            state.baseline = state.base.median
+        state.recent = [*state.recent, leaves][-5:]
+        if leaves:
+            state.peak = max(state.peak, loss)
+            self._outside(view, row, loss)
+        else:
+            state.high = 0
+            self._inside(view, row, loss)
+        if not any(state.recent) and not self.episode.state:
+            state.recent, state.outside = [], []
+        state.muted -= state.muted > 0
+        if len(state.outside) >= limits.adopt:
+            self._adopt()
+
+    def _outside(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        state.outside.append(loss)
+        median = state.base.median
+        confirmed = self._enough(view, row, loss, median) or sum(state.recent) >= limits.confirm
+        state.high = state.high + 1 if self._far(loss, median) else 0
+        if state.muted:
+            return
+        if not confirmed:
+            self.pend(view, row, state.onset, *self._words(view, row))
+            return
+        severity = CRITICAL if state.high >= limits.sustained else WARNING
+        level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
+        if self.old_news(view, row, severity, level):
+            return
+        summary, evidence = self._words(view, row)
+        self.ring(view, row, severity, state.onset, summary, evidence, level=level)
+
+    def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
+        """Whether this record alone makes a warning: weights that were hurt stay so for more than a step."""
+        limits = self.settings
+        before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
+        apart = view.step[row] - before >= limits.apart
+        return self.state.positive and (
+            (apart and loss > limits.alone * median) or loss > limits.beyond * self.state.first
+        )
+
+    def _far(self, loss: float, median: float) -> bool:
+        """Whether the loss is so far above that, sustained, it is critical."""
+        if self.state.positive:
+            lost = loss - median >= self.settings.lost * (self.state.first - median)
+            return lost and loss > self.settings.critical_ratio * median
+        return loss - median > 10 * self.settings.deviations * self.state.base.sigma
+
+    def _inside(self, view: View, row: int, loss: float) -> None:
+        """Not above the limit: the baseline goes on; the alert ends when the loss is near it again."""
+        state, limits = self.state, self.settings
+        median = state.base.median
+        near = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
+        if near or not self.episode.state:
+            state.base.push(loss)
+        else:
+            state.outside.append(loss)
+        if not self.episode.state:
+            return
+        if near:
+            self._close(view, row)
+        else:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _close(self, view: View, row: int) -> None:
+        if self.episode.state == FIRING:
+            self.episode.summary, self.episode.evidence = self._words(view, row)
+        self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
+        if not self.episode.state:
+            self.state.outside, self.state.recent = [], []
+
+    def _adopt(self) -> None:
+        """The loss stays where it is: this is the level now, and another rule's matter."""
+        base = RollingMedian(self.settings.window)
+        for loss in self.state.outside[-self.settings.window :]:
+            base.push(loss)
+        self.state.base, self.state.outside, self.state.recent = base, [], []
+
+    def _words(self, view: View, row: int) -> tuple[str, list[Fact]]:
+        state = self.state
+        median, sigma = state.baseline, state.base.sigma
+        steps = view.step[row] - state.onset[0]
+        evidence: list[Fact] = [
+            ("baseline", median, "median of 50 records", state.onset[0]),
+            ("peak", state.peak, "", None),
+            ("deviation", (state.peak - median) / sigma if sigma > 0 else math.inf, "robust sigma", None),
+            ("duration", float(steps), "steps", None),
+        ]
+        where = f"at step {state.onset[0]}" if steps <= 0 else f"within {count(steps, 'step')}"
+        return f"Loss spiked {number(median)} → {number(state.peak)} {where}", evidence
+
+
+def beyond(logs: list[float]) -> float:
+    """The height that an exponential tail, fitted to the highest tenth of ``logs``, passes once in 10 000.
+
+    ``logs``: logarithms of losses by their median, in order. Such a tail is that of losses of small batches,
+    where few samples make up the whole.
+    """
+    tenth = max(2, len(logs) // TAIL)
+    start = logs[-tenth - 1]
+    excess = sum([log - start for log in logs[-tenth:]]) / tenth
+    return start + excess * math.log(RARE / TAIL)
+
+
+def usual_peak(peaks: list[float]) -> float:
+    """The height that peaks of this run, one in some 50 records, pass once in 10 000 records.
+
+    Of a Gumbel distribution, which maxima of exponential tails follow: its median and quartiles tell.
+    """
+    if len(peaks) < FEWEST_PEAKS:
+        return 0.0
+    ordered = sorted(peaks)
+    quarter = len(ordered) // 4
+    return middle(ordered) + GUMBEL * (ordered[-1 - quarter] - ordered[quarter])
+
+
+RULE = LossSpike

@@ -1,0 +1,280 @@
+"""not-learning: from the start on, the loss does not fall (catalogue C5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, OPTIMISATION, RATE, SCALER, Cause
+from tocsin_server.detect.interface.blocks import PACE
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
+from tocsin_server.detect.stats.trend import Bins, chance, falls
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Measured on real logs: 200 records and 5 %. The other limits are ours."""
+
+    recover_updates: int = setting(0, "updates", "after the loss has fallen before it is recovering")
+    resolve_updates: int = setting(0, "updates", "after the loss has fallen before it is resolved")
+    recover_records: int = setting(1, "records", "after the loss has fallen that are needed")
+    records: int = setting(200, "records", "before the rule says anything")
+    updates: int = setting(1000, "updates", "before the rule says anything")
+    first: int = setting(10, "records", "whose median is the initial loss")
+    recent: int = setting(40, "records", "whose median is the loss now")
+    fall: float = setting(0.05, "relative", "below the initial loss: it learns")
+    long: int = setting(5000, "updates", "from which on a slight fall must be significant")
+    slight: float = setting(0.01, "relative", "below the initial loss: a slight fall, which may be enough")
+    significant: float = setting(3.0, "z", "of Mann-Whitney's test between the first and the last third")
+    few: int = setting(100, "classes", "below which chance counts only where the loss did not fall at all")
+    chance: float = setting(0.005, "relative", "around ln K within which the loss is that of guessing")
+
+
+class State(RuleState):
+    """Initial loss, the last losses, medians of the whole stretch, the last learning rates."""
+
+    first: list[float] = msgspec.field(default_factory=list)
+    last: list[float] = msgspec.field(default_factory=list)
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(4, 60, grow=True))
+    rates: list[float] = msgspec.field(default_factory=list)
+    norms: list[float] = msgspec.field(default_factory=list)
+    skips: list[float] = msgspec.field(default_factory=list)
+    start: tuple[int, int] = (0, 0)
+    n: int = 0
+    learned: bool = False
+
+
+class NotLearning(Rule[Settings, State]):
+    """Warning; what it is most likely due to is checked in the order of the catalogue."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="not-learning",
+        title="Loss does not fall from the start",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-saturated"),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        state = self.state
+        if view.loss is None or state.learned:
+            return
+        for start in range(0, view.n, PACE):
+            if not state.learned:
+                self._block(view, range(start, min(start + PACE, view.n)))
+
+    def _block(self, view: View, block: range) -> None:
+        """Judged after every block, so that it does not matter how many came at once."""
+        state, last = self.state, -1
+        for row in block:
+            loss = view.loss[row] if view.loss is not None else None
+            if loss is not None and math.isfinite(loss):
+                self._take(view, row, loss)
+                last = row
+        self._signals(view, block)
+        if last >= 0 and state.n >= self.settings.records and view.age(last) >= self.settings.updates:
+            self._judge(view, last)
+
+    def _take(self, view: View, row: int, loss: float) -> None:
+        state = self.state
+        if not state.n:
+            state.start = (view.step[row], view.time_ns[row])
+        state.n += 1
+        if len(state.first) < self.settings.first:
+            state.first.append(loss)
+        state.last.append(loss)
+        del state.last[: -self.settings.recent]
+        state.bins.push(view.step[row], loss)
+
+    def _signals(self, view: View, block: range) -> None:
+        state = self.state
+        for column, kept in (
+            (view.lr, state.rates),
+            (view.grad_norm, state.norms),
+            (view.skipped, state.skips),
+        ):
+            kept += [value for value in (column or ())[block.start : block.stop] if value is not None]
+            del kept[: -self.settings.recent * 2]
+
+    def _judge(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        first, now = middle(sorted(state.first)), middle(sorted(state.last))
+        early, late = state.bins.medians[:10], state.bins.medians[-10:]
+        if first < now or middle(sorted(early)) > first:
+            first, now = middle(sorted(early)), middle(sorted(late))
+        if min(state.bins.medians) < 0 < max(state.bins.medians):
+            return  # Neither height nor fall of a loss that changes its sign tells what was learned.
+        size = max(abs(first), abs(now))
+        fall = (first - now) / size if size > 0 else 0.0
+        if fall >= limits.fall:
+            state.learned = True
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        guess = chance(now, limits.chance)
+        if guess is not None and guess < limits.few and fall >= limits.slight:
+            guess = None  # Among few classes many losses are near some ln K.
+        if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
+            return
+        if guess is None and self._slowly(fall, view.age(row)):
+            return
+        self._ring(view, row, first, now, guess)
+
+    def _certain(self, size: float) -> bool:
+        """Whether the noise would let a fall of that size be seen: else more records must come."""
+        last = self.state.bins.medians[-20:]
+        centre = middle(sorted(last))
+        spread = MAD_TO_SIGMA * middle(sorted(abs(median - centre) for median in last))
+        return 3 * 1.25 * spread / math.sqrt(len(last)) <= self.settings.fall * size
+
+    def _slowly(self, fall: float, age: int) -> bool:
+        """Whether it falls, if only a little: more than chance explains."""
+        medians = self.state.bins.medians
+        third = len(medians) // 3
+        z = falls(medians[:third], medians[-third:]) if third >= 4 else 0.0
+        significant = z >= self.settings.significant or age < self.settings.long
+        return fall >= self.settings.slight and significant
+
+    def _warming_up(self) -> bool:
+        """Whether the learning rate is still rising, or fell within the last records from its first
+        height.
+        """
+        rates = self.state.rates
+        return bool(rates) and rates[-1] > 1.01 * rates[0]
+
+    def _ring(self, view: View, row: int, first: float, now: float, guess: int | None) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("initial loss", first, "median of 10 records", state.start[0]),
+            ("loss", now, "median of 40 records", view.step[row]),
+            ("records", float(state.n), "records", None),
+        ]
+        summary = f"Loss does not fall: {number(first)} → {number(now)} in {count(view.age(row), 'step')}"
+        if guess is not None:
+            summary += f"; that is guessing among {guess} (ln {guess} = {number(math.log(guess))})"
+            evidence.append(("chance level", math.log(guess), f"ln {guess}", None))
+        if state.rates:
+            evidence.append(("learning rate", state.rates[-1], "", view.step[row]))
+        self.ring(view, row, WARNING, state.start, summary, evidence, kind=self._kind(guess))
+
+    def _kind(self, guess: int | None) -> str:
+        state = self.state
+        if state.rates and max(state.rates) == 0.0:
+            return "rate-zero"
+        if state.skips and min(state.skips) > 0:
+            return "skipping"
+        if state.norms and max(abs(norm) for norm in state.norms) == 0.0:
+            return "norm-zero"
+        return "chance" if guess is not None else "flat"
+
+
+_FEW = Remedy(
+    "Train on one small batch only: a sound model drives its loss to nearly 0.",
+    "batch = next(iter(loader))\nfor _ in range(500):\n    train_step(batch)",
+)
+_RATES = Remedy(
+    "Try rates a hundred times apart; where it is stuck at chance, a rate that is too high is as likely.",
+    "for lr in (1e-5, 1e-4, 1e-3, 1e-2): ...",
+)
+_LABELS = Remedy("Look at one batch with its labels: shuffled apart, all one class, or all ignored (-100).")
+
+
+def _why(case: Case) -> Cause | None:
+    """Learning rate or labels: nothing else is left where updates are taken and gradients flow."""
+    if case.rule != "not-learning" or case.verdict.kind not in ("chance", "flat"):
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    stands = "stays at that of guessing" if case.verdict.kind == "chance" else "stands still"
+    if case.kind("grad-explosion") is not None:
+        return Cause(
+            "rate-high",
+            f"The loss {stands} while the gradient norm has left its level: likely a learning rate{rate} "
+            "that is too high, or gradients that nothing holds.",
+            "a learning rate that is too high",
+            (r.lower_lr(case), r.clip(case), _RATES),
+            "The gradient norm grows at a tenth of the learning rate too.",
+        )
+    return Cause(
+        "rate-wrong",
+        f"Updates are taken and the loss {stands}. Likely a learning rate{rate} far off: too high (the model "
+        "collapsed) or too low.",
+        "a learning rate far too high or too low",
+        (_RATES, _FEW, r.CHECK_GRAPH),
+        "The loss does not fall at any of four rates a decade apart.",
+    )
+
+
+def _labels(case: Case) -> Cause | None:
+    if case.rule != "not-learning" or case.verdict.kind != "chance":
+        return None
+    return Cause(
+        "labels",
+        "The labels tell nothing of the inputs.",
+        "labels that do not belong to their inputs",
+        (_LABELS, _FEW),
+        "A batch that was looked at has the right labels.",
+    )
+
+
+def _rate_zero(case: Case) -> Cause | None:
+    if case.rule != "not-learning" or case.verdict.kind != "rate-zero":
+        return None
+    return Cause("rate-zero", "The learning rate is 0: nothing is learned.", "a learning rate of 0",
+                 (r.CHECK_SCHEDULE,), "The optimizer's own param_groups show another rate.")  # fmt: skip
+
+
+def _skipping(case: Case) -> Cause | None:
+    if case.rule != "not-learning" or case.verdict.kind != "skipping":
+        return None
+    return Cause(
+        "all-skipped",
+        "Every update is skipped, so the weights never change.",
+        "updates that are all skipped",
+        (r.FIND_MODULE, r.WIRE_SCALER, r.BF16),
+        "An update is taken.",
+    )
+
+
+def _norm_zero(case: Case) -> Cause | None:
+    if case.rule != "not-learning" or case.verdict.kind != "norm-zero":
+        return None
+    return Cause(
+        "no-gradient",
+        "The gradient norm is 0: no gradient reaches the parameters.",
+        "a detached graph",
+        (r.CHECK_GRAPH,),
+        "Some parameter has a gradient other than 0.",
+    )
+
+
+RULE = NotLearning
+CAUSES = (
+    (RATE, _rate_zero),
+    (SCALER, _skipping),
+    (GRADIENT, _norm_zero),
+    (OPTIMISATION, _why),
+    (OPTIMISATION, _labels),
+)

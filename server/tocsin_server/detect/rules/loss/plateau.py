@@ -1,0 +1,197 @@
+"""plateau: the loss has stopped falling well before the end, though the rate is still high (catalogue C6).
+
+The best of a noisy loss is partly luck, and no new best says little. So the newest quarter of the
+run is compared with the quarter before too: only where it is no lower by Mann-Whitney's test has it stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+from tocsin_server.detect.stats.trend import Bins, falls
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """As torch's ReduceLROnPlateau, with a patience that follows the length of the run."""
+
+    recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
+    resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
+    recover_records: int = setting(1, "records", "after a new best that are needed")
+    patience: int = setting(3000, "records", "without a new best, at least")
+    share: float = setting(0.5, "of the run so far", "without a new best, at least")
+    better: float = setting(0.005, "relative", "below the best that makes a new one")
+    spread: float = setting(0.5, "x spread", "below the best, instead, of a loss that was ever 0 or negative")
+    falling: float = setting(1.0, "z", "of Mann-Whitney's test above which the loss is still falling")
+    rising: float = setting(3.0, "z", "above which it is rising, which other rules judge")
+    compared: int = setting(20, "medians", "at least, in each of the two quarters that are compared")
+    level: float = setting(3.0, "x spread", "range of the medians of the last half, of a loss ever <= 0")
+    rate: float = setting(
+        0.5, "of the peak", "of the learning rate: below it a plateau is the schedule's end"
+    )
+    moves: float = setting(
+        0.02, "relative", "fall of the learning rate since the best: a schedule is at work already"
+    )
+    converged: float = setting(0.02, "of the initial loss", "below which there is nothing more to fall")
+
+
+class State(RuleState):
+    """Best median so far and where; peak and present learning rate."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(50, 1))
+    course: Bins = msgspec.field(default_factory=lambda: Bins(1, 160, grow=True))
+    """The medians of the whole run, evenly thinned."""
+    rests: list[float] = msgspec.field(default_factory=list)
+    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    lowest: float = math.inf
+    n: int = 0
+    initial: float | None = None
+    best: float = math.inf
+    best_n: int = 0
+    best_at: tuple[int, int] = (0, 0)
+    best_rate: float = 0.0
+    peak: float = 0.0
+    rate: float = 0.0
+
+
+class Plateau(Rule[Settings, State]):
+    """Info only: runs with a constant rate all come to a plateau in the end."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="plateau",
+        title="Loss has stopped falling",
+        severity=Severity.INFO,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr"),
+        adversarial=False,
+        bears_on=(),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        state = self.state
+        if view.loss is None:
+            return
+        for row in state.bins.extend(view):
+            rate = view.lr[row] if view.lr is not None else None
+            if rate is not None and math.isfinite(rate):
+                state.peak, state.rate = max(state.peak, rate), rate
+            self._note(view, row)
+            self._judge(view, row, state.bins.medians[-1])
+
+    def _note(self, view: View, row: int) -> None:
+        state, level = self.state, self.state.bins.medians[-1]
+        loss = view.loss[row] if view.loss is not None else None
+        single = level if loss is None else loss
+        state.n += state.bins.size
+        state.course.push(view.step[row], level)
+        state.lowest = min(state.lowest, level, single)
+        state.rests = [*state.rests, abs(single - level)][-64:]
+
+    def _judge(self, view: View, row: int, level: float) -> None:
+        state, limits = self.state, self.settings
+        if state.initial is None:
+            state.initial = level
+        if state.best == math.inf or level < state.best - self._least():
+            state.best, state.best_n, state.best_rate = level, state.n, state.rate
+            state.best_at = (view.step[row], view.time_ns[row])
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        waited = state.n - state.best_n
+        if (
+            waited >= max(limits.patience, limits.share * state.n)
+            and self._matters(state.initial)
+            and self._stands()
+        ):
+            self._ring(view, row, waited)
+
+    def _least(self) -> float:
+        """Least step of a new best: a share of the best, or of the spread where it was ever <= 0."""
+        state, limits = self.state, self.settings
+        if state.lowest > 0:
+            return limits.better * state.best
+        return limits.spread * self._spread()
+
+    def _spread(self) -> float:
+        """1.4826 MAD of single losses around the median of their bin."""
+        return 1.4826 * middle(sorted(self.state.rests))
+
+    def _stands(self) -> bool:
+        """Whether the newest quarter of the run is neither below the quarter before it, nor above."""
+        medians, limits = self.state.course.medians, self.settings
+        quarter = len(medians) // 4
+        if quarter < limits.compared:
+            return False
+        half = medians[-2 * quarter :]
+        if self.state.lowest <= 0 and max(half) - min(half) > limits.level * self._spread():
+            return False
+        z = falls(medians[-2 * quarter : -quarter], medians[-quarter:])
+        return -limits.rising < z < limits.falling
+
+    def _matters(self, initial: float) -> bool:
+        state, limits = self.state, self.settings
+        converged = 0 <= state.best < limits.converged * abs(initial)
+        ended = state.peak > 0 and state.rate < limits.rate * state.peak
+        falls = state.rate < (1 - limits.moves) * state.best_rate
+        return not converged and not ended and not falls
+
+    def _ring(self, view: View, row: int, waited: int) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("best loss", state.best, "median of 50 records", state.best_at[0]),
+            ("records since", float(waited), "records", None),
+        ]
+        if state.peak:
+            evidence.append(("learning rate", state.rate, "", view.step[row]))
+        since = count(view.step[row] - state.best_at[0], "step")
+        summary = f"Loss has not been below {number(state.best)} for {since}"
+        self.ring(view, row, INFO, state.best_at, summary, evidence)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "plateau":
+        return None
+    rate = f" ({number(case.lr)})" if case.lr else ""
+    return Cause(
+        "rate-high",
+        f"Likely the learning rate{rate}: it keeps the loss above what a lower one would reach. It "
+        "may also be all "
+        "that model and data give.",
+        "a learning rate that is still too high",
+        (
+            Remedy("Let the rate fall where the loss no more does.",
+                   "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, "
+                   "patience=5)"),
+            r.lower_lr(case, 3.0),
+        ),
+        "The loss stays the same at a third of the rate.",
+    )  # fmt: skip
+
+
+RULE = Plateau
+CAUSES = ((OPTIMISATION, _why),)

@@ -1,0 +1,176 @@
+"""recurrent-instability: the same kind of trouble comes again and again (catalogue C10).
+
+Told of the episodes of other rules. Where their distances are even, they have a cause of the same
+period: what else of the run recurs at that distance is looked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, RunEvent, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    Verdict,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+TROUBLES = frozenset(
+    {
+        "loss-spike", "loss-divergence", "loss-level-shift", "nonfinite-loss", "nonfinite-grad-norm",
+        "grad-explosion", "scaler-overflow-burst", "scaler-collapse",
+    }
+)  # fmt: skip
+KEPT = 32
+"""Episodes, and moments of each recurring event, that are remembered."""
+CLOCKS = 16
+"""Kinds of recurring events that are remembered."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Three episodes and a variation of 0.25: catalogue C10."""
+
+    recover_updates: int = setting(20_000, "updates", "without an episode before it is recovering")
+    resolve_updates: int = setting(50_000, "updates", "without an episode before it is resolved")
+    episodes: int = setting(3, "episodes", "that make it recurrent")
+    apart: int = setting(100, "steps", "between episodes, less belongs to one")
+    share: float = setting(0.02, "of the step", "between episodes, less belongs to one")
+    even: float = setting(0.25, "variation", "(sigma over mean) of the distances below which it is periodic")
+    same: float = setting(0.1, "relative", "by which another period may differ to be the same")
+
+
+class State(RuleState):
+    """Steps of episodes, and of what else recurs: restarts of the rate, evaluations, checkpoints."""
+
+    steps: list[int] = msgspec.field(default_factory=list)
+    rules: list[str] = msgspec.field(default_factory=list)
+    clocks: dict[str, list[int]] = msgspec.field(default_factory=dict)
+
+
+class RecurrentInstability(RunRule[Settings, State]):
+    """Warning at the third episode."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="recurrent-instability",
+        title="Instability comes again and again",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+        if rule == "lr-restart":
+            self._tick("learning rate restarts", verdict.onset_step)
+        if rule not in TROUBLES or verdict.severity < WARNING:
+            return
+        state, limits, step = self.state, self.settings, verdict.onset_step
+        least = max(limits.apart, int(limits.share * step))
+        if state.steps and abs(step - state.steps[-1]) < least:
+            return
+        state.steps, state.rules = [*state.steps, step][-KEPT:], [*state.rules, rule][-KEPT:]
+        if len(state.steps) >= limits.episodes:
+            self._ring(at)
+
+    def told(self, at: View, event: RunEvent) -> None:
+        if event.kind == "phase" and event.data.get("state") == "begin":
+            self._tick(f"{str(event.data.get('name', ''))[:40]} phases", at.step[0])
+        elif event.kind in ("checkpoint", "epoch"):
+            self._tick(f"{event.kind}s", at.step[0])
+
+    def _tick(self, clock: str, step: int) -> None:
+        clocks = self.state.clocks
+        if clock in clocks or len(clocks) < CLOCKS:
+            clocks[clock] = [*clocks.get(clock, []), step][-KEPT:]
+
+    def _ring(self, at: View) -> None:
+        state, limits = self.state, self.settings
+        mean, variation = _rhythm(state.steps)
+        periodic = variation < limits.even
+        matches = sorted(
+            clock
+            for clock, steps in state.clocks.items()
+            if len(steps) >= 2 and abs(_rhythm(steps)[0] - mean) <= limits.same * mean
+        )
+        evidence: list[Fact] = [
+            ("episodes", float(len(state.steps)), "", state.steps[-1]),
+            ("mean distance", mean, "steps", None),
+            ("variation of distances", variation, "sigma/mean", None),
+        ]
+        evidence += [("the same period", clock, "", None) for clock in matches[:3]] if periodic else []
+        shown = ", ".join(str(step) for step in state.steps[-5:])
+        summary = f"{len(state.steps)} episodes of instability, at steps {shown}"
+        if periodic:
+            summary += f": every {number(round(mean))} steps"
+            summary += f", as often as {matches[0]}" if matches else ""
+        kind = "matched" if periodic and matches else "periodic" if periodic else "recurrent"
+        onset = (state.steps[0], at.time_ns[0])
+        self.ring(at, 0, WARNING, onset, summary, evidence, level=len(state.steps), kind=kind)
+
+
+def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
+    """Mean distance, and its standard deviation relative to it."""
+    gaps = [abs(later - earlier) for earlier, later in pairwise(steps)]
+    mean = sum(gaps) / len(gaps)
+    sigma = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+    return mean, sigma / mean if mean else math.inf
+
+
+def _periodic(case: Case) -> Cause | None:
+    if case.rule != "recurrent-instability" or case.verdict.kind == "recurrent":
+        return None
+    same = [str(fact[1]) for fact in case.verdict.evidence if fact[0] == "the same period"]
+    matched = (
+        f"has the period of {same[0]}"
+        if same
+        else "has a period: the schedule's cycle, an epoch, one data shard"
+    )
+    return Cause(
+        "periodic",
+        f"The trouble {matched}. What recurs with it is its cause.",
+        "what recurs at the same distance",
+        (
+            Remedy("Name each batch, so that the shard is known.", "run.batch({'shard': shard, 'index': i})"),
+            Remedy("Declare restarts that are meant.", 'run.expect("lr-restart", steps=[...])'),
+            Remedy("Shuffle anew each epoch with another seed, and see whether the steps change."),
+        ),
+        "With another order of the data and a schedule without cycles it comes at the same steps.",
+    )
+
+
+def _recurrent(case: Case) -> Cause | None:
+    if case.rule != "recurrent-instability":
+        return None
+    return Cause(
+        "at-the-edge",
+        "It comes at uneven distances: training runs at the edge of stability, and some batches push "
+        "it over.",
+        "training at the edge of stability",
+        (
+            Remedy("Lower the peak learning rate by a third, or Adam's beta2 to 0.95."),
+            Remedy("Clip at the usual gradient norm."),
+        ),
+        "With a third less of the rate it comes as often.",
+    )
+
+
+RULE = RecurrentInstability
+CAUSES = ((DATA, _periodic), (OPTIMISATION, _recurrent))

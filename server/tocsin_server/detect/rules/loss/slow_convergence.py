@@ -1,0 +1,156 @@
+"""slow-convergence: the loss is behind that of similar runs at the same step (catalogue C9).
+
+Reads the facts of similar runs (``detect/interface/similar_runs.py``); silent where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import RATE, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+from tocsin_server.detect.stats.trend import Bins
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """10 %, 500 steps and a thirtieth of the rate: catalogue C9."""
+
+    recover_updates: int = setting(0, "updates", "no longer behind before it is recovering")
+    resolve_updates: int = setting(500, "updates", "no longer behind before it is resolved")
+    recover_records: int = setting(2, "bins", "of 32 records no longer behind that are needed")
+    behind: float = setting(0.1, "relative", "above the similar runs' loss at the same step")
+    updates: int = setting(500, "updates", "behind without a break")
+    rate: float = setting(30.0, "x", "lower peak learning rate than theirs that explains it")
+
+
+class State(RuleState):
+    """Medians of 32 losses, where it fell behind, and the peak learning rate."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(32, 1))
+    since: tuple[int, int] | None = None
+    peak: float = 0.0
+
+
+class SlowConvergence(Rule[Settings, State]):
+    """Info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="slow-convergence",
+        title="Loss is behind that of similar runs",
+        severity=Severity.INFO,
+        inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated"),
+        adversarial=False,
+        bears_on=(),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None or self.suffix:
+            return
+        state = self.state
+        for row in state.bins.extend(view):
+            rate = view.lr[row] if view.lr is not None else None
+            if rate is not None and state.peak < rate < math.inf:
+                state.peak = rate
+            self._judge(view, row, state.bins.medians[-1])
+
+    def _judge(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        if not self.context.siblings.runs and not self.episode.state:
+            return
+        step = (state.bins.steps[-1] + view.step[row]) // 2
+        known = [
+            (value, run) for run in self.context.siblings.runs if (value := loss_at(run, step)) is not None
+        ]
+        reference = middle(sorted(value for value, _ in known)) if known else math.inf
+        if loss - reference <= limits.behind * abs(reference) or reference == math.inf:
+            state.since = None
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        state.since = state.since or (view.step[row], view.time_ns[row])
+        if view.step[row] - state.since[0] >= limits.updates:
+            self._ring(view, row, loss, reference, [run for _, run in known])
+
+    def _ring(self, view: View, row: int, loss: float, reference: float, runs: Sequence[Sibling]) -> None:
+        state, step = self.state, view.step[row]
+        rates = [run.peak_lr for run in runs if run.peak_lr]
+        theirs = middle(sorted(rates)) if rates else 0.0
+        low = state.peak > 0 and theirs > self.settings.rate * state.peak
+        evidence: list[Fact] = [
+            ("loss", loss, "median of 32 records", step),
+            ("loss of similar runs", reference, f"median of {len(runs)}", step),
+            ("compared with", ", ".join(run.name or run.run_id for run in runs[:3]), "", None),
+        ]
+        if theirs and state.peak:
+            evidence += [("peak learning rate", state.peak, "", None), ("theirs", theirs, "", None)]
+        share = 100 * (loss - reference) / abs(reference) if reference else math.inf
+        summary = f"Loss is {number(round(share))} % above that of similar runs at step {step}"
+        if low:
+            summary += f"; the learning rate is {number(round(theirs / state.peak))} times lower than theirs"
+        onset = state.since or (step, view.time_ns[row])
+        self.ring(view, row, INFO, onset, summary, evidence, kind="rate" if low else "behind")
+
+
+def loss_at(run: Sibling, step: int) -> float | None:
+    """The loss of a similar run at ``step``, between its points; None outside of them."""
+    at = bisect_left(run.steps, step)
+    if at >= len(run.steps) or len(run.steps) != len(run.losses):
+        return None
+    if run.steps[at] == step:
+        return run.losses[at]
+    if at == 0:
+        return None
+    left, right = run.steps[at - 1], run.steps[at]
+    share = (step - left) / (right - left)
+    return run.losses[at - 1] + share * (run.losses[at] - run.losses[at - 1])
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "slow-convergence":
+        return None
+    by_rate = case.verdict.kind == "rate"
+    facts = {fact[0]: fact[1] for fact in case.verdict.evidence}
+    theirs = facts.get("theirs")
+    code = f"for group in optimizer.param_groups:\n    group['lr'] = {theirs:.3g}" if by_rate else ""
+    return Cause(
+        "slower-than-siblings",
+        "Likely the learning rate, which is far below that of the similar runs." if by_rate else
+        "Something in the configuration differs from the similar runs: see the comparison of their settings.",
+        "a learning rate far below that of similar runs",
+        (
+            Remedy(f"Take the similar runs' rate, {number(float(theirs or 0.0))}." if by_rate else
+                   "Compare the configurations, and take over one difference at a time.", code),
+        ),
+        "At the similar runs' rate the loss is as far behind.",
+    )  # fmt: skip
+
+
+RULE = SlowConvergence
+CAUSES = ((RATE, _why),)

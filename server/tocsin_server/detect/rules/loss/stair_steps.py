@@ -1,0 +1,154 @@
+"""stair-steps: the loss falls in steps at equal distances: the data are seen again (catalogue C12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+from tocsin_server.detect.stats.trend import Bins
+
+DROPS = 8
+"""Drops that are remembered; older ones are forgotten."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Our limits, after a real three-epoch fine-tuning."""
+
+    recover_updates: int = setting(1000, "updates", "without a drop before it is recovering")
+    resolve_updates: int = setting(5000, "updates", "without a drop before it is resolved")
+    bins: int = setting(5, "bins", "of 16 records, before and after a drop, that must not overlap", least=3)
+    fall: float = setting(0.1, "relative", "of the loss at a drop")
+    even: float = setting(0.15, "relative", "by which the distances of drops may differ")
+    drops: int = setting(2, "drops", "at equal distances, counted from the start")
+    rate: float = setting(
+        1.3, "x", "change of the learning rate from one bin to the next that explains a drop"
+    )
+
+
+class State(RuleState):
+    """The newest bins, learning rates at them, and where drops were."""
+
+    bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 10))
+    rates: list[float] = msgspec.field(default_factory=list)
+    rate: float = 0.0
+    drops: list[int] = msgspec.field(default_factory=list)
+    sizes: list[float] = msgspec.field(default_factory=list)
+
+
+class StairSteps(Rule[Settings, State]):
+    """Info: not wrong by itself, but validation must tell."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="stair-steps",
+        title="Loss falls in steps at epoch boundaries",
+        severity=Severity.INFO,
+        inhibited_by=("nonfinite-loss", "loss-divergence"),
+        adversarial=False,
+        bears_on=(),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        state = self.state
+        for row in state.bins.extend(view):
+            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            state.rates = [*state.rates, state.rate][-2 * self.settings.bins :]
+            self._judge(view, row)
+            if self.episode.state:
+                self.settle(view, row)
+
+    def _judge(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        medians, n = state.bins.medians, limits.bins
+        if len(medians) < 2 * n:
+            return
+        before, after = medians[:n], medians[n:]
+        old, new = middle(sorted(before)), middle(sorted(after))
+        if max(after) >= min(before) or min(after) <= 0 or new > (1 - limits.fall) * old:
+            return
+        height = old - new
+        sudden = before[-1] - after[1] > 0.7 * height and _level(before, height) and _level(after[1:], height)
+        by_rate = any(_apart(earlier, later) > limits.rate for earlier, later in pairwise(state.rates))
+        if sudden and not by_rate:
+            state.bins.medians, state.bins.steps = after, state.bins.steps[n:]
+            state.rates = state.rates[n:]
+            state.drops = [*state.drops, state.bins.steps[0]][-DROPS:]
+            state.sizes = [*state.sizes, 1 - new / old][-DROPS:]
+            self._evenly(view, row)
+
+    def _evenly(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        edges = [view.first_step, *state.drops]
+        gaps = [later - earlier for earlier, later in pairwise(edges)][-limits.drops :]
+        if len(gaps) < limits.drops or max(gaps) > (1 + limits.even) * min(gaps):
+            return
+        period = gaps[-1]
+        evidence: list[Fact] = [
+            ("distance", float(period), "steps", state.drops[-1]),
+            ("drops", float(len(state.drops)), "", None),
+            ("height", state.sizes[-1], "relative", state.drops[-1]),
+        ]
+        summary = (
+            f"Loss falls in steps every {period} steps, by {number(round(100 * state.sizes[-1], 1))} % last"
+        )
+        onset = (state.drops[0], view.time_ns[row])
+        self.ring(view, row, INFO, onset, summary, evidence, level=len(state.drops))
+
+
+def _level(medians: list[float], height: float) -> bool:
+    """Whether the loss stood still beside the drop: a stair, not a slope."""
+    return abs(medians[0] - medians[-1]) < 0.3 * height
+
+
+def _apart(first: float, second: float) -> float:
+    return max(first, second) / min(first, second) if min(first, second) > 0 else 1.0
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "stair-steps":
+        return None
+    return Cause(
+        "memorisation",
+        "Likely an epoch's length: the model meets samples again that it remembers. The training "
+        "loss then says little "
+        "of what it does on new data.",
+        "samples that are seen again",
+        (
+            Remedy(
+                "Judge by a validation set, and stop where it turns.",
+                "run.evaluate(loss=val_loss, goal='min')",
+            ),
+            Remedy("Fewer epochs, more data, augmentation or dropout."),
+        ),
+        "The distance of the drops is no epoch's length, or validation falls in the same steps.",
+    )
+
+
+RULE = StairSteps
+CAUSES = ((DATA, _why),)

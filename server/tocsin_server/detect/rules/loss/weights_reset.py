@@ -1,0 +1,217 @@
+"""weights-reset: from one record to the next the loss is back at its initial value (catalogue C11).
+
+Weights were made anew, or a checkpoint was not loaded. Known across a rewind within one process too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Within 10 % of the initial value after having been below 70 % of it: catalogue C11."""
+
+    recover_updates: int = setting(20, "updates", "well below the initial loss before it is recovering")
+    resolve_updates: int = setting(100, "updates", "well below the initial loss before it is resolved")
+    first: int = setting(5, "records", "whose median is the initial loss")
+    before: int = setting(40, "records", "whose median is the level before")
+    learned: float = setting(0.7, "of the initial loss", "below which the loss must have been")
+    near: float = setting(0.1, "of the way down", "around the initial loss in which it is back")
+    confirm: int = setting(6, "records", "after the jump that must still be in the upper half of the way")
+
+
+class State(RuleState):
+    """Initial loss, the last losses, and the jump that waits to be confirmed."""
+
+    first: list[float] = msgspec.field(default_factory=list)
+    initial: float | None = None
+    born: int = 0
+    """Step of the first loss."""
+    learned_at: int | None = None
+    """First step by which the level was below what counts as learned."""
+    last: list[float] = msgspec.field(default_factory=list)
+    lowest: float = math.inf
+    jump: tuple[int, int] | None = None
+    level: float = 0.0
+    after: list[float] = msgspec.field(default_factory=list)
+
+
+class WeightsReset(Rule[Settings, State]):
+    """Critical: everything learned is gone."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="weights-reset",
+        title="Loss is back at its initial value",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss",),
+        adversarial=False,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def seam(self) -> None:
+        """After a rewind the initial loss and the level are still those that a loss may fall back from."""
+        kept = self.state
+        self.state = State(
+            initial=kept.initial,
+            born=kept.born,
+            last=kept.last,
+            lowest=kept.lowest,
+            learned_at=kept.learned_at,
+        )
+
+    def go_on(self, step: int) -> None:
+        """Back at a step at which nothing was learned yet, the loss is high by right."""
+        super().go_on(step)
+        state = self.state
+        if state.learned_at is None or step < state.learned_at:
+            state.last, state.lowest, state.learned_at = [], math.inf, None
+
+    def estate(self) -> bytes:
+        """The initial loss and the level, for an attempt that resumes."""
+        return msgspec.msgpack.encode(self.state) if self.state.initial is not None else b""
+
+    def inherit(self, estate: bytes, step: int) -> None:
+        """An attempt that begins at the first step again has new weights on purpose."""
+        kept = msgspec.msgpack.decode(estate, type=State)
+        if step > kept.born + self.settings.before:
+            self.state = kept
+            self.seam()
+            self.go_on(step)
+
+    def observe(self, view: View) -> None:
+        if view.loss is None:
+            return
+        rows, losses = view.losses
+        if losses and not self._nothing_new(losses):
+            for row, loss in zip(rows, losses, strict=True):
+                self._one(view, row, loss)
+        self._note_learned(view)
+
+    def _note_learned(self, view: View) -> None:
+        state, limits = self.state, self.settings
+        if state.learned_at is not None or state.initial is None or len(state.last) < limits.before:
+            return
+        way = state.initial - middle(sorted(state.last[-limits.before :]))
+        if way > (1 - limits.learned) * abs(state.initial):
+            state.learned_at = view.step[-1]
+
+    def _nothing_new(self, losses: list[float]) -> bool:
+        """The common case told apart quickly: every loss is below where a jump could lead."""
+        state = self.state
+        if state.initial is None or state.jump is not None or self.episode.state:
+            return False
+        state.lowest = min(state.lowest, *losses)
+        if max(losses) >= state.initial - self.settings.near * (state.initial - state.lowest):
+            return False
+        state.last += losses
+        if len(state.last) > 16 * self.settings.before:
+            del state.last[: -self.settings.before]
+        return True
+
+    def _one(self, view: View, row: int, loss: float) -> None:
+        state, limits = self.state, self.settings
+        if state.initial is None:
+            state.born = view.step[row] if not state.first else state.born
+            state.first.append(loss)
+            if len(state.first) == limits.first:
+                state.initial, state.first = middle(sorted(state.first)), []
+            return
+        if state.jump is not None:
+            self._confirm(view, row, loss, state.initial)
+            return
+        del state.last[: -limits.before]
+        if len(state.last) == limits.before and self._jumps(loss, state.initial):
+            state.jump, state.after = (view.step[row], view.time_ns[row]), [loss]
+            state.level = middle(sorted(state.last))
+            return
+        state.last = [*state.last, loss][-limits.before :]
+        if self.episode.state:
+            self.settle(view, row)
+
+    def _jumps(self, loss: float, initial: float) -> bool:
+        limits, last = self.settings, self.state.last
+        if loss <= max(last):
+            return False
+        level = middle(sorted(last))
+        way = initial - level
+        learned = way > (1 - limits.learned) * abs(initial) and way > 0
+        return learned and abs(loss - initial) <= limits.near * way and max(last) < initial - 0.3 * way
+
+    def _confirm(self, view: View, row: int, loss: float, initial: float) -> None:
+        state, limits = self.state, self.settings
+        state.after.append(loss)
+        way = initial - state.level
+        if not initial - 0.5 * way <= loss <= initial + 0.3 * way:
+            state.jump, state.last = None, [*state.last, *state.after][-limits.before :]
+        elif len(state.after) > limits.confirm and state.jump is not None:
+            self._ring(view, row, state.jump, initial)
+            state.jump, state.last = None, []
+
+    def _ring(self, view: View, row: int, onset: tuple[int, int], initial: float) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("initial loss", initial, "median of 5 records", None),
+            ("level before", state.level, "median of 40 records", onset[0]),
+            ("loss", state.after[0], "", onset[0]),
+        ]
+        summary = (
+            f"Loss is back at its initial value: {number(state.level)} → {number(state.after[0])} in "
+            f"one record"
+        )
+        self.ring(view, row, CRITICAL, onset, summary, evidence)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "weights-reset":
+        return None
+    saved = case.context.checkpoint_before(case.onset)
+    path = saved[1] if saved and saved[1] else "checkpoint.pt"
+    return Cause(
+        "reinitialised",
+        "The weights were made anew, or a checkpoint was not loaded: the loss is where an untrained "
+        "model has it.",
+        "weights that were made anew",
+        (
+            Remedy(
+                "Load the newest checkpoint strictly, and the optimizer's state with it.",
+                f"state = torch.load({path!r})\nmodel.load_state_dict(state['model'], strict=True)\n"
+                "optimizer.load_state_dict(state['optimizer'])",
+            ),
+            Remedy(
+                "Look for a model built inside the loop, or loaded after the optimizer took its parameters."
+            ),
+            r.go_back(case),
+        ),
+        "The weights at that step are those of the step before.",
+    )
+
+
+RULE = WeightsReset
+CAUSES = ((DATA, _why),)

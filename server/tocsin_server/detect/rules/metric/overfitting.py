@@ -1,0 +1,209 @@
+"""overfitting: held-out loss has turned while training loss falls on (catalogue F1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import WIDE, View
+from tocsin_server.detect.stats.metric import MIN, goal_of, is_loss
+from tocsin_server.detect.stats.rolling import middle
+
+RECENT = 64
+"""Training losses whose median stands for the level at an evaluation."""
+LOSSES, METRICS = 8, 32
+"""Held-out losses and other metrics that are followed; later ones are not."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Patience as in catalogue F1; the least rise keeps noisy validation sets quiet."""
+
+    recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
+    resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
+    recover_records: int = setting(1, "evaluations", "after a new best that are needed")
+    patience: int = setting(5, "evaluations", "without a new best")
+    worse: float = setting(
+        0.05, "relative", "above its best, the held-out loss of the last three evaluations"
+    )
+    noise: float = setting(3.0, "x", "usual change between evaluations that it must exceed")
+    fall: float = setting(0.02, "relative", "of the training loss since the best, at least")
+
+
+class Held(msgspec.Struct):
+    """One held-out loss: best, where, and the training loss there."""
+
+    best: float
+    best_step: int
+    best_ns: int
+    train: float | None
+    since: int = 0
+    last: list[float] = []
+    changes: list[float] = []
+
+
+class State(RuleState):
+    """The newest training losses, the held-out losses, and when other metrics had their best."""
+
+    train: list[float] = msgspec.field(default_factory=list)
+    held: dict[str, Held] = msgspec.field(default_factory=dict)
+    scores: dict[str, tuple[float, int]] = msgspec.field(default_factory=dict)
+    """Best of other metrics, better upwards, and evaluations since."""
+
+
+class Overfitting(Rule[Settings, State]):
+    """Warning; info where a task metric still improves."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="overfitting",
+        title="Held-out loss rises while training loss falls",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss", "loss-divergence"),
+        scope="wide",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("val/",)
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        return suffix == WIDE and any(base.startswith("val/") and is_loss(base) for base in bases)
+
+    @property
+    def subject(self) -> str:
+        return "val/loss"
+
+    def observe(self, view: View) -> None:
+        metrics = [(name, column) for name, column in view.bases.items() if name.startswith("val/")]
+        losses, state = view.column("loss"), self.state
+        if not metrics:
+            newest = [loss for loss in losses or () if loss is not None and math.isfinite(loss)]
+            state.train = [*state.train, *newest][-RECENT:]
+            return
+        for row in range(view.n):
+            loss = losses[row] if losses is not None else None
+            if loss is not None and math.isfinite(loss):
+                state.train = [*state.train, loss][-RECENT:]
+            self._evaluation(view, row, metrics)
+
+    def _evaluation(self, view: View, row: int, metrics: list[tuple[str, list[float | None]]]) -> None:
+        seen = [(name, value) for name, column in metrics if (value := column[row]) is not None]
+        for name, value in seen:
+            if math.isfinite(value) and is_loss(name):
+                self._held(view, row, name, value)
+            elif math.isfinite(value):
+                self._score(name, value)
+        if seen:
+            self._judge(view, row)
+
+    def _held(self, view: View, row: int, name: str, value: float) -> None:
+        state = self.state
+        held = state.held.get(name)
+        if held is None or value < held.best:
+            if held is not None or len(state.held) < LOSSES:
+                level = middle(sorted(state.train)) if state.train else None
+                kept = held.changes if held else []
+                state.held[name] = Held(
+                    value, view.step[row], view.time_ns[row], level, 0, [value], list(kept)
+                )
+            return
+        held.changes = [*held.changes, abs(value - held.last[-1])][-16:]
+        held.last = [*held.last, value][-3:]
+        held.since += 1
+
+    def _score(self, name: str, value: float) -> None:
+        scores = self.state.scores
+        goal = goal_of(name.removeprefix("val/"), self.context.metrics.get(name, ("", ""))[0])
+        if goal is None or (name not in scores and len(scores) >= METRICS):
+            return
+        height = -value if goal == MIN else value
+        best, since = scores.get(name, (-math.inf, 0))
+        scores[name] = (height, 0) if height > best else (best, since + 1)
+
+    def _judge(self, view: View, row: int) -> None:
+        state = self.state
+        turned = sorted(name for name, held in state.held.items() if self._turned(held))
+        if turned:
+            self._ring(view, row, turned[0], state.held[turned[0]])
+        elif self.episode.state and all(held.since == 0 for held in state.held.values()):
+            self.settle(view, row)
+
+    def _turned(self, held: Held) -> bool:
+        limits, train = self.settings, self.state.train
+        if held.since < limits.patience or held.train is None or not train:
+            return False
+        rise = min(held.last) - held.best
+        least = max(limits.worse * abs(held.best), limits.noise * middle(sorted(held.changes)))
+        fell = held.train - middle(sorted(train)) >= limits.fall * abs(held.train)
+        return rise >= least and fell
+
+    def _ring(self, view: View, row: int, name: str, held: Held) -> None:
+        state = self.state
+        improving = sorted(
+            metric for metric, (_, since) in state.scores.items() if since < self.settings.patience
+        )
+        now, then = middle(sorted(state.train)), held.train or 0.0
+        evidence: list[Fact] = [
+            (f"best {name}", held.best, "", held.best_step),
+            (f"{name} now", held.last[-1], "", view.step[row]),
+            ("training loss at the best", then, f"median of {RECENT} records", held.best_step),
+            ("training loss now", now, f"median of {RECENT} records", view.step[row]),
+        ]
+        summary = (
+            f"Held-out loss {number(held.best)} → {number(held.last[-1])} in "
+            f"{count(held.since, 'evaluation')} while training loss falls {number(then)} → {number(now)}"
+        )
+        if improving:
+            summary += f"; {improving[0].removeprefix('val/')} still improves"
+        severity, kind = (INFO, "conflict") if improving else (WARNING, "turned")
+        onset = (held.best_step, held.best_ns)
+        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "overfitting":
+        return None
+    saved = case.context.checkpoint_before(case.onset)
+    conflict = (
+        "Held-out loss rises while a task metric improves: the model grows over-confident in what it gets "
+        "wrong, which is no loss of skill by itself."
+    )
+    by_heart = "The model learns its training samples by heart: they get better, held-out ones get worse."
+    return Cause(
+        "overfitting",
+        conflict if case.verdict.kind == "conflict" else by_heart,
+        "overfitting",
+        (
+            Remedy("Stop here, and keep the best checkpoint.", saved[1] if saved else ""),
+            Remedy("Augment, add weight decay or dropout, use a smaller model, or more data."),
+            Remedy(
+                "Choose by the metric that counts, and tell its direction.",
+                "run.evaluate(wer=wer, goal='min')",
+            ),
+        ),
+        "Held-out samples that are surely none of the training set behave differently.",
+    )
+
+
+RULE = Overfitting
+CAUSES = ((OPTIMISATION, _why),)

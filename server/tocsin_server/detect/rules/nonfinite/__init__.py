@@ -1,0 +1,1 @@
+"""Rules for NaN and infinite values."""

@@ -1,0 +1,168 @@
+"""masked-nan: a loss that looks finite hides a NaN (catalogue A5).
+
+Averages that leave NaN out, ``nan_to_num`` in the graph, or a filter of the logger: the loss reads exactly 0,
+or stands still, while the gradient norm is not finite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import all_finite
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Three records as in catalogue A5."""
+
+    recover_updates: int = setting(5, "updates", "with sound values before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with sound values before it is resolved")
+    zeros: int = setting(3, "records", "with a loss of exactly 0 and a norm that is not finite, in a row")
+    alone: int = setting(20, "records", "with a loss of exactly 0, in a row, where no norm is known")
+    flat: int = setting(5, "records", "with a loss that stands still and a norm of NaN, in a row")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
+    height: float = setting(0.2, "of the first loss", "least size of the loss before a fall to exactly 0")
+
+
+class State(RuleState):
+    """The present stretch: ``zeros`` with a bad norm, ``alone`` without any norm, ``flat`` with a bad
+    norm.
+    """
+
+    zeros: int = 0
+    alone: int = 0
+    flat: int = 0
+    anchor: float = 0.0
+    last: float = 0.0
+    first: float = 0.0
+    norms: bool = False
+    since: tuple[int, int] = (0, 0)
+
+
+class MaskedNan(Rule[Settings, State]):
+    """Critical where the norm says so; warning where only a fall to exactly 0 does."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="masked-nan",
+        title="A NaN is hidden behind a finite loss",
+        severity=Severity.CRITICAL,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        losses, norms, state = view.loss, view.grad_norm, self.state
+        if losses is None or (self._nothing_new(view, norms) and 0.0 not in losses):
+            return
+        for row, loss in enumerate(losses):
+            if loss is None or not math.isfinite(loss):
+                continue
+            norm = norms[row] if norms is not None else None
+            state.norms = state.norms or norm is not None
+            bad = norm is not None and not math.isfinite(norm)
+            self._one(view, row, loss, bad=bad, over=norm is not None and math.isinf(norm))
+            if loss:
+                state.last = abs(loss)
+
+    def _nothing_new(self, view: View, norms: list[float | None] | None) -> bool:
+        state = self.state
+        if state.zeros or state.alone or state.flat or self.episode.state:
+            return False
+        if norms is not None:
+            state.norms = True
+            if not all_finite(norms):
+                return False
+        losses = view.loss or []
+        state.first = state.first or next((abs(loss) for loss in losses if loss and math.isfinite(loss)), 0.0)
+        newest = losses[-1] if losses else None
+        state.last = abs(newest) if newest and math.isfinite(newest) else state.last
+        return True
+
+    def _one(self, view: View, row: int, loss: float, *, bad: bool, over: bool) -> None:
+        """One record; ``bad``: its norm is not finite, ``over``: infinite, as on an overflow step."""
+        state, limits = self.state, self.settings
+        if not (state.zeros or state.alone or state.flat):
+            state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
+        still = abs(loss - state.anchor) <= limits.constant * abs(state.anchor)
+        state.first = state.first or abs(loss)
+        fell = state.last >= limits.height * state.first > 0
+        state.zeros = state.zeros + 1 if bad and loss == 0.0 else 0
+        state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
+        state.flat = state.flat + 1 if bad and still and not over else 0
+        if state.zeros >= limits.zeros:
+            self._ring(view, row, CRITICAL, "zero", state.zeros)
+        elif state.flat >= limits.flat:
+            self._ring(view, row, CRITICAL, "flat", state.flat)
+        elif state.alone >= limits.alone:
+            self._ring(view, row, WARNING, "alone", state.alone)
+        elif self.episode.state and not bad and loss != 0.0:
+            self.settle(view, row)
+
+    def _ring(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
+        state, level = self.state, ladder(times)
+        if self.old_news(view, row, severity, level):
+            return
+        evidence: list[Fact] = [
+            ("loss", state.anchor, "", view.step[row]),
+            ("in a row", float(times), "records", None),
+        ]
+        rates = view.lr[row] if view.lr is not None else None
+        if rates == 0.0:
+            evidence.append(("learning rate", 0.0, "", view.step[row]))
+        norm = "" if kind == "alone" else " while the gradient norm is not finite"
+        summary = f"Loss reads {number(state.anchor)} in {count(times, 'record')}{norm}: a NaN is hidden"
+        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "masked-nan":
+        return None
+    skipped = any(fact[0] == "learning rate" for fact in case.verdict.evidence)
+    rate = (
+        " The rate of 0 is a consequence: updates are skipped, so the schedule does not advance."
+        if skipped
+        else ""
+    )
+    return Cause(
+        "masked",
+        "The loss that is reported is not the loss that is trained: a logging filter or an average "
+        "leaves NaN out, or "
+        f"nan_to_num or a mask hides it in the graph.{rate}",
+        "a filter that hides NaN",
+        (
+            Remedy("Let the logger show what is (Hugging Face Trainer hides NaN by default).",
+                   "TrainingArguments(..., logging_nan_inf_filter=False)"),
+            Remedy("Look for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
+            r.FIND_MODULE,
+            r.BF16,
+        ),
+        "The loss tensor itself, printed before backward, is finite.",
+    )  # fmt: skip
+
+
+RULE = MaskedNan
+CAUSES = ((MEASUREMENT, _why),)

@@ -1,0 +1,122 @@
+"""nonfinite-grad-norm: the gradient norm stays NaN or infinite (catalogue A2).
+
+With a loss scaler at work an infinite norm on a skipped step is the normal reading of an overflow:
+isolated ones are only counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import all_finite
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue A2 and B0."""
+
+    recover_updates: int = setting(10, "updates", "updates with a finite norm before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "updates with a finite norm before it is resolved")
+    recover_records: int = setting(5, "records", "finite records that are needed besides")
+    persistent: int = setting(5, "records", "consecutive non-finite norms that no scaler explains")
+    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0)")
+    lowest_scale: float = setting(
+        1.0, "", "scale at or below which a non-finite norm is no overflow of scaling"
+    )
+
+
+class State(RuleState):
+    """``streak``: consecutive non-finite norms; ``since``: step and time of its first."""
+
+    streak: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class NonfiniteGradNorm(Rule[Settings, State]):
+    """Critical when persistent, at a scale of 1 or less, or when an update was taken with it."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="nonfinite-grad-norm",
+        title="Gradient norm is NaN or infinite",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not self.state.streak and not self.episode.state
+
+    def observe(self, view: View) -> None:
+        norms = view.grad_norm
+        if norms is None or (not self.state.streak and not self.episode.state and all_finite(norms)):
+            return
+        for row, value in enumerate(norms):
+            if value is None:
+                continue
+            if math.isfinite(value):
+                self.state.streak = 0
+                if self.episode.state:
+                    self.settle(view, row)
+            else:
+                self._nonfinite(view, row, value)
+
+    def _nonfinite(self, view: View, row: int, value: float) -> None:
+        state = self.state
+        if not state.streak:
+            state.since = (view.step[row], view.time_ns[row])
+        state.streak += 1
+        judged = self._judge(view, row)
+        if judged is None:
+            return
+        severity, kind = judged
+        level = ladder(state.streak)
+        if self.old_news(view, row, severity, level):
+            return
+        summary = f"Gradient norm is {number(value)} at step {view.step[row]}"
+        if state.streak > 1:
+            times = count(state.streak, "record")
+            since = self.episode.onset_step if self.episode.state else state.since[0]
+            last = "the last " if since != state.since[0] else ""
+            summary = f"Gradient norm is not finite since step {since}, {last}{times} in a row"
+        evidence: list[Fact] = [
+            ("grad norm", value, "", view.step[row]),
+            ("in a row", float(state.streak), "records", None),
+        ]
+        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+
+    def _judge(self, view: View, row: int) -> tuple[int, str] | None:
+        """Severity and kind, None where the scaler explains it."""
+        limits, streak = self.settings, self.state.streak
+        scale = view.scale[row] if view.scale is not None else None
+        if not view.has_scaler(row):
+            spared = view.stepped is not None and view.stepped[row] == 0.0
+            kind = "spared" if spared else "no-scaler"
+            return (WARNING if spared and streak < limits.persistent else CRITICAL), kind
+        if scale is not None and scale <= limits.lowest_scale:
+            return CRITICAL, "every-scale"
+        if view.age(row) < limits.start_up or streak < limits.persistent:
+            return None
+        return CRITICAL, "persistent"
+
+
+RULE = NonfiniteGradNorm

@@ -1,0 +1,106 @@
+"""nonfinite-input: the batch itself holds NaN or infinity (catalogue A3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import WIDE, View
+
+NAME = "nonfinite/batch"
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Where nearly all batches hold NaN, it is a mask value."""
+
+    recover_updates: int = setting(50, "updates", "with finite batches before it is recovering")
+    resolve_updates: int = setting(500, "updates", "with finite batches before it is resolved")
+    batches: int = setting(100, "batches", "that must have been looked at for a share")
+    mask: float = setting(0.9, "of batches", "from which on it is a mask value and no fault: info")
+
+
+class State(RuleState):
+    """Batches looked at, and those that were not finite."""
+
+    seen: int = 0
+    bad: int = 0
+
+
+class NonfiniteInput(Rule[Settings, State]):
+    """Warning; info where nearly all hold NaN as a mask.
+
+    Never critical: its rate of false alarms was not measured. What it does to the loss or the gradient
+    is critical there.
+    """
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="nonfinite-input",
+        title="Batch holds NaN or infinity",
+        severity=Severity.WARNING,
+        scope="wide",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = (NAME,)
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        return suffix == WIDE and NAME in bases
+
+    @property
+    def subject(self) -> str:
+        return NAME
+
+    def observe(self, view: View) -> None:
+        flags = view.column(NAME)
+        if flags is None:
+            return
+        for row, flag in enumerate(flags):
+            if flag is None:
+                continue
+            self.state.seen += 1
+            if flag != 0.0:
+                self._bad(view, row)
+            elif self.episode.state:
+                self.settle(view, row)
+
+    def _bad(self, view: View, row: int) -> None:
+        state, limits = self.state, self.settings
+        state.bad += 1
+        share = state.bad / state.seen
+        usual = state.seen >= limits.batches and share >= limits.mask
+        step = view.step[row]
+        evidence: list[Fact] = [
+            ("batches that are not finite", float(state.bad), "batches", step),
+            ("of all looked at", 100 * share, "%", None),
+        ]
+        evidence += [("input", text, "", step) for text in self.context.inputs_at(step)]
+        if state.bad == 1:
+            summary = f"Batch of step {step} holds values that are not finite"
+        else:
+            times = count(state.bad, "batch").replace("batchs", "batches")
+            summary = f"{times} of {state.seen} hold values that are not finite ({number(100 * share)} %)"
+        severity = INFO if usual else WARNING
+        onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
+        kind = "mask" if usual else "batch"
+        self.ring(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)
+
+
+RULE = NonfiniteInput

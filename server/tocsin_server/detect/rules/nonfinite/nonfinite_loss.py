@@ -1,0 +1,112 @@
+"""nonfinite-loss: the loss is NaN or infinite (catalogue A1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    WARNING,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import all_finite
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue A1."""
+
+    recover_updates: int = setting(5, "updates", "updates with a finite loss before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "updates with a finite loss before it is resolved")
+    recover_records: int = setting(5, "records", "finite records that are needed besides")
+    window: int = setting(5, "records", "stretch in which repeats are counted")
+    critical_count: int = setting(2, "records", "non-finite losses in the window that make it critical")
+
+
+class State(RuleState):
+    """``recent``: for each of the last records, whether its loss was non-finite; ``total`` of the episode."""
+
+    recent: list[bool] = msgspec.field(default_factory=list)
+    total: int = 0
+
+
+class NonfiniteLoss(Rule[Settings, State]):
+    """Warning at the first; critical if repeated, or if the update was taken without a scaler's guard."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="nonfinite-loss",
+        title="Loss is NaN or infinite",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return not self.state.recent and not self.episode.state
+
+    def observe(self, view: View) -> None:
+        loss = view.loss
+        if loss is None or (not self.state.recent and not self.episode.state and all_finite(loss)):
+            return
+        for row, value in enumerate(loss):
+            if value is None:
+                continue
+            if math.isfinite(value):
+                self._finite(view, row)
+            else:
+                self._nonfinite(view, row, value)
+
+    def _finite(self, view: View, row: int) -> None:
+        recent = self.state.recent
+        if recent:
+            recent.append(False)
+            del recent[: -self.settings.window]
+            if not any(recent):
+                recent.clear()
+        if self.episode.state:
+            self.settle(view, row)
+            if not self.episode.state:
+                self.state.total = 0
+
+    def _nonfinite(self, view: View, row: int, value: float) -> None:
+        state = self.state
+        state.recent = [*state.recent, True][-self.settings.window :]
+        state.total += 1
+        repeated = sum(state.recent) >= self.settings.critical_count
+        harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
+        severity, level = CRITICAL if repeated or not harmless else WARNING, ladder(state.total)
+        if self.old_news(view, row, severity, level):
+            return
+        step = view.step[row]
+        onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
+        self.ring(
+            view,
+            row,
+            severity,
+            onset,
+            f"Loss is {number(value)} at step {step}"
+            if state.total == 1
+            else f"Loss is not finite since step {onset[0]}, {count(state.total, 'record')}",
+            [("loss", value, "", step), ("non-finite losses", float(state.total), "records", None)],
+            level=level,
+            kind="nan" if math.isnan(value) else "inf",
+        )
+
+
+RULE = NonfiniteLoss

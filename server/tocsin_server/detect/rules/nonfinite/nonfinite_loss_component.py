@@ -1,0 +1,136 @@
+"""nonfinite-loss-component: one term of the loss is NaN or infinite (catalogue A4). It is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, Cause
+from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import WIDE, View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Recovering and resolved as in nonfinite-loss."""
+
+    recover_updates: int = setting(5, "updates", "with finite terms before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with finite terms before it is resolved")
+
+
+class State(RuleState):
+    """By term: records in a row that were not finite. Only terms that are bad now are kept."""
+
+    bad: dict[str, int] = msgspec.field(default_factory=dict)
+    first: str = ""
+    since: tuple[int, int] = (0, 0)
+
+
+class NonfiniteLossComponent(Rule[Settings, State]):
+    """Warning: its rate of false alarms was not measured. A total that is bad is nonfinite-loss's."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="nonfinite-loss-component",
+        title="A term of the loss is NaN or infinite",
+        severity=Severity.WARNING,
+        scope="wide",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss/",)
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        return suffix == WIDE and any(base.startswith("loss/") for base in bases)
+
+    @property
+    def subject(self) -> str:
+        return "loss/*"
+
+    def observe(self, view: View) -> None:
+        terms = {
+            name: values
+            for name, values in view.bases.items()
+            if name.startswith("loss/") and self.context.is_component(name[5:])
+        }
+        for row in range(view.n) if terms else ():
+            values = {name: value for name, column in terms.items() if (value := column[row]) is not None}
+            if values:
+                self._one(view, row, values)
+
+    def _one(self, view: View, row: int, values: dict[str, float]) -> None:
+        state = self.state
+        bad = {name: value for name, value in values.items() if not math.isfinite(value)}
+        if not bad:
+            state.bad = {}
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        if not state.bad:
+            state.first, state.since = min(bad), (view.step[row], view.time_ns[row])
+        state.bad = {name: state.bad.get(name, 0) + 1 for name in bad}
+        self._ring(view, row, bad, values)
+
+    def _ring(self, view: View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
+        state, step = self.state, view.step[row]
+        times = max(state.bad.values())
+        evidence: list[Fact] = [(name, value, "", step) for name, value in sorted(values.items())[:12]]
+        names = ", ".join(name.removeprefix("loss/") for name in sorted(bad)[:4])
+        value = number(next(iter(bad.values())))
+        others = (
+            "" if len(bad) == len(values) else f" while {count(len(values) - len(bad), 'other term')} finite"
+        )
+        others = others.replace("terms finite", "terms are finite").replace("term finite", "term is finite")
+        summary = f"Loss term {names} is {value} at step {step}{others}"
+        kind = "one" if len(bad) < len(values) else "all"
+        self.ring(view, row, WARNING, state.since, summary, evidence, level=ladder(times), kind=kind)
+
+
+def _why(case: Case) -> Cause | None:
+    told = next(
+        (v for rule, _, v in case.episode if rule == "nonfinite-loss-component" and v.kind == "one"), None
+    )
+    if told is None or case.rule not in ("nonfinite-loss-component", "nonfinite-loss", "nonfinite-grad-norm"):
+        return None
+    return Cause(
+        "loss-term",
+        f"{told.summary}: the fault is in the computation of that term, not in the model as a whole.",
+        "one term of the loss",
+        (r.FP32_ISLAND, r.CHECK_BATCH, r.BF16),
+        "The term is finite when it is computed in float32 from the same batch.",
+    )
+
+
+def _all(case: Case) -> Cause | None:
+    if case.rule != "nonfinite-loss-component" or case.verdict.kind != "all":
+        return None
+    return Cause(
+        "all-terms",
+        "Every term of the loss is not finite: what they share is the model's output or the batch.",
+        "the model's output or the batch, which all terms share",
+        (r.FIND_MODULE, r.CHECK_BATCH, r.go_back(case)),
+        "The model's output for the same batch is finite.",
+    )
+
+
+RULE = NonfiniteLossComponent
+CAUSES = ((DATA, _why), (DATA, _all))

@@ -1,0 +1,155 @@
+"""nonfinite-weights: the weights themselves hold NaN or infinity: nothing trains any more.
+
+Told by ``run.check(weights=model)``, or concluded: an update was taken with a gradient that is not finite,
+and
+no loss after it is finite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import FORWARD, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import all_finite
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Our limits: the conclusion follows from arithmetic, NaN weights give a NaN loss."""
+
+    recover_updates: int = setting(5, "updates", "with a finite loss before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with a finite loss before it is resolved")
+    losses: int = setting(3, "records", "in a row after the update whose loss is not finite")
+
+
+class State(RuleState):
+    """The update that may have spoilt the weights, and the losses that were not finite since."""
+
+    since: tuple[int, int] | None = None
+    bad: int = 0
+
+
+class NonfiniteWeights(Rule[Settings, State]):
+    """Critical: only older weights help."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="nonfinite-weights",
+        title="Weights are not finite",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss", "nonfinite/weights")
+    idles = True
+
+    def asleep(self) -> bool:
+        return self.state.since is None and not self.episode.state
+
+    def observe(self, view: View) -> None:
+        told = view.column("nonfinite/weights")
+        if told is None and self._nothing_new(view):
+            return
+        for row in range(view.n):
+            known = told[row] if told is not None else None
+            if known is not None:
+                self._told(view, row, known)
+            else:
+                self._conclude(view, row)
+
+    def _nothing_new(self, view: View) -> bool:
+        if self.state.since is not None or self.episode.state:
+            return False
+        norms, losses = view.grad_norm, view.loss
+        return (norms is None or all_finite(norms)) and (losses is None or all_finite(losses))
+
+    def _told(self, view: View, row: int, known: float) -> None:
+        if known > 0 or not math.isfinite(known):
+            evidence: list[Fact] = [("weights that are not finite", known, "values", view.step[row])]
+            onset = self.state.since or (view.step[row], view.time_ns[row])
+            began = self.episode.onset_step if self.episode.state else onset[0]
+            seen = f", looked at after step {view.step[row]}" if view.step[row] > began else ""
+            summary = f"Weights are not finite since step {began}{seen}"
+            self.ring(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
+        elif self.episode.state:
+            self.settle(view, row)
+
+    def _conclude(self, view: View, row: int) -> None:
+        state = self.state
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None and math.isfinite(loss):
+            state.since, state.bad = None, 0
+            if self.episode.state:
+                self.settle(view, row)
+        elif loss is not None and state.since is not None:
+            state.bad += 1
+            if state.bad >= self.settings.losses:
+                self._ring(view, row, state.since)
+        if state.since is None and _spoils(view, row):
+            state.since, state.bad = (view.step[row], view.time_ns[row]), 0
+
+    def _ring(self, view: View, row: int, onset: tuple[int, int]) -> None:
+        evidence: list[Fact] = [
+            ("update with a gradient that is not finite", "taken", "", onset[0]),
+            ("losses not finite since", float(self.state.bad), "records", None),
+        ]
+        summary = (
+            f"The update of step {onset[0]} spoilt the weights: no loss is finite since, "
+            f"{count(self.state.bad, 'record')}"
+        )
+        self.ring(view, row, CRITICAL, onset, summary, evidence, kind="concluded")
+
+
+def _spoils(view: View, row: int) -> bool:
+    """Whether an update was taken here with a gradient that is not finite, by its norm, else by the loss.
+
+    A loss may overflow where its gradient does not: a finite norm spoils nothing.
+    """
+    stepped = view.stepped[row] if view.stepped is not None else None
+    skipped = view.skipped[row] if view.skipped is not None else None
+    if stepped == 0.0 or (skipped or 0.0) > 0 or (stepped is None and view.has_scaler(row)):
+        return False
+    norm = view.grad_norm[row] if view.grad_norm is not None else None
+    loss = view.loss[row] if view.loss is not None else None
+    known = loss if norm is None else norm
+    return known is not None and not math.isfinite(known)
+
+
+def _why(case: Case) -> Cause | None:
+    if case.rule != "nonfinite-weights":
+        return None
+    return Cause(
+        "weights-spoilt",
+        "An update was taken with a gradient that is not finite; the weights hold it now, so that "
+        "every later loss is "
+        "spoilt too. Only older weights help.",
+        "weights that hold NaN",
+        (
+            r.go_back(case),
+            Remedy("Take no update whose gradient is not finite.",
+                   "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)"),
+            r.FIND_MODULE,
+        ),
+        "All parameters are finite: all(p.isfinite().all() for p in model.parameters()).",
+    )  # fmt: skip
+
+
+RULE = NonfiniteWeights
+CAUSES = ((FORWARD, _why),)

@@ -1,0 +1,202 @@
+"""scaled-grad-norm: the gradient norm is taken of scaled gradients, and clipping too (catalogue B7).
+
+The sign is a norm that follows the scale: twice where it doubles, half where it halves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
+from tocsin_server.detect.interface.formatting import number, scale
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.finite import positive
+from tocsin_server.detect.stats.rolling import middle
+
+UNSCALE = Remedy(
+    "Unscale before the norm is taken and gradients are clipped.",
+    "scaler.scale(loss).backward()\n"
+    "scaler.unscale_(optimizer)\n"
+    "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
+    "scaler.step(optimizer)\n"
+    "scaler.update()",
+)
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B7."""
+
+    resolve_updates: int = setting(2000, "updates", "with a norm that does not follow, before it is resolved")
+    beside: int = setting(8, "records", "before and after a change of scale that are compared")
+    least: int = setting(4, "records", "that there must be on each side")
+    match: float = setting(0.35, "x the logarithm of the change", "within which the norm follows the scale")
+    changes: int = setting(4, "changes of scale", "in a row that the norm follows")
+    high: float = setting(1e4, "", "median norm that is suspicious at a scale of 1024 or more")
+    window: int = setting(200, "records", "of that median")
+
+
+class State(RuleState):
+    """Norms at the present scale, those at the one before, and how many changes the norm followed."""
+
+    scale: float = 0.0
+    before: list[float] = msgspec.field(default_factory=list)
+    ratio: float = 1.0
+    now: list[float] = msgspec.field(default_factory=list)
+    judged: bool = True
+    followed: int = 0
+    since: tuple[int, int] = (0, 0)
+    at: tuple[int, int] = (0, 0)
+    window: list[float] = msgspec.field(default_factory=list)
+
+
+class ScaledGradNorm(Rule[Settings, State]):
+    """Warning where the norm follows the scale, or the hook saw it; info where it is only high."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaled-grad-norm",
+        title="Gradient norm is taken before unscale_",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("grad_norm",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        if view.grad_norm is None or view.scale is None:
+            return
+        if self._nothing_new(view, view.grad_norm, view.scale):
+            return
+        for row, norm in enumerate(view.grad_norm):
+            loss_scale = view.scale[row]
+            if loss_scale is None or not 0 < loss_scale < math.inf or loss_scale == 1.0:
+                continue
+            if loss_scale != self.state.scale:
+                self._changed(view, row, loss_scale)
+            if norm is not None and 0 < norm < math.inf:
+                self._one(view, row, norm)
+
+    def _nothing_new(self, view: View, norms: Values, scales: Values) -> bool:
+        """The common cases, told apart quickly: no scaler; or one scale that was compared before."""
+        state, limits = self.state, self.settings
+        if scales.count(1.0) == view.n:
+            return True
+        one_scale = state.judged and state.scale > 0 and scales.count(state.scale) == view.n
+        if not (one_scale and positive(norms)):
+            return False
+        known = cast(list[float], norms)
+        state.now = [*state.now, *known][-limits.beside :]
+        start = 0
+        while start < view.n:
+            stop = min(view.n, start + limits.window - len(state.window))
+            state.window += known[start:stop]
+            start = stop
+            if len(state.window) >= limits.window:
+                self._level(view, stop - 1, middle(sorted(state.window)))
+                state.window = []
+        return True
+
+    def _changed(self, view: View, row: int, loss_scale: float) -> None:
+        state = self.state
+        state.ratio = loss_scale / state.scale if state.scale else 1.0
+        state.before, state.now = state.now[-self.settings.beside :], []
+        state.scale, state.at = loss_scale, (view.step[row], view.time_ns[row])
+        state.judged = state.ratio == 1.0 or len(state.before) < self.settings.least
+
+    def _one(self, view: View, row: int, norm: float) -> None:
+        state, limits = self.state, self.settings
+        if state.judged:
+            state.now = [*state.now[1 - limits.beside :], norm]
+        else:
+            state.now.append(norm)
+        if not state.judged and len(state.now) >= limits.beside:
+            self._compare(view, row)
+        state.window.append(norm)
+        if len(state.window) >= limits.window:
+            self._level(view, row, middle(sorted(state.window)))
+            state.window = []
+
+    def _compare(self, view: View, row: int) -> None:
+        """Whether the norm changed as the scale did."""
+        state, limits = self.state, self.settings
+        state.judged = True
+        change = math.log(state.ratio)
+        moved = math.log(middle(sorted(state.now)) / middle(sorted(state.before)))
+        if abs(moved - change) > limits.match * abs(change):
+            state.followed = 0
+            if self.episode.kind == "follows":
+                self.settle(view, row)
+            return
+        if not state.followed:
+            state.since = state.at
+        state.followed += 1
+        if state.followed >= limits.changes:
+            self._ring(view, row, WARNING, state.since, "follows", middle(sorted(state.now)))
+
+    def _level(self, view: View, row: int, median: float) -> None:
+        """The median of a window: what the hook saw of it, and whether it is suspiciously high."""
+        if self.suffix in self.context.scaled_norms:
+            self._ring(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
+        elif median > self.settings.high and self.state.scale >= 1024:
+            self._ring(view, row, INFO, (view.step[row], view.time_ns[row]), "high", median)
+        elif self.episode.state and self.episode.kind != "follows":
+            self.settle(view, row, at_once=True)
+
+    def _ring(
+        self, view: View, row: int, severity: int, onset: tuple[int, int], kind: str, norm: float
+    ) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("norm", norm, "median", view.step[row]),
+            ("scale", state.scale, "", view.step[row]),
+        ]
+        if kind != "seen":
+            evidence.append(("norm / scale", norm / state.scale, "what it would be unscaled", None))
+        if kind == "follows":
+            evidence.append(("changes of scale", float(state.followed), "that the norm followed", None))
+        summary = {
+            "follows": f"Gradient norm follows the loss scale over {state.followed} changes",
+            "seen": f"The script takes its norm of scaled gradients; unscaled it is {number(norm)}",
+            "high": f"Gradient norm {number(norm)} at a scale of {scale(state.scale)}: perhaps not unscaled",
+        }[kind]
+        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+
+
+def measured_scaled(case: Case) -> Cause | None:
+    """The instrument, and the clip with it."""
+    if case.rule != "scaled-grad-norm":
+        return None
+    sure = "Perhaps the" if case.verdict.kind == "high" else "The"
+    return Cause(
+        "scaled-norm",
+        f"{sure} norm is taken before scaler.unscale_(): it is the true norm times the scale, and a clip "
+        "there cuts gradients tens of thousands of times too short.",
+        "a norm taken before unscale_",
+        (UNSCALE, r.WIRE_SCALER),
+        "The norm stays the same when the scale halves.",
+    )
+
+
+RULE = ScaledGradNorm
+CAUSES = ((MEASUREMENT, measured_scaled),)

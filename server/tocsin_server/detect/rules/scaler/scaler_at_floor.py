@@ -1,0 +1,122 @@
+"""scaler-at-floor: the loss scale is 0, or at its minimum while updates go on overflowing (catalogue B4).
+
+torch's scaler has no floor: once it is 0 every gradient is NaN and every update is skipped for ever.
+Other scalers stop at a minimum and skip on. A scale of 0 from the first record with a moving loss
+only says that the scaler was removed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, scale
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B4."""
+
+    recover_updates: int = setting(50, "updates", "updates without overflow before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "updates without overflow before it is resolved")
+    repeats: int = setting(5, "overflows", "at an unchanged lowest scale that say it is the floor")
+
+
+class State(RuleState):
+    """``lowest`` scale so far; ``stuck`` overflows at it in a row without a change; ``backed_off`` to it."""
+
+    positive: bool = False
+    scale: float | None = None
+    lowest: float = math.inf
+    backed_off: bool = False
+    stuck: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class ScalerAtFloor(Rule[Settings, State]):
+    """Critical: at 0 training does nothing any more; at the minimum it goes on skipping."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaler-at-floor",
+        title="Loss scale is 0 or at its minimum",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return self.state.positive and not self.state.stuck and not self.episode.state
+
+    def observe(self, view: View) -> None:
+        if view.scale is None or not view.has_scaler(view.n - 1) or self._nothing_new(view):
+            return
+        overflowed = {row for row, _, _ in view.overflows}
+        for row, value in enumerate(view.scale):
+            if value is not None and math.isfinite(value) and view.has_scaler(row):
+                self._one(view, row, value, row in overflowed)
+
+    def _nothing_new(self, view: View) -> bool:
+        quiet = not view.moves and not view.overflows and not self.episode.state and self.state.positive
+        if quiet:
+            self.state.stuck = 0
+        return quiet
+
+    def _one(self, view: View, row: int, value: float, overflowed: bool) -> None:
+        state = self.state
+        if value != state.scale:
+            state.backed_off = state.scale is not None and value < state.scale
+            state.scale, state.stuck = value, 0
+        state.lowest = min(state.lowest, value)
+        if value == 0.0 and (state.positive or overflowed):
+            self._stuck(view, row, value, "zero", 1)
+        elif value != 0.0 and overflowed and value == state.lowest and self._floor(view, value):
+            self._stuck(view, row, value, "minimum", self.settings.repeats)
+        elif not overflowed:
+            state.stuck = 0
+            if self.episode.state and value != 0.0:
+                self.settle(view, row)
+        state.positive = state.positive or value > 0.0
+
+    def _floor(self, view: View, value: float) -> bool:
+        """Whether ``value`` may be the floor: told as such, or where backing off came to an end."""
+        floor = view.scaler.min_scale
+        return value <= floor * 1.0001 if floor > 0 else self.state.backed_off
+
+    def _stuck(self, view: View, row: int, value: float, kind: str, need: int) -> None:
+        state = self.state
+        if not state.stuck:
+            state.since = (view.step[row], view.time_ns[row])
+        state.stuck += 1
+        level = ladder(state.stuck)
+        if state.stuck < need or self.old_news(view, row, CRITICAL, level):
+            return
+        evidence: list[Fact] = [
+            ("scale", value, "", view.step[row]),
+            ("updates lost at it", float(state.stuck), "records", None),
+        ]
+        if kind == "zero":
+            summary = f"Loss scale is 0 since step {state.since[0]}: every update is skipped from here on"
+        else:
+            times = count(state.stuck, "more overflow")
+            summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"
+        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+
+
+RULE = ScalerAtFloor

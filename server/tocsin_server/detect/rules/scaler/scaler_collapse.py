@@ -1,0 +1,210 @@
+"""scaler-collapse: the loss scale falls far below the run's own level (catalogue B3).
+
+Absolute limits are wrong: healthy runs train at 2048 to 16384 and at 8 to 32. What counts is the
+fall within a few hundred updates without a growth between, and a scale below 1, of which torch's
+documentation says that something is likely wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, scale
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+QUARTERS = 4
+"""Levels are kept in quarters of a power of two, for growth factors other than 2."""
+LOWEST = -1100 * QUARTERS
+"""The level of a scale of 0, below 2^-1074, the smallest float64."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B0 and B3."""
+
+    recover_updates: int = setting(200, "updates", "updates without backoff before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "updates without backoff before it is resolved")
+    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0), unless it falls below 1")
+    window: int = setting(500, "updates", "within which the fall must happen, with no growth between")
+    pending_fall: float = setting(3.0, "powers of two", "below the run's level: pending")
+    warn_fall: float = setting(4.0, "powers of two", "below the run's level: warning")
+    critical_fall: float = setting(8.0, "powers of two", "below the run's level: critical")
+    lowest_scale: float = setting(1.0, "", "below which it is critical whatever the level was")
+
+
+class State(RuleState):
+    """``levels``: records a level was held after start-up; ``falls``: backoffs of the present fall."""
+
+    levels: dict[int, int] = msgspec.field(default_factory=dict)
+    level: int | None = None
+    falls: list[tuple[int, int, int, float]] = msgspec.field(default_factory=list)
+    """(step, ns, level before, scale before), the earliest first; none older than the window."""
+    backed_off: bool = False
+    upto: int = 0
+    """Records of the stream that were counted or looked at."""
+
+
+class ScalerCollapse(Rule[Settings, State]):
+    """Warning at 4 powers of two below the run's own level, critical at 8 or below a scale of 1."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaler-collapse",
+        title="Loss scale collapses",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        return bool(self.state.levels) and not self.episode.state
+
+    def observe(self, view: View) -> None:
+        self._catch_up(view)
+        if view.scale is None or not view.has_scaler(view.n - 1):
+            return
+        quiet = not view.moves and not self.episode.state and 0.0 not in view.scale
+        if quiet and view.age(0) >= self.settings.start_up:
+            self._hold(view)
+            return
+        moves = {row: (before, after) for row, before, after in view.moves}
+        for row, value in enumerate(view.scale):
+            if value is not None and math.isfinite(value) and view.has_scaler(row):
+                self._one(view, row, value, moves.get(row))
+
+    def _catch_up(self, view: View) -> None:
+        """Counts the calm records of which nobody asked this rule: they were at the level of before."""
+        state = self.state
+        missed = view.first - state.upto
+        if state.upto and missed > 0 and state.level is not None and not self.episode.state:
+            self._count(state.level, missed)
+        state.upto = view.first + view.n
+
+    def _hold(self, view: View) -> None:
+        """The common case: the whole batch at one scale."""
+        values = [value for value in view.scale or () if value is not None and math.isfinite(value)]
+        if values:
+            self.state.level = level_of(values[0])
+            self._count(self.state.level, len(values))
+
+    def _one(self, view: View, row: int, value: float, move: tuple[float, float] | None) -> None:
+        state = self.state
+        if move is not None:
+            self._moved(view, row, move)
+        state.level = level_of(value)
+        self._prune(view.step[row])
+        if value == 0.0 or (move is not None and move[1] < move[0]):
+            self._judge(view, row, value)
+        elif self.episode.state:
+            self.settle(view, row)
+        if view.age(row) >= self.settings.start_up and not self.episode.state:
+            self._count(state.level, 1)
+
+    def _moved(self, view: View, row: int, move: tuple[float, float]) -> None:
+        before, after = move
+        if after > before:
+            self.state.falls.clear()
+            return
+        self.state.backed_off = True
+        step, ns = (view.step[row - 1], view.time_ns[row - 1]) if row else self._previous(view)
+        self.state.falls.append((step, ns, level_of(before), before))
+
+    def _previous(self, view: View) -> tuple[int, int]:
+        """Step and time of the record before this batch, in which the overflow happened."""
+        return view.before or (view.step[0], view.time_ns[0])
+
+    def _prune(self, now: int) -> None:
+        falls = self.state.falls
+        while falls and falls[0][0] < now - self.settings.window:
+            del falls[0]
+
+    def _count(self, level: int, records: int) -> None:
+        levels = self.state.levels
+        levels[level] = levels.get(level, 0) + records
+
+    def _median(self) -> int | None:
+        """The level at or below which the run was half of the time since start-up."""
+        levels = self.state.levels
+        half, below = sum(levels.values()) / 2, 0
+        for level in sorted(levels):
+            below += levels[level]
+            if below >= half:
+                return level
+        return None
+
+    def _judge(self, view: View, row: int, value: float) -> None:
+        limits, falls = self.settings, self.state.falls
+        level = self.state.level if self.state.level is not None else LOWEST
+        below_one = value < limits.lowest_scale and self.state.backed_off
+        if not falls or (view.age(row) < limits.start_up and not below_one):
+            if self.episode.state:
+                self.episode.calm, self.episode.last_step = 0, view.step[row]
+            return
+        start = falls[0]
+        usual = self._median()
+        depth = (min(start[2], usual if usual is not None else start[2]) - level) / QUARTERS
+        onset = (start[0], start[1])
+        if below_one or depth >= limits.warn_fall:
+            severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
+            if not self.old_news(view, row, severity, self._depth(depth)):
+                summary, evidence = self._words(view, row, value, start)
+                kind = "below-one" if below_one else "fall"
+                self.ring(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
+        elif depth >= limits.pending_fall:
+            self.pend(view, row, onset, *self._words(view, row, value, start))
+        elif self.episode.state:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
+    def _depth(self, depth: float) -> int:
+        """Told again every four powers of two, down to the end."""
+        return int(min(depth, 160.0) // 4)
+
+    def _words(
+        self, view: View, row: int, value: float, start: tuple[int, int, int, float]
+    ) -> tuple[str, list[Fact]]:
+        step = view.step[row]
+        since = self.episode.onset_step if self.episode.state else start[0]
+        top = self._top(start)
+        steps = max(1, step - since)
+        usual = self._median()
+        evidence: list[Fact] = [
+            ("scale", value, "", step),
+            ("scale before", top, "", since),
+            ("backoffs", float(len(self.state.falls)), "without a growth between", None),
+        ]
+        if usual is not None and usual > LOWEST:
+            evidence.append(("usual scale of this run", 2.0 ** (usual / QUARTERS), "", None))
+        return f"Loss scale fell {scale(top)} → {scale(value)} in {count(steps, 'step')}", evidence
+
+    def _top(self, start: tuple[int, int, int, float]) -> float:
+        """The scale from which the episode's fall began."""
+        for name, value, _, _ in self.episode.evidence:
+            if name == "scale before" and isinstance(value, float) and self.episode.state:
+                return value
+        return start[3]
+
+
+def level_of(scale: float) -> int:
+    """log2 of the scale in quarters; 0 has the lowest level of all."""
+    return round(math.log2(scale) * QUARTERS) if scale > 0 else LOWEST
+
+
+RULE = ScalerCollapse

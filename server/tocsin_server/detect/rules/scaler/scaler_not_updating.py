@@ -1,0 +1,156 @@
+"""scaler-not-updating: gradients overflow and the loss scale stays as it is (catalogue B6).
+
+``update()`` is not reached (a ``continue`` before it), the optimizer is stepped past the scaler, or
+the scale is static. A constant 1.0 is no scaler (bf16, enabled=False). A scale that has just backed
+off in the same stretch is at its floor, which is another rule's matter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count, scale
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import all_finite
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B6."""
+
+    recover_updates: int = setting(10, "updates", "updates with finite gradients before it is recovering")
+    resolve_updates: int = setting(100, "updates", "updates with finite gradients before it is resolved")
+    repeats: int = setting(3, "records", "in a row that overflow while the scale does not change")
+    spacing: float = setting(0.5, "growth intervals", "records further apart than this say nothing")
+
+
+class State(RuleState):
+    """``streak``: overflows in a row after each of which the next record had the same scale."""
+
+    streak: int = 0
+    since: tuple[int, int] = (0, 0)
+    abandoned: int = 0
+    scale: float | None = None
+    step: int = 0
+    overflowed: bool = False
+    """The record before this one had non-finite gradients or was abandoned with a non-finite loss."""
+    at: tuple[int, int] = (0, 0)
+    moved: bool = False
+    """The scale backed off within the present run of overflows."""
+
+
+class ScalerNotUpdating(Rule[Settings, State]):
+    """Critical after three overflows in a row that each left the scale as it was."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaler-not-updating",
+        title="Gradients overflow, the loss scale does not react",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("scale",)
+    idles = True
+
+    def asleep(self) -> bool:
+        state = self.state
+        return not (state.overflowed or state.streak or state.moved or self.episode.state)
+
+    def observe(self, view: View) -> None:
+        if view.scale is None or not view.has_scaler(view.n - 1):
+            return
+        if self._nothing_new(view):
+            return
+        for row, value in enumerate(view.scale):
+            if value is not None and math.isfinite(value) and view.has_scaler(row):
+                self._one(view, row, value)
+
+    def _nothing_new(self, view: View) -> bool:
+        """The common case, told apart quickly: one scale, all gradients finite, every update taken."""
+        if self.episode.state or self.state.overflowed or view.overflows or view.moves:
+            return False
+        if view.grad_norm is not None and not all_finite(view.grad_norm):
+            return False
+        if view.stepped is not None and 0.0 in view.stepped:
+            return False
+        state, last = self.state, (view.scale or [None])[-1]
+        if last is None or not math.isfinite(last):
+            return False
+        state.scale, state.step = last, view.step[-1]
+        state.streak, state.abandoned, state.moved = 0, 0, False
+        return True
+
+    def _one(self, view: View, row: int, value: float) -> None:
+        state = self.state
+        if state.overflowed and state.scale is not None:
+            self._after(view, row, value)
+        state.overflowed = _overflowed(view, row)
+        if state.overflowed:
+            state.at = (view.step[row], view.time_ns[row])
+            state.abandoned += view.stepped is not None and view.stepped[row] == 0.0
+        else:
+            state.streak, state.abandoned, state.moved = 0, 0, False
+            if self.episode.state:
+                self.settle(view, row)
+        state.scale, state.step = value, view.step[row]
+
+    def _after(self, view: View, row: int, value: float) -> None:
+        """The record after an overflow: did the scale react?"""
+        state, limits = self.state, self.settings
+        apart = view.step[row] - state.step
+        if value != state.scale or value == 0.0:
+            state.streak, state.moved = 0, True
+            return
+        if state.moved or apart > limits.spacing * view.scaler_at(row).growth_interval:
+            return
+        if not state.streak:
+            state.since = state.at
+        state.streak += 1
+        if state.streak >= limits.repeats:
+            self._ring(view, row, value)
+
+    def _ring(self, view: View, row: int, value: float) -> None:
+        state, level = self.state, ladder(self.state.streak)
+        if self.old_news(view, row, CRITICAL, level):
+            return
+        evidence: list[Fact] = [
+            ("scale", value, "unchanged", view.step[row]),
+            ("overflows", float(state.streak), "in a row", None),
+            ("abandoned steps", float(state.abandoned), "", None),
+        ]
+        kind = "abandoned" if state.abandoned else "static"
+        times = count(state.streak, "overflow")
+        again = self.episode.state and state.since[0] > self.episode.onset_step
+        where = f", these from step {state.since[0]} on" if again else ""
+        summary = f"{times} in a row{where}: loss scale stays {scale(value)}"
+        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+
+
+def _overflowed(view: View, row: int) -> bool:
+    """Non-finite gradients: by norm, by the scaler's flag, or abandoned with a non-finite loss."""
+    norm = view.grad_norm[row] if view.grad_norm is not None else None
+    if norm is not None:
+        return not math.isfinite(norm)
+    if view.skipped is not None and view.skipped[row]:
+        return True
+    abandoned = view.stepped is not None and view.stepped[row] == 0.0
+    loss = view.loss[row] if view.loss is not None else None
+    return bool(abandoned and loss is not None and not math.isfinite(loss))
+
+
+RULE = ScalerNotUpdating

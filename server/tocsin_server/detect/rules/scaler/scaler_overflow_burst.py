@@ -1,0 +1,133 @@
+"""scaler-overflow-burst: updates overflow far more often than a healthy scaler's (catalogue B2).
+
+A healthy scaler probes upwards and overflows at the rate p* = ln(1 + ln(growth) / ln(1/backoff)) /
+growth_interval, 3.5e-4 an update at torch's defaults; limits are multiples of it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Severity
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B0 and B2."""
+
+    recover_updates: int = setting(200, "updates", "updates without overflow before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "updates without overflow before it is resolved")
+    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0)")
+    burst_window: int = setting(50, "updates", "stretch of a burst")
+    burst_count: int = setting(5, "overflows", "in that stretch that make a burst")
+    window: int = setting(1000, "updates", "stretch over which the rate is taken")
+    least: int = setting(5, "overflows", "in that stretch before its rate says anything")
+    warn_factor: float = setting(10.0, "x healthy rate", "above which it is a warning")
+    critical_factor: float = setting(100.0, "x healthy rate", "above which it is critical")
+
+
+class State(RuleState):
+    """``seen``: (step, ns, overflows) of the last ``window`` updates, in order, one entry a record."""
+
+    seen: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
+    total: int = 0
+    """Overflows in ``seen``: added up as they come, for they may come at every record."""
+
+    def __post_init__(self) -> None:
+        self.total = sum(times for _, _, times in self.seen)  # an older snapshot does not say it
+
+
+class OverflowBurst(Rule[Settings, State]):
+    """Warning for a burst or 10 times the healthy rate, critical for 100 times."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaler-overflow-burst",
+        title="Updates overflow in a burst",
+        severity=Severity.CRITICAL,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("scale", "skipped", "found_inf")
+    idles = True
+
+    def observe(self, view: View) -> None:
+        if not view.overflows and not self.episode.state:
+            return
+        if not view.overflows:
+            for row in range(view.n):
+                self.settle(view, row)
+                if not self.episode.state:
+                    return
+            return
+        events: dict[int, list[tuple[int, int]]] = {}
+        for row, times, step in view.overflows:
+            events.setdefault(row, []).append((times, step))
+        for row in range(view.n):
+            for times, step in events.get(row, ()):
+                self._overflow(view, row, times, step)
+            if row not in events and self.episode.state:
+                self.settle(view, row)
+
+    def _overflow(self, view: View, row: int, times: int, step: int) -> None:
+        if step - view.first_step < self.settings.start_up:
+            return
+        state, seen = self.state, self.state.seen
+        seen.append((step, view.time_ns[row], times))
+        state.total += times
+        while seen[0][0] <= view.step[row] - self.settings.window:
+            state.total -= seen.pop(0)[2]
+        facts = view.scaler_at(row)
+        judged = self._judge(view.step[row], facts.healthy_rate)
+        if judged is None:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            return
+        severity, first, total, span = judged
+        level = ladder(total)
+        if self.old_news(view, row, severity, level):
+            return
+        span = min(span, view.step[row] - view.first_step + 1)
+        rate, healthy = total / span, max(1, math.ceil(facts.healthy_rate * span))
+        evidence: list[Fact] = [
+            ("overflows", float(total), f"in {span} updates", step),
+            ("rate", rate, "an update", None),
+            ("healthy", float(healthy), f"at most in {span} updates", None),
+        ]
+        summary = f"{count(total, 'overflow')} in {span} updates; healthy is at most {healthy}"
+        self.ring(view, row, severity, first, summary, evidence, level=level)
+
+    def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
+        """Severity, onset, overflows and updates of the stretch that is judged; None while it is healthy."""
+        limits, seen, total = self.settings, self.state.seen, self.state.total
+        if total >= limits.least and total / limits.window > min(limits.critical_factor * rate, 0.9):
+            return CRITICAL, seen[0][:2], total, limits.window
+        burst = seen[bisect_left(seen, (now - limits.burst_window + 1,)) :]
+        in_burst = sum([times for _, _, times in burst])
+        need = max(limits.burst_count, math.ceil(limits.burst_window * min(limits.warn_factor * rate, 0.6)))
+        if in_burst >= need:
+            return WARNING, burst[0][:2], in_burst, limits.burst_window
+        if total >= limits.least and total / limits.window > min(limits.warn_factor * rate, 0.6):
+            return WARNING, seen[0][:2], total, limits.window
+        return None
+
+
+RULE = OverflowBurst

@@ -1,0 +1,170 @@
+"""scaler-runaway: the scale doubles again and again because the gradients are next to nothing (catalogue B5).
+
+A scale that grows says only that nothing overflows, and is usual for small losses: without dead
+gradients it is told, never alarmed about.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis import remedies as r
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
+from tocsin_server.detect.interface.formatting import number, scale
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue B5."""
+
+    recover_updates: int = setting(100, "updates", "after an overflow before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "after an overflow before it is resolved")
+    growths: int = setting(8, "growths", "in a row without an overflow; also the warm-up")
+    watch_from: int = setting(4, "growths", "from which on norms and losses are looked at")
+    dead_norm: float = setting(1e-6, "", "norm below which gradients are next to nothing")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
+    records: int = setting(10, "records", "in a row with such norms or losses")
+    cap: float = setting(2.0**24, "", "scale at which other scalers stop growing (Apex, InternEvo)")
+
+
+class State(RuleState):
+    """Growths since the last overflow and where they began; the present streaks of dead signals."""
+
+    growths: int = 0
+    start: tuple[int, int] = (0, 0)
+    first: float = 0.0
+    scale: float = 0.0
+    dead: int = 0
+    still: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+
+
+class ScalerRunaway(Rule[Settings, State]):
+    """Warning with gradients next to nothing or a loss that stands still; info above Apex's cap."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="scaler-runaway",
+        title="Loss scale runs away upwards",
+        severity=Severity.WARNING,
+        inhibited_by=("nonfinite-loss",),
+        bears_on=("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("scale",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        state = self.state
+        quiet = state.growths < self.settings.watch_from and not self.episode.state
+        if quiet and not view.moves and not view.overflows:
+            return
+        moves = {row: (before, after) for row, before, after in view.moves}
+        bad = {row for row, _, _ in view.overflows}
+        for row in range(view.n):
+            if row in moves:
+                self._moved(view, row, *moves[row])
+            if row in bad:
+                state.growths = 0
+                if self.episode.state:
+                    self.settle(view, row)
+            elif state.growths >= self.settings.watch_from:
+                self._look(view, row)
+            elif self.episode.state:
+                self.settle(view, row)
+
+    def _moved(self, view: View, row: int, before: float, after: float) -> None:
+        state = self.state
+        if after < before or before <= 0 or not math.isfinite(after):
+            state.growths = 0
+            return
+        if not state.growths:
+            state.start, state.first = (view.step[row], view.time_ns[row]), before
+        grown = math.log(after / before) / math.log(view.scaler.growth_factor)
+        state.growths += max(1, round(grown))
+        state.scale = after
+
+    def _look(self, view: View, row: int) -> None:
+        """Norm and loss of one record while the scale keeps growing."""
+        state, limits = self.state, self.settings
+        norm = view.grad_norm[row] if view.grad_norm is not None else None
+        if norm is not None:
+            state.dead = state.dead + 1 if norm < limits.dead_norm else 0
+        loss = view.loss[row] if view.loss is not None else None
+        if loss is not None:
+            self._follow(loss)
+        if state.growths < limits.growths:
+            return
+        if state.dead >= limits.records:
+            self._ring(view, row, WARNING, "dead")
+        elif state.still >= 5 * limits.records:
+            self._ring(view, row, WARNING, "still")
+        elif state.scale > limits.cap:
+            self._ring(view, row, INFO, "high")
+
+    def _follow(self, loss: float) -> None:
+        state = self.state
+        low, high = min(state.low, loss), max(state.high, loss)
+        if high - low <= self.settings.constant * max(abs(high), abs(low)):
+            state.still, state.low, state.high = state.still + 1, low, high
+        else:
+            state.still, state.low, state.high = 0, loss, loss
+
+    def _ring(self, view: View, row: int, severity: int, kind: str) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("scale", state.scale, "", view.step[row]),
+            ("scale before", state.first, "", state.start[0]),
+            ("growths", float(state.growths), "without overflow", None),
+        ]
+        why = {"dead": " while gradients are next to nothing", "still": " while the loss stands still"}
+        summary = (
+            f"Loss scale grew {scale(state.first)} → {scale(state.scale)} without overflow{why.get(kind, '')}"
+        )
+        level = severity * 100 + state.growths // 4
+        self.ring(view, row, severity, state.start, summary, evidence, level=level, kind=kind)
+
+
+def running_away(case: Case) -> Cause | None:
+    """Why nothing overflows."""
+    if case.rule != "scaler-runaway":
+        return None
+    if case.verdict.kind == "high":
+        return Cause(
+            "small-gradients", "Nothing overflows, so the scale grows: usual for losses that are small.",
+            "a loss that is small by itself",
+            (Remedy("Nothing, while loss and gradients are sound."), r.BF16),
+            "The gradient norm falls to nothing.",
+        )  # fmt: skip
+    usual = case.usual_norm
+    norm = f" (norm {number(usual)})" if usual is not None else ""
+    return Cause(
+        "no-gradient",
+        f"Gradients are next to nothing{norm}, so nothing can overflow: a target or mask that makes the loss "
+        "vanish, a detached graph, frozen parameters, or a loss weight that is tiny.",
+        "gradients that are next to nothing",
+        (r.CHECK_GRAPH, Remedy("Look at the targets of one batch, and at how the loss is reduced."), r.BF16),
+        "The unscaled gradients of one batch are of usual size.",
+    )
+
+
+RULE = ScalerRunaway
+CAUSES = ((GRADIENT, running_away),)

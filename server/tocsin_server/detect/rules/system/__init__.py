@@ -1,0 +1,1 @@
+"""Rules for throughput, hardware and the training process."""

@@ -1,0 +1,120 @@
+"""data-bound: training waits for its data (catalogue H3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H3 (healthy logs: at most 0.076)."""
+
+    recover_updates: int = setting(1, "updates", "after a window below the limit, before recovering")
+    resolve_updates: int = setting(100, "updates", "below the limit before it is resolved")
+    recover_records: int = setting(2, "windows", "below the limit that are needed besides")
+    skip: int = setting(20, "records", "at the start that are left out")
+    window: int = setting(100, "records", "over which the share is taken; also the warm-up")
+    told: float = setting(0.3, "of the step time", "spent waiting for data that is told")
+    warned: float = setting(0.5, "of the step time", "spent waiting for data that is a warning")
+
+
+class State(RuleState):
+    """Seconds of the present window."""
+
+    seen: int = 0
+    count: int = 0
+    data: float = 0.0
+    total: float = 0.0
+    start: tuple[int, int] = (0, 0)
+
+
+class DataBound(Rule[Settings, State]):
+    """Warning where half of the time goes into waiting, info from a third on."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="data-bound",
+        title="Training waits for its data",
+        severity=Severity.WARNING,
+        bears_on=("throughput-regression", "stalled"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("data_time",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        waits, times = view.column("data_time"), view.column("step_time")
+        if waits is None or times is None:
+            return
+        for row, wait in enumerate(waits):
+            step = times[row]
+            if wait is not None and step is not None and 0 < step < math.inf and 0 <= wait < math.inf:
+                self._one(view, row, wait, step)
+
+    def _one(self, view: View, row: int, wait: float, step: float) -> None:
+        state, limits = self.state, self.settings
+        state.seen += 1
+        if state.seen <= limits.skip:
+            return
+        if not state.count:
+            state.start = (view.step[row], view.time_ns[row])
+        state.count += 1
+        state.data += wait
+        state.total += step
+        if state.count < limits.window:
+            return
+        share = min(state.data / state.total, 1.0)
+        state.count, state.data, state.total = 0, 0.0, 0.0
+        if share > limits.told:
+            self._ring(view, row, share)
+        elif self.episode.state:
+            self.settle(view, row)
+
+    def _ring(self, view: View, row: int, share: float) -> None:
+        severity = WARNING if share > self.settings.warned else INFO
+        evidence: list[Fact] = [("waiting for data", share, "of the step time", view.step[row])]
+        summary = f"{number(round(100 * share))} % of each step is spent waiting for data"
+        self.ring(view, row, severity, self.state.start, summary, evidence, level=severity)
+
+
+def waiting(case: Case) -> Cause | None:
+    """Why training waits."""
+    if case.rule != "data-bound":
+        return None
+    return Cause(
+        "data-bound",
+        "The loader is slower than the model: too few workers, decoding on the CPU, small files far away.",
+        "a data loader that is slower than the model",
+        (
+            Remedy(
+                "More workers that stay, and batches made ahead.",
+                "DataLoader(dataset, num_workers=8, pin_memory=True, persistent_workers=True)",
+            ),
+            Remedy("Keep data on a local disk, in large files."),
+        ),
+        "With one batch used again and again, steps take as long.",
+    )
+
+
+RULE = DataBound
+CAUSES = ((SYSTEM, waiting),)

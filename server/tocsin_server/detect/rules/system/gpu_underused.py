@@ -1,0 +1,113 @@
+"""gpu-underused: the GPU has little to do (SageMaker's LowGPUUtilization)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
+
+    recover_updates: int = setting(1, "updates", "after a busy window, before the alert is recovering")
+    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
+    recover_records: int = setting(1, "windows", "busy ones that are needed")
+    skip: int = setting(20, "samples", "at the start that are left out")
+    window: int = setting(200, "samples", "over which the percentile is taken; also the warm-up")
+    busy: float = setting(70.0, "%", "95th percentile below which the GPU is underused")
+
+
+class State(RuleState):
+    """Samples of the present window, in percent."""
+
+    seen: int = 0
+    samples: list[float] = msgspec.field(default_factory=list)
+    start: tuple[int, int] = (0, 0)
+
+
+class GpuUnderused(Rule[Settings, State]):
+    """Info: small models leave a GPU idle, and that may be meant."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="gpu-underused",
+        title="GPU is underused",
+        severity=Severity.INFO,
+        bears_on=("throughput-regression",),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("gpu_util",)
+    paced = True
+
+    def observe(self, view: View) -> None:
+        used = view.column("gpu_util")
+        if used is None:
+            return
+        state, limits = self.state, self.settings
+        for row, percent in enumerate(used):
+            if percent is None or not math.isfinite(percent):
+                continue
+            state.seen += 1
+            if state.seen <= limits.skip:
+                continue
+            if not state.samples:
+                state.start = (view.step[row], view.time_ns[row])
+            state.samples.append(percent)
+            if len(state.samples) >= limits.window:
+                ordered, state.samples = sorted(state.samples), []
+                self._judge(view, row, ordered)
+
+    def _judge(self, view: View, row: int, ordered: list[float]) -> None:
+        high, median = ordered[len(ordered) * 95 // 100], ordered[len(ordered) // 2]
+        if high >= self.settings.busy:
+            if self.episode.state:
+                self.settle(view, row, at_once=True)
+            return
+        evidence: list[Fact] = [
+            ("95th percentile", high, "%", view.step[row]),
+            ("median", median, "%", None),
+        ]
+        summary = f"GPU utilisation stays below {number(round(high))} % in 95 % of the samples"
+        self.ring(view, row, INFO, self.state.start, summary, evidence)
+
+
+def idle(case: Case) -> Cause | None:
+    """Why a GPU idles."""
+    if case.rule != "gpu-underused":
+        return None
+    return Cause(
+        "idle-gpu",
+        "The GPU waits for data, for the CPU that launches kernels, for other ranks; or batches are small.",
+        "a GPU that waits",
+        (
+            Remedy("A larger batch, if it fits."),
+            Remedy("Fuse small kernels.", "model = torch.compile(model)"),
+            Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
+        ),
+        "Another process shares the GPU, and is what keeps it from this one.",
+    )
+
+
+RULE = GpuUnderused
+CAUSES = ((SYSTEM, idle),)

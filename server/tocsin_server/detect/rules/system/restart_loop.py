@@ -1,0 +1,100 @@
+"""restart-loop: the run is restarted again and again without getting any further (catalogue H8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H8."""
+
+    restarts: int = setting(3, "restarts", "without passing the furthest step")
+    beyond: int = setting(20, "updates", "beyond the furthest step that end it")
+
+
+class State(RuleState):
+    """The furthest step when it was last passed, and how many restarts there were since."""
+
+    furthest: int = -1
+    restarts: int = 0
+    since: tuple[int, int] = (0, 0)
+
+
+class RestartLoop(RunRule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="restart-loop",
+        title="Restarts get no further",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def resumed(self, at: View, attempt: int, furthest: int) -> None:
+        state = self.state
+        if furthest < 0:
+            return
+        if furthest > state.furthest:
+            state.furthest, state.restarts = furthest, 0
+            state.since = (furthest, at.time_ns[0])
+        state.restarts += 1
+        if state.restarts >= self.settings.restarts:
+            self._ring(at, attempt)
+
+    def rest(self, view: View, row: int) -> None:
+        """The furthest step passed is the end of it."""
+        if view.step[row] > self.state.furthest + self.settings.beyond:
+            self.episode.last_step = view.step[row] - self.settings.resolve_updates
+            self.settle(view, row, at_once=True)
+
+    def _ring(self, at: View, attempt: int) -> None:
+        state = self.state
+        evidence: list[Fact] = [
+            ("furthest step", float(state.furthest), "", state.furthest),
+            ("restarts", float(state.restarts), "since then", None),
+            ("attempt", float(attempt), "", at.step[0]),
+        ]
+        summary = f"{count(state.restarts, 'restart')} without getting past step {state.furthest}"
+        self.ring(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
+
+
+def stuck(case: Case) -> Cause | None:
+    """Why restarts do not help."""
+    if case.rule != "restart-loop":
+        return None
+    return Cause(
+        "restart-loop",
+        "Each restart fails before it gets past the same step: the cause is in what is restored or comes "
+        "next (checkpoint, batch, schedule, memory), not chance.",
+        "a cause that every restart meets again",
+        (
+            Remedy("Go on from an older checkpoint, or skip the data around that step."),
+            Remedy("Read the error of the last attempt before starting another."),
+        ),
+        "The attempts ended by preemption, each at another step.",
+    )
+
+
+RULE = RestartLoop
+CAUSES = ((SYSTEM, stuck),)

@@ -1,0 +1,136 @@
+"""same-step-failure: similar runs failed at the same step, so it is no chance (catalogue H6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, RunEvent, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import DATA, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.rule import (
+    WARNING,
+    Fact,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    Verdict,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
+from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.view import View
+
+FAILURES = frozenset(
+    {"nonfinite-loss", "loss-divergence", "nonfinite-grad-norm", "scaler-collapse", "scaler-at-floor"}
+)
+"""Rules whose alert means that a run failed at its onset."""
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H6."""
+
+    recover_updates: int = setting(200, "updates", "past it before the alert is recovering")
+    resolve_updates: int = setting(1000, "updates", "past it before it is resolved")
+    near: float = setting(0.01, "relative", "distance of steps that are the same")
+    least: int = setting(3, "steps", "distance that is the same in any case")
+    early: int = setting(10, "steps", "below which every failure is at the same step: nothing is said")
+
+
+class State(RuleState):
+    """Where this run failed, by rule or exception: step and time of the earliest onset.
+
+    All of them count: which of several rules sees a failure first differs between similar runs.
+    """
+
+    failures: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    told: list[str] = msgspec.field(default_factory=list)
+    """Runs named so far."""
+
+
+class SameStepFailure(RunRule[Settings, State]):
+    """Warning."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="same-step-failure",
+        title="Similar runs failed at the same step",
+        severity=Severity.WARNING,
+        scope="run",
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+
+    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+        if rule in FAILURES:
+            self._failed(at, verdict.onset_step, verdict.onset_ns, rule)
+
+    def told(self, at: View, event: RunEvent) -> None:
+        if event.kind == "finish" and event.data.get("state") == "failed":
+            error = event.data.get("error")
+            name = str(error.get("type", "")) if isinstance(error, dict) else ""
+            self._failed(at, at.step[0], at.time_ns[0], name or "failed")
+        elif event.kind == SIBLING_FACTS:
+            self._look(at)
+
+    def _failed(self, at: View, step: int, time_ns: int, what: str) -> None:
+        known = self.state.failures.get(what)
+        if known is None or step < known[0]:
+            self.state.failures[what] = (step, time_ns)
+        self._look(at)
+
+    def _look(self, at: View) -> None:
+        limits = self.settings
+        for what, (step, time_ns) in sorted(self.state.failures.items(), key=lambda item: (item[1], item[0])):
+            near = max(limits.least, limits.near * step)
+            same = [
+                item
+                for item in self.context.siblings.runs
+                if item.failed_step is not None and abs(item.failed_step - step) <= near
+            ]
+            if step >= limits.early and {item.run_id for item in same} - set(self.state.told):
+                self.state.told = sorted({item.run_id for item in same} | set(self.state.told))
+                self._ring(at, (step, time_ns, what), same)
+
+    def _ring(self, at: View, failed: tuple[int, int, str], same: list[Sibling]) -> None:
+        evidence: list[Fact] = [("failed at", float(failed[0]), failed[2], failed[0])]
+        for item in same[:5]:
+            evidence.append(
+                (item.name or item.run_id, float(item.failed_step or 0), item.failure, item.failed_step)
+            )
+        names = ", ".join(item.name or item.run_id for item in same[:3])
+        steps = sorted({item.failed_step or 0 for item in same})
+        where = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+        summary = f"Failed at step {failed[0]}; {count(len(same), 'similar run')} failed at {where}: {names}"
+        self.ring(at, 0, WARNING, failed[:2], summary, evidence, level=len(self.state.told))
+
+
+def systematic(case: Case) -> Cause | None:
+    """Not chance: the same data, or the same schedule."""
+    if case.rule != "same-step-failure":
+        return None
+    return Cause(
+        "systematic",
+        "Runs that fail at the same step share what they meet there: the same order of the data, or a "
+        "schedule that does the same at that step. Chance and hardware do not repeat.",
+        "the same data or schedule at that step",
+        (
+            Remedy(
+                "Look at the batch of that step.",
+                "run.batch(batch_id)  # before each step names it in the record",
+            ),
+            Remedy("Look at what learning rate and loss weights do there."),
+            Remedy("Run once with another seed of the data order."),
+        ),
+        "With another order of the data it fails at the same step again.",
+    )
+
+
+RULE = SameStepFailure
+CAUSES = ((DATA, systematic),)

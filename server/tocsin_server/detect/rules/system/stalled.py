@@ -1,0 +1,115 @@
+"""stalled: the trainer is connected, but steps have stopped (catalogue H1).
+
+The limit follows the run: five times the longest of its last 100 intervals between records (NeMo's safety
+factor), twice its longest pause so far (an evaluation comes again), and two minutes at least; critical is
+half an hour at least. Phases (evaluation, checkpoint) and the first steps (compilation, data loading), before
+the length of a step is known, have limits of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
+from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
+from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H1: NeMo's factor, SageMaker's MaxInitializationTime."""
+
+    least_s: float = setting(120.0, "seconds", "shortest time without a record that counts as a stall")
+    factor: float = setting(5.0, "x longest interval", "silence that is a stall")
+    again: float = setting(2.0, "x longest pause", "of the attempt so far")
+    few: int = setting(3, "intervals", "needed before the length of a step is known")
+    critical_factor: float = setting(3.0, "x warning limit", "silence that is critical")
+    critical_s: float = setting(1800.0, "seconds", "shortest silence that is critical")
+    first_step_s: float = setting(
+        1200.0, "seconds", "until the first record, and until a few intervals are known"
+    )
+    phase_s: float = setting(3600.0, "seconds", "a declared phase may last without records")
+
+
+INFO = RuleInfo(
+    id="stalled",
+    title="Steps have stopped",
+    severity=Severity.CRITICAL,
+    clock="time",
+    inhibited_by=("trainer-lost",),
+    settings=describe(Settings),
+)
+
+_REMEDIES = (
+    Remedy("See where every process stands; a rank that waits in a collective waits for another one.",
+           "py-spy dump --pid PID"),
+    Remedy("Name long pauses, so that they are not taken for stalls.", 'with run.phase("eval"):\n    ...'),
+)  # fmt: skip
+
+
+def judge(facts: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+    """A finding while the run is stalled, one that resolves it when it no more is, else none."""
+    if facts.ended or not facts.connected:
+        return over(INFO.id, facts, now_ns, "The run ended or lost its trainer")
+    since_ns, limit_s = _limit(facts, settings)
+    silence_s = seconds(now_ns - since_ns)
+    if silence_s <= limit_s:
+        return over(INFO.id, facts, now_ns, f"Steps go on at step {facts.last_step}")
+    critical = silence_s > _critical_s(limit_s, settings)
+    severity = Severity.CRITICAL if critical else Severity.WARNING
+    return [_finding(facts, now_ns, since_ns, limit_s, severity, settings)]
+
+
+def _critical_s(limit_s: float, settings: Settings) -> float:
+    return max(settings.critical_factor * limit_s, settings.critical_s)
+
+
+def _limit(facts: Liveness, settings: Settings) -> tuple[int, float]:
+    """Since when it has been silent, and for how long it may be."""
+    if facts.last_record_ns is None:
+        return max(facts.opened_ns, facts.server_started_ns), settings.first_step_s
+    since_ns = max(facts.last_record_ns, facts.server_started_ns)
+    longest_s = max(facts.intervals_s, default=0.0)
+    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * facts.longest_pause_s)
+    if len(facts.intervals_s) < settings.few:
+        limit_s = max(limit_s, settings.first_step_s)
+    if facts.phase:
+        begun_ns = facts.phase_since_ns if facts.phase_since_ns is not None else since_ns
+        return max(since_ns, begun_ns), max(limit_s, settings.phase_s)
+    return since_ns, limit_s
+
+
+def _finding(
+    facts: Liveness, now_ns: int, since_ns: int, limit_s: float, severity: Severity, settings: Settings
+) -> Finding:
+    silence_s = seconds(now_ns - since_ns)
+    place = "before the first step" if facts.last_step is None else f"after step {facts.last_step}"
+    passed_s = _critical_s(limit_s, settings) if severity is Severity.CRITICAL else limit_s
+    evidence = (
+        Evidence("limit", limit_s, "s"),
+        Evidence("longest interval before", max(facts.intervals_s, default=0.0), "s"),
+        Evidence("phase", facts.phase or "none"),
+    )
+    return Finding(
+        rule=INFO.id,
+        severity=severity,
+        state=AlertState.FIRING,
+        subject="",
+        onset_step=facts.last_step,
+        step=facts.last_step,
+        time_ns=now_ns,
+        summary=f"No record for more than {span(passed_s)} {place}",
+        onset_ns=since_ns,
+        diagnosis=Diagnosis(
+            cause="The process is connected, but takes no step: a hang, a deadlock or a long pause.",
+            evidence=evidence,
+            alternatives=(
+                "A collective waits for a rank that is gone (NCCL gives up after 10 min).",
+                "The data loader waits for its workers or for storage.",
+                "An evaluation or checkpoint that was not declared as a phase.",
+            ),
+            remedies=_REMEDIES,
+            disproof=f"A record within the next {span(max(limit_s, silence_s))} at the usual pace.",
+            story=((facts.last_step or 0, f"Last record, {place}", INFO.id),),
+        ),
+    )

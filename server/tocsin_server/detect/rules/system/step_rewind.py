@@ -1,0 +1,110 @@
+"""step-rewind: steps go back within one process: a roll-back, or a log of several runs (catalogue H5).
+
+What follows is judged anew: no statistic is carried across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
+from tocsin_server.detect.interface.formatting import count
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults: an episode ends once steps went on for a while."""
+
+    recover_updates: int = setting(20, "updates", "forward before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "forward before it is resolved")
+
+
+class State(RuleState):
+    """How often steps went back. Outlives seams."""
+
+    times: int = 0
+
+
+class StepRewind(Rule[Settings, State]):
+    """Info."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="step-rewind",
+        title="Steps go back",
+        severity=Severity.INFO,
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("loss", "grad_norm", "scale", "lr", "step_time")
+    idles = True
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        """Only the primary optimizer's steps are the run's."""
+        return not suffix and super().subjects(bases, suffix)
+
+    @property
+    def subject(self) -> str:
+        """The run as a whole."""
+        return ""
+
+    def seam(self) -> None:
+        """Steps went back: the one thing that this rule waits for. It forgets nothing."""
+
+    def observe(self, view: View) -> None:
+        if view.rewound_from is not None:
+            self._ring(view, view.rewound_from)
+        elif self.episode.state:
+            for row in range(view.n):
+                if self.episode.state:
+                    self.settle(view, row)
+
+    def _ring(self, view: View, furthest: int) -> None:
+        state, step = self.state, view.step[0]
+        state.times += 1
+        lost = furthest - step
+        evidence: list[Fact] = [
+            ("furthest step", float(furthest), "", None),
+            ("went back to", float(step), "", step),
+            ("times", float(state.times), "so far", None),
+        ]
+        summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
+        if state.times > 1:
+            summary = f"Steps went back {state.times} times; the last time {furthest} → {step}"
+        self.ring(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
+        for row in range(1, view.n):
+            if self.episode.state:
+                self.settle(view, row)
+
+
+def rewound(case: Case) -> Cause | None:
+    """Why steps go back."""
+    if case.rule != "step-rewind":
+        return None
+    return Cause(
+        "rewind",
+        "The process went back to a checkpoint, or several runs report as one.",
+        "a roll-back within the process",
+        (Remedy("Give each run a name or id of its own.", 'tocsin.watch("project", resume="run-id")'),),
+        "The script counts its steps anew in each epoch.",
+    )
+
+
+RULE = StepRewind
+CAUSES = ((MEASUREMENT, rewound),)

@@ -1,0 +1,181 @@
+"""throughput-regression: steps take longer than they did, or than those of similar runs (catalogue H2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from tocsin_server.core.models import Remedy, Severity
+from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
+from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.rule import (
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleInfo,
+    RuleSettings,
+    RuleState,
+    describe,
+    setting,
+)  # fmt: skip
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.finite import positive
+from tocsin_server.detect.stats.rolling import middle
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Defaults from catalogue H2; the factor of a warning is ours: shared machines waver."""
+
+    recover_updates: int = setting(1, "updates", "at the usual pace before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "at the usual pace before it is resolved")
+    recover_records: int = setting(2, "windows", "at the usual pace that are needed besides")
+    skip: int = setting(50, "records", "at the start that are left out (compilation, caches)")
+    base: int = setting(200, "records", "after them that make the usual pace; also the warm-up")
+    window: int = setting(50, "records", "of one median")
+    windows: int = setting(4, "windows", "in a row that are slow")
+    slow: float = setting(1.3, "x usual", "median that is told")
+    slower: float = setting(2.0, "x usual", "median that is a warning")
+    seconds: float = setting(60.0, "s", "that the slow windows must have lasted")
+    sibling: float = setting(3.0, "x similar runs", "median that is a warning")
+
+
+class State(RuleState):
+    """Seconds a step: records seen, the usual pace, the present window and its slow predecessors."""
+
+    seen: int = 0
+    base: list[float] = msgspec.field(default_factory=list)
+    usual: float = 0.0
+    upper: float = 0.0
+    """The 95th percentile of the usual pace."""
+    window: list[float] = msgspec.field(default_factory=list)
+    start: tuple[int, int] = (0, 0)
+    slow: list[tuple[int, int, float]] = msgspec.field(default_factory=list)
+    """Step, time and median of the slow windows in a row."""
+
+
+class ThroughputRegression(Rule[Settings, State]):
+    """Warning at twice the usual time or three times that of similar runs, info from 1.3 times on."""
+
+    info: ClassVar[RuleInfo] = RuleInfo(
+        id="throughput-regression",
+        title="Steps take longer",
+        severity=Severity.WARNING,
+        bears_on=("data-bound", "gpu-underused", "stalled", "straggler"),
+        settings=describe(Settings),
+    )
+    settings_type = Settings
+    state_type = State
+    needs = ("step_time",)
+    paced = True
+
+    @classmethod
+    def subjects(cls, bases: object, suffix: str) -> bool:
+        """Only the primary optimizer's pace is the run's."""
+        return not suffix and super().subjects(bases, suffix)  # type: ignore[arg-type]
+
+    def observe(self, view: View) -> None:
+        times = view.column("step_time")
+        if times is None:
+            return
+        state = self.state
+        if state.usual and 0 < len(state.window) < self.settings.window - view.n and positive(times):
+            state.seen += view.n
+            state.window += times  # type: ignore[arg-type]
+            return
+        for row, seconds in enumerate(times):
+            if seconds is not None and 0 < seconds < math.inf:
+                self._one(view, row, seconds)
+
+    def _one(self, view: View, row: int, seconds: float) -> None:
+        state, limits = self.state, self.settings
+        state.seen += 1
+        if state.seen <= limits.skip:
+            return
+        if not state.usual:
+            state.base.append(seconds)
+            if len(state.base) == limits.base:
+                ordered = sorted(state.base)
+                state.usual, state.upper = middle(ordered), ordered[len(ordered) * 95 // 100]
+                state.base = []
+            return
+        if not state.window:
+            state.start = (view.step[row], view.time_ns[row])
+        state.window.append(seconds)
+        if len(state.window) >= limits.window:
+            self._judge(view, row, middle(sorted(state.window)))
+            state.window = []
+
+    def _judge(self, view: View, row: int, median: float) -> None:
+        state, limits = self.state, self.settings
+        others = [pace for item in self.context.siblings.runs if (pace := item.step_time_s)]
+        other = middle(sorted(others)) if others else 0.0
+        if other and median > limits.sibling * other:
+            self._ring(view, row, WARNING, state.start, median, other, "sibling")
+            return
+        if median <= max(limits.slow * state.usual, state.upper):
+            state.slow = []
+            if self.episode.state:
+                self.settle(view, row)
+            return
+        state.slow = [*state.slow, (*state.start, median)][-limits.windows :]
+        lasted = (view.time_ns[row] - state.slow[0][1]) * 1e-9
+        if len(state.slow) < limits.windows or lasted < limits.seconds:
+            return
+        least = min(item[2] for item in state.slow)
+        severity = WARNING if least > max(limits.slower * state.usual, state.upper) else INFO
+        self._ring(view, row, severity, state.slow[0][:2], median, state.usual, "regression")
+
+    def _ring(
+        self,
+        view: View,
+        row: int,
+        severity: int,
+        onset: tuple[int, int],
+        median: float,
+        usual: float,
+        kind: str,
+    ) -> None:
+        than = "in similar runs" if kind == "sibling" else "before"
+        times = number(round(median / usual, 1))
+        evidence: list[Fact] = [
+            ("step time", median, "s", view.step[row]),
+            (f"step time {than}", usual, "s", None),
+            ("times slower", median / usual, "", None),
+        ]
+        summary = f"Steps take {number(median)} s, {times} times as long as {than} ({number(usual)} s)"
+        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+
+
+def slower(case: Case) -> Cause | None:
+    """Why steps take longer."""
+    if case.rule != "throughput-regression":
+        return None
+    sibling = case.verdict.kind == "sibling"
+    where = (
+        "The same work is several times faster elsewhere: another machine, fewer loader workers, work "
+        "that is done several times (a process for each GPU that shares no data), logging in the inner loop."
+        if sibling
+        else "Something on the machine got slower: data from shared storage, another job beside it, a GPU "
+        "that is throttled, memory that is swapped or fragmented."
+    )
+    return Cause(
+        "slower",
+        where,
+        "a machine or a loader that got slower",
+        (
+            Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
+            Remedy("Look at the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
+            Remedy("See where the process is.", "py-spy top --pid <pid>"),
+        ),
+        "Sequence length, resolution or batch size changed at that step.",
+    )
+
+
+RULE = ThroughputRegression
+CAUSES = ((SYSTEM, slower),)

@@ -1,0 +1,82 @@
+"""trainer-lost: no connection for 30 s and no ``finish`` (catalogue H1, "client dead").
+
+A warning at first: hosts that were paused and networks that were cut come back. Counted from the server's
+own start, so that a restart of the server loses nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
+from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
+from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
+
+
+@dataclass(frozen=True)
+class Settings(RuleSettings):
+    """Six missed signs of life, as in the contract; ten minutes are ours, measured in docs/detection.md."""
+
+    silence_s: float = setting(30.0, "seconds", "without connection and without finish")
+    critical_s: float = setting(600.0, "seconds", "without connection that are critical")
+
+
+INFO = RuleInfo(
+    id="trainer-lost",
+    title="Trainer is lost",
+    severity=Severity.CRITICAL,
+    clock="time",
+    settings=describe(Settings),
+)
+
+_REMEDIES = (
+    Remedy("Look at the last lines of the job and for the kernel's out-of-memory killer.",
+           'dmesg --ctime | grep -iE "killed process|out of memory"'),
+    Remedy("If it was pre-empted, resume from the newest checkpoint under the same run id.",
+           "TOCSIN_RUN_ID=<run id> python train.py --resume"),
+)  # fmt: skip
+
+
+def judge(facts: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+    """A finding while the trainer is lost, one that resolves it when it is back, else none."""
+    if facts.ended:
+        return over(INFO.id, facts, now_ns, "The run ended")
+    if facts.connected:
+        return over(INFO.id, facts, now_ns, "The trainer is back")
+    last_ns = facts.silent_since_ns or facts.last_record_ns or facts.opened_ns
+    since_ns = max(last_ns, facts.server_started_ns)
+    silence_s = seconds(now_ns - since_ns)
+    if silence_s <= settings.silence_s:
+        return []
+    return [_finding(facts, now_ns, last_ns, silence_s, settings)]
+
+
+def _finding(facts: Liveness, now_ns: int, last_ns: int, silence_s: float, settings: Settings) -> Finding:
+    place = "before its first step" if facts.last_step is None else f"after step {facts.last_step}"
+    critical_s = max(settings.silence_s, settings.critical_s)
+    severity = Severity.CRITICAL if silence_s > critical_s else Severity.WARNING
+    passed_s = critical_s if severity is Severity.CRITICAL else settings.silence_s
+    return Finding(
+        rule=INFO.id,
+        severity=severity,
+        state=AlertState.FIRING,
+        subject="",
+        onset_step=facts.last_step,
+        step=facts.last_step,
+        time_ns=now_ns,
+        summary=f"No word from the trainer for more than {span(passed_s)}, {place}, and no finish",
+        onset_ns=last_ns,
+        diagnosis=Diagnosis(
+            cause="The process was killed, its machine is gone, or the network between is cut.",
+            evidence=(
+                Evidence("last step", float(facts.last_step) if facts.last_step is not None else "none"),
+            ),
+            alternatives=(
+                "Killed for memory, or by the scheduler at its time limit.",
+                "The network is cut: then the trainer goes on, keeps its records and hands them in later.",
+            ),
+            remedies=_REMEDIES,
+            disproof="The trainer connects again and hands in records of steps after this one.",
+            story=((facts.last_step or 0, f"Last word, {place}", INFO.id),),
+        ),
+    )

@@ -1,0 +1,123 @@
+"""Slow changes: medians of stretches of records, and tests for trends that need no distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from operator import mul
+
+import msgspec
+
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.rolling import middle
+
+PLAUSIBLE_K = (
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 18, 19, 20, 21, 24, 25, 32, 37, 40, 47, 50, 62, 64,
+    80, 91, 100, 101, 102, 120, 128, 150, 196, 200, 256, 257, 365, 400, 500, 512, 1000, 1024, 2000, 4096,
+    5000, 8192, 10000, 16384, 21841, 21843, 28996, 30000, 30522, 32000, 32100, 32128, 32768, 50257,
+    50265, 50272, 50304, 65024, 65536, 100000, 100277, 128000, 128256, 151936, 152064, 172800, 250002,
+    250112, 256000,
+)  # fmt: skip
+"""Numbers of classes, words or prototypes that are in use; a cross-entropy of ln K is chance."""
+
+
+_LOGS = tuple((k, math.log(k)) for k in PLAUSIBLE_K)
+
+
+def chance(loss: float, tolerance: float) -> int | None:
+    """The K of :data:`PLAUSIBLE_K` with ln K within ``tolerance`` (relative) of ``loss``, else None.
+
+    Of several a power of ten, else the nearest.
+    """
+    near = [k for k, log in _LOGS if abs(log - loss) <= tolerance * log]
+    return min(near, key=lambda k: (k not in (10, 100, 1000, 10_000), abs(math.log(k) - loss)), default=None)
+
+
+class Bins(msgspec.Struct):
+    """Medians of ``size`` records each, the last ``keep`` of them, with the step each began at.
+
+    With ``grow`` nothing is forgotten: where they are too many, neighbours are joined and ``size`` doubles.
+    """
+
+    size: int
+    keep: int
+    grow: bool = False
+    medians: list[float] = []
+    steps: list[int] = []
+    waiting: list[float] = []
+    since: int = 0
+
+    def push(self, step: int, value: float) -> bool:
+        """Takes one finite value; whether a bin was completed by it."""
+        if not self.waiting:
+            self.since = step
+        self.waiting.append(value)
+        if len(self.waiting) < self.size:
+            return False
+        self._complete()
+        return True
+
+    def extend(self, view: View) -> Iterator[int]:
+        """Takes the finite losses of ``view``; yields the place of each record that completed a bin, at once.
+
+        What is judged at that place sees no record after it, however the records came.
+        """
+        rows, values = view.losses
+        at, n = 0, len(values)
+        while at < n:
+            if not self.waiting:
+                self.since = view.step[rows[at]]
+            more = min(self.size - len(self.waiting), n - at)
+            self.waiting += values[at : at + more]
+            at += more
+            if len(self.waiting) >= self.size:
+                self._complete()
+                yield rows[at - 1]
+
+    def _complete(self) -> None:
+        self.medians.append(middle(sorted(self.waiting)))
+        self.steps.append(self.since)
+        self.waiting = []
+        if len(self.medians) > self.keep:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        if not self.grow:
+            del self.medians[0], self.steps[0]
+            return
+        odd = [self.medians[-1]] if len(self.medians) % 2 else []
+        pairs = zip(self.medians[::2], self.medians[1::2], strict=False)
+        self.waiting = odd * self.size + self.waiting
+        self.since = self.steps[-1] if odd else self.since
+        self.medians = [(first + second) / 2 for first, second in pairs]
+        self.steps = self.steps[: len(self.medians) * 2 : 2]
+        self.size *= 2
+
+
+def kendall(values: Sequence[float]) -> float:
+    """Mann-Kendall's z: above 0 rising, below falling; n values, O(n^2), no correction for ties."""
+    n = len(values)
+    score = sum(
+        (values[later] > values[earlier]) - (values[later] < values[earlier])
+        for earlier in range(n)
+        for later in range(earlier + 1, n)
+    )
+    sigma = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    return (score - math.copysign(1, score)) / sigma if score and sigma else 0.0
+
+
+def falls(before: Sequence[float], after: Sequence[float]) -> float:
+    """Mann-Whitney's z for ``after`` being below ``before``; above 3 it is no chance."""
+    below = sum((late < early) + 0.5 * (late == early) for early in before for late in after)
+    m, n = len(before), len(after)
+    return (below - m * n / 2) / math.sqrt(m * n * (m + n + 1) / 12)
+
+
+def autocorrelation(values: Sequence[float], lag: int) -> float:
+    """Of ``values`` less their mean, at ``lag``; 0 where they do not vary."""
+    mean = sum(values) / len(values)
+    rest = [value - mean for value in values]
+    power = sum(map(mul, rest, rest))
+    if power <= 0 or not math.isfinite(power):
+        return 0.0
+    return float(sum(map(mul, rest, rest[lag:])) / power)

@@ -1,1 +1,0 @@
-"""Runs as folders: `tocsin-server export --out` writes them, `import` reads them (docs/data.md)."""

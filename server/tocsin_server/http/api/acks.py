@@ -1,0 +1,173 @@
+"""``/alerts/{id}/ack`` and ``/alerts/{id}/history``: who takes an alert on, and its whole life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
+from sqlalchemy import Connection
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.models import AlertState
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.delivery.router import facts_of, marks_of, routing_of, silence_of
+from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.permission import Editor, Reader
+from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import DeliveryState
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.store import alert_groups, audit, notification_config, outbox
+from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
+from tocsin_server.store.alert_rows import alert_key, read_history
+from tocsin_server.store.run_failures import turns
+
+router = resource("alerts")
+
+
+class NewAck(Body):
+    """Why, for the others; may be empty."""
+
+    note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] = ""
+
+
+class AckRow(TypedDict):
+    """Who took an alert on, when, with which note."""
+
+    by: str
+    at_ms: float
+    note: str
+
+
+class AlertMarks(TypedDict):
+    """What keeps an open alert from being told, as of now."""
+
+    id: str
+    ack: AckRow | None
+    silenced_by: list[str]
+    inhibited_by: list[str]
+
+
+class LifeLine(TypedDict):
+    """One line of an alert's life: ``kind`` is transition, run, ack, unack or notification."""
+
+    kind: Literal["transition", "run", "ack", "unack", "notification"]
+    at_ms: float
+    text: str
+    state: AlertState | DeliveryState | Literal[""]
+    by: str
+
+
+class AlertLife(TypedDict):
+    """An alert's life, oldest first, and its marks now."""
+
+    items: list[LifeLine]
+    marks: AlertMarks
+
+
+@router.post("/alerts/{alert_id:path}/ack", response_model=AlertMarks)
+async def acknowledge(request: Request, alert_id: str, wanted: NewAck, identity: Editor) -> ExactJSON:
+    """Takes an alert on: it is not repeated any more, its end is still told."""
+    return await _act(request, alert_id, Ack(time.time_ns(), actor_of(identity), wanted.note))
+
+
+@router.delete("/alerts/{alert_id:path}/ack", response_model=AlertMarks)
+async def give_back(request: Request, alert_id: str, identity: Editor) -> ExactJSON:
+    """Takes the acknowledgement back: what still fires is repeated again."""
+    return await _act(request, alert_id, Ack(time.time_ns(), actor_of(identity), "", undone=True))
+
+
+@router.get("/alerts/{alert_id:path}/history", response_model=AlertLife)
+def history(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
+    """Everything that happened to an alert: transitions, acknowledgements, notifications."""
+    key = known_key(alert_id)
+    with services_of(request).database.reader.connect() as connection:
+        lines = life_of(connection, alert_id, key)
+        if not lines:
+            raise _unknown(alert_id)
+        marks = marks_now(connection, alert_id, key)
+    return ExactJSON({"items": lines, "marks": marks})
+
+
+async def _act(request: Request, alert_id: str, ack: Ack) -> ExactJSON:
+    services, key = services_of(request), known_key(alert_id)
+    if not await store_ack(services, key, ack):
+        raise _unknown(alert_id)
+    with services.database.reader.connect() as connection:
+        return ExactJSON(marks_now(connection, alert_id, key))
+
+
+async def store_ack(services: Services, key: Key, ack: Ack) -> bool:
+    """Stores an act on an alert and says who did it; False where there is no such alert."""
+    known = await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
+    services.live.changed("acks")
+    return known
+
+
+def _write(connection: Connection, key: Key, ack: Ack) -> bool:
+    if not add_ack(connection, key, ack):
+        return False
+    action = "alert.unack" if ack.undone else "alert.ack"
+    audit.note(connection, ack.at_ns, ack.actor, action, f"{key[0]}.{key[1]}.{key[2]}", {"note": ack.note})
+    return True
+
+
+def known_key(alert_id: str) -> Key:
+    """The key of an alert's id. Raises a 404 Problem for what cannot be one."""
+    key = alert_key(alert_id)
+    if key is None:
+        raise _unknown(alert_id)
+    return key
+
+
+def _unknown(alert_id: str) -> Problem:
+    return Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
+
+
+def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]:
+    """The marks of an alert, derived from what holds now. Raises a 404 Problem."""
+    known = alert_groups.known_alerts(connection, [key])
+    if not known:
+        raise _unknown(alert_id)
+    now_ns = time.time_ns()
+    silences = [silence_of(row) for row in notification_config.silences(connection, ending_after_ns=now_ns)]
+    others = facts_of(alert_groups.open_alerts(connection, [key[0]]), ())
+    facts = facts_of(known, ())
+    marks = marks_of(facts.values(), others.values(), silences, routing_of(connection), now_ns)[alert_id]
+    ack = acks_in_force(connection, [key[0]]).get(key)
+    return {
+        "id": alert_id,
+        "ack": ack_row(ack),
+        "silenced_by": list(marks.silenced_by),
+        "inhibited_by": list(marks.inhibited_by),
+    }
+
+
+def ack_row(ack: Ack | None) -> dict[str, Any] | None:
+    """An acknowledgement as the API shows it."""
+    return None if ack is None else {"by": ack.actor, "at_ms": ack.at_ns / 1e6, "note": ack.note}
+
+
+def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, Any]]:
+    """The lines of an alert's life, oldest first."""
+    steps = read_history(connection, alert_id)
+    lines = [_line("transition", step.at_ns, step.summary, step.state) for step in steps]
+    if steps:
+        over_ns = next((step.at_ns for step in steps if step.state == AlertState.RESOLVED), None)
+        lines += [_line("run", *turn, "") for turn in turns(connection, key[0], steps[0].at_ns, over_ns)]
+    for ack in acks_of(connection, key):
+        lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))
+    names = {row.id: row.name for row in notification_config.channels(connection)}
+    for item, told in outbox.told_of(connection, key):
+        text = f"{told}: {names.get(item.channel_id, 'a deleted channel')}" + (
+            f" ({item.error})" if item.error else ""
+        )
+        lines.append(_line("notification", item.sent_ns or item.created_ns, text, item.state))
+    return sorted(lines, key=lambda line: line["at_ms"])
+
+
+def _line(kind: str, at_ns: int, text: str, state: str, by: str = "") -> dict[str, Any]:
+    return {"kind": kind, "at_ms": at_ns / 1e6, "text": text, "state": state, "by": by}

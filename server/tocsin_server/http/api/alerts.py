@@ -1,0 +1,114 @@
+"""``GET /alerts`` and ``GET /alerts/{id}``: what rules said, over all runs or of one; its flight record."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from tocsin_server.core.models import AlertState, Severity
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import WHOLE, chosen, some_of
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import AlertRow
+from tocsin_server.http.services import services_of
+from tocsin_server.jobs.snapshot_recorder import download
+from tocsin_server.runs.run_summary import alert_json
+from tocsin_server.store.results import AlertStep, StoredAlert
+from tocsin_server.transfer.record_export import file_name
+
+router = resource("alerts")
+
+
+class AlertList(TypedDict):
+    """Alerts, newest change first."""
+
+    items: list[AlertRow]
+
+
+class HistoryRow(TypedDict):
+    """One step in an alert's life."""
+
+    state: AlertState
+    severity: Severity
+    previous: AlertState | None
+    at_ms: float
+    step: int | None
+    summary: str
+
+
+class AlertDetail(AlertRow):
+    """An alert with its life, oldest first."""
+
+    history: list[HistoryRow]
+
+
+class FlightDocument(TypedDict):
+    """Everything around the onset of an alert; docs/data.md shows it."""
+
+    tocsin_flight: int
+    run: dict[str, Any]
+    alerts: list[dict[str, Any]]
+    window: dict[str, Any]
+    events: list[dict[str, Any]]
+    batches: list[dict[str, Any]]
+
+
+@router.get("/alerts", response_model=AlertList)
+def list_alerts(
+    request: Request,
+    _identity: Reader,
+    run: str | None = None,
+    state: Annotated[str | None, some_of(AlertState)] = None,
+    severity: Annotated[str | None, some_of(Severity)] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 200,
+) -> ExactJSON:
+    """Alerts of all runs or of one; without ``state`` all that are not over, then the newest resolved."""
+    states = chosen("state", state, AlertState)
+    severities = chosen("severity", severity, Severity)
+    found = services_of(request).reader.alerts(run, states, severities, limit)
+    return ExactJSON({"items": [alert_row(stored) for stored in found]})
+
+
+@router.get("/alerts/{alert_id:path}/flight", response_model=FlightDocument)
+def flight(request: Request, alert_id: str, _identity: Reader) -> Response:
+    """The flight record of an alert as one file, which ``tocsin-server diagnose`` reads."""
+    text = download(services_of(request).database, alert_id)
+    if text is None:
+        raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
+    headers = {
+        "content-disposition": f'attachment; filename="{file_name(alert_id)}.flight.json"',
+        "cache-control": "no-store",
+    }
+    return Response(text, media_type="application/json", headers=headers)
+
+
+@router.get("/alerts/{alert_id:path}", response_model=AlertDetail)
+def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
+    """One alert with its history."""
+    reader = services_of(request).reader
+    stored = reader.alert(alert_id)
+    if stored is None:
+        raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
+    history = [_history_row(step) for step in reader.alert_history(alert_id)]
+    return ExactJSON(alert_row(stored) | {"history": history})
+
+
+def alert_row(stored: StoredAlert) -> dict[str, Any]:
+    """An alert as the API shows it."""
+    return alert_json(stored.alert, run_name=stored.run_name, project=stored.project)
+
+
+def _history_row(step: AlertStep) -> dict[str, Any]:
+    return {
+        "state": step.state,
+        "severity": step.severity,
+        "previous": step.previous,
+        "at_ms": step.at_ns / 1e6,
+        "step": step.step,
+        "summary": step.summary,
+    }

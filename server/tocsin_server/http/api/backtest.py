@@ -1,0 +1,152 @@
+"""``POST /backtest``: what a rule with other settings, or one that is being written, would have said."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.models import Severity
+from tocsin_server.core.responses import ExactJSON, Problem, shortened
+from tocsin_server.detect.custom import threshold
+from tocsin_server.detect.custom.backtest import Tested, settings_of, summary_of
+from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.http.api.description import failing
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import known_run
+from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.rules import checked
+from tocsin_server.http.services import services_of
+from tocsin_server.offline.backtest import Backtest, Bounds
+from tocsin_server.offline.custom_rule_backtest import Trial
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RunFacts
+
+router = resource("rules")
+
+MOST_RUNS = 50
+BOUNDS = Bounds(records=1_000_000, seconds=30.0)
+"""Of one request; ``tocsin-server backtest`` goes further."""
+TRIAL_BOUNDS = Bounds(records=1_000_000, seconds=10.0)
+"""Of a rule that is being written: a person waits."""
+_turn = threading.Lock()
+"""One backtest at a time: judging takes a core, and trainers' records come first."""
+
+
+class BacktestOrder(Body):
+    """A built-in rule with settings other than its defaults, or a ``draft`` of one (docs/user-rules.md);
+    and over which runs: some, or a project's newest ones. A draft without either: those that it concerns."""
+
+    rule: str | None = None
+    settings: dict[str, float | int | str] = Field({}, max_length=100)
+    draft: dict[str, Any] | None = None
+    runs: list[str] = Field([], max_length=MOST_RUNS)
+    project: str | None = None
+    most: Annotated[int, Field(ge=1, le=MOST_RUNS, description="Of a project's runs, or of all.")] = MOST_RUNS
+
+
+class FiringRow(TypedDict):
+    """Where the rule would have fired; ``healthy``: no other rule had or came to have an alert there."""
+
+    severity: Severity
+    subject: str
+    onset_step: int | None
+    step: int | None
+    resolved_step: int | None
+    summary: str
+    cause: str
+    healthy: bool
+
+
+class TestedRow(TypedDict):
+    """One run under test; of a draft also its name and the series that were watched, the first eight."""
+
+    run: str
+    name: NotRequired[str]
+    project: NotRequired[str]
+    series: NotRequired[list[str]]
+    steps: int
+    healthy_steps: int
+    alerts_left_out: int
+    cut: str
+    firings: list[FiringRow]
+
+
+class BacktestAnswer(TypedDict):
+    """What the rule would have said."""
+
+    rule: str
+    settings: dict[str, Any]
+    steps: int
+    healthy_steps: int
+    firings: int
+    alarms_per_1000_healthy_steps: dict[str, float | None]
+    runs: list[TestedRow]
+
+
+@router.post("/rules/backtest", response_model=BacktestAnswer, include_in_schema=False)
+@router.post("/backtest", response_model=BacktestAnswer, responses=failing(404, 429))
+def backtest(request: Request, order: BacktestOrder, _identity: Reader) -> ExactJSON:
+    """Judges stored runs once more, off the record path; nothing is stored, nobody is notified."""
+    reader = services_of(request).reader
+    if (order.rule is None) == (order.draft is None):
+        detail = "Pass either rule or draft, not both."
+        raise Problem(
+            422, subject="body", expected="either rule or draft", got="both or neither", detail=detail
+        )
+    if order.draft is not None:
+        return ExactJSON(_tried(reader, order, order.draft))
+    try:
+        test = Backtest(str(order.rule), settings_of(str(order.rule), order.settings), BOUNDS)
+        tested = _tested(test, reader, _runs(reader, order))
+    except SettingError as error:
+        raise Problem(422, subject=error.subject, expected=error.expected, got=error.got) from error
+    return ExactJSON(summary_of(test.rule, test.settings, tested))
+
+
+def _tried(reader: StoreReader, order: BacktestOrder, draft: dict[str, Any]) -> dict[str, Any]:
+    """A draft over stored runs: its summary, with what a page needs to draw each run."""
+    rule = checked({"id": "draft", **draft})
+    trial, runs = Trial(rule, TRIAL_BOUNDS), _runs_for(reader, order, rule)
+    known = [reader.run(facts.id) or facts for facts in runs]
+    tested = _tested(trial, reader, known)
+    summary = summary_of(rule.id, RuleSettings(), tested) | {"settings": threshold.plain(rule)}
+    for row, facts in zip(summary["runs"], known, strict=True):
+        row |= {"name": facts.name, "project": facts.project, "series": trial.series_of(facts)}
+    return summary
+
+
+def _runs_for(reader: StoreReader, order: BacktestOrder, rule: threshold.UserRule) -> list[RunFacts]:
+    if order.runs or order.project is not None:
+        return _runs(reader, order)
+    meant = (run for run in reader.runs() if rule.concerns(run.project, (run.name, run.id), tuple(run.tags)))
+    return [run for run in meant if not run.archived][: order.most]
+
+
+def _runs(reader: StoreReader, order: BacktestOrder) -> list[RunFacts]:
+    if bool(order.runs) == (order.project is not None):
+        detail = "Pass either runs or a project, not both."
+        raise Problem(
+            422, subject="body", expected="either runs or a project", got="both or neither", detail=detail
+        )
+    if order.project is None:
+        return [known_run(reader, run_id) for run_id in order.runs]
+    found = [run for run in reader.runs() if run.project == order.project][: order.most]
+    if not found:
+        detail = f"There are no runs in project {shortened(order.project)}."
+        raise Problem(404, subject="project", expected="one with runs", got=order.project, detail=detail)
+    return found
+
+
+def _tested(test: Backtest | Trial, reader: StoreReader, runs: list[RunFacts]) -> list[Tested]:
+    if not _turn.acquire(blocking=False):
+        detail = "Another backtest is running. Try again when it has finished."
+        raise Problem(429, subject="backtest", expected="one at a time", got="another one", detail=detail)
+    try:
+        return [test.of_run(reader, facts) for facts in runs]
+    finally:
+        _turn.release()

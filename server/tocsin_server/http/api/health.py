@@ -1,0 +1,87 @@
+"""``/health``, ``/ready``: whether this server is well, for people, proxies and process supervisors."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server import __version__
+from tocsin_server.core.responses import ExactJSON
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.services import Services, services_of
+
+router = resource("health")
+
+
+class Health(TypedDict):
+    """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable.
+
+    ``rounds``: periodic work that is failing and will be retried, and the run it concerns.
+    """
+
+    status: str
+    version: str
+    writer: NotRequired[dict[str, Any]]
+    database: NotRequired[str]
+    connections: NotRequired[dict[str, int]]
+    notifications: NotRequired[dict[str, Any]]
+    rounds: NotRequired[list[dict[str, Any]]]
+
+
+class Readiness(TypedDict):
+    """Whether a load balancer should send requests here, and if not, why."""
+
+    ready: bool
+    reason: str
+
+
+@router.get("/health", response_model=Health)
+async def health(request: Request) -> ExactJSON:
+    """Return status and version; with a login also backlog, database, connections and failures.
+
+    It uses neither the database nor a thread of the pool, so it works whatever else is down.
+    """
+    services = services_of(request)
+    answer: dict[str, Any] = {"status": _status(services), "version": __version__}
+    if request.state.identity is not None:
+        answer |= details(services) | {"notifications": services.delivery.standing}
+    return ExactJSON(answer)
+
+
+@router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness}})
+def ready(request: Request) -> ExactJSON:
+    """Return 200 while the database responds and the writer commits, else 503 with the reason."""
+    reason = _unready(services_of(request))
+    return ExactJSON({"ready": not reason, "reason": reason}, status_code=503 if reason else 200)
+
+
+def details(services: Services) -> dict[str, Any]:
+    """Return the internal state that users with a login may see."""
+    inside = services.pipeline.health()
+    counted: dict[str, int] = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
+    connections = services.connections
+    counted |= {"open": len(connections), "limit": connections.bounds.total}
+    counted["closed"] = sum(connections.closed.values())
+    return {
+        "writer": inside,
+        "database": services.database.dialect,
+        "connections": counted,
+        "rounds": services.pipeline.rounds.failing(),
+    }
+
+
+def _status(services: Services) -> str:
+    return "failing" if services.writer.failing or services.pipeline.rounds.outage else "ok"
+
+
+def _unready(services: Services) -> str:
+    if services.writer.failing:
+        return "records cannot be stored"
+    try:
+        services.database.ping()
+    except SQLAlchemyError:
+        return "the database is unavailable"
+    return ""

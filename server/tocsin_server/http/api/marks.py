@@ -1,0 +1,62 @@
+"""``GET /alerts/marks``: who has taken which open alert on, and what keeps it from being told."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.responses import ExactJSON
+from tocsin_server.delivery.router import facts_of, key_of, marks_of, routing_of, silence_of
+from tocsin_server.http.api.acks import AlertMarks, ack_row
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.silences import SilenceItem, silence_item
+from tocsin_server.http.services import services_of
+from tocsin_server.notify.labels import Marks
+from tocsin_server.store import alert_groups, notification_config
+from tocsin_server.store.acks import Ack, acks_in_force
+
+router = resource("alerts")
+
+
+class MarkList(TypedDict):
+    """Open alerts that have a mark, and the silences that mark any."""
+
+    items: list[AlertMarks]
+    silences: list[SilenceItem]
+
+
+@router.get("/alerts/marks", response_model=MarkList)
+def all_marks(request: Request, _identity: Reader) -> ExactJSON:
+    """The marks of every open alert; one without any is left out."""
+    with services_of(request).database.reader.connect() as connection:
+        return ExactJSON(every_mark(connection, time.time_ns()))
+
+
+def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
+    """The marks of all that is open, and the silences among them."""
+    known = alert_groups.open_alerts(connection)
+    acks = acks_in_force(connection, {key[0] for key in known})
+    facts = facts_of(known, acks)
+    rows = notification_config.silences(connection, ending_after_ns=now_ns)
+    routing = routing_of(connection)
+    silences = [silence_of(row) for row in rows]
+    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)
+    items = [marks_row(name, acks.get(key_of(name)), marks[name]) for name in facts]
+    told = [item for item in items if item["ack"] or item["silenced_by"] or item["inhibited_by"]]
+    named = {name for item in told for name in item["silenced_by"]}
+    return {"items": told, "silences": [silence_item(row) for row in rows if row.id in named]}
+
+
+def marks_row(alert_id: str, ack: Ack | None, marks: Marks) -> dict[str, Any]:
+    """The marks of one alert as the API shows them."""
+    return {
+        "id": alert_id,
+        "ack": ack_row(ack),
+        "silenced_by": list(marks.silenced_by),
+        "inhibited_by": list(marks.inhibited_by),
+    }

@@ -1,0 +1,107 @@
+"""Parameters in the address that several routes share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Query
+from pydantic import BeforeValidator, Field
+
+from tocsin_server.core.responses import Problem
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RunFacts
+
+LARGEST = 1 << 53
+"""Numbers up to here are exact in JSON, in a browser and in float64; steps, times and limits stay within."""
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def _whole(given: object) -> object:
+    """Reject what only Python accepts as a whole number: spaces, underscores, a decimal point."""
+    if isinstance(given, str) and not (given.removeprefix("-").isdecimal() and given.isascii()):
+        raise ValueError("a whole number")
+    return given
+
+
+def _number(given: object) -> object:
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        raise ValueError("a number")
+    return given
+
+
+def _flag(given: object) -> object:
+    if given not in ("true", "false", True, False):
+        raise ValueError("true or false")
+    return given
+
+
+WHOLE = BeforeValidator(_whole)
+"""Reads a number in the address as JSON does. Put it after the bounds, else the description lacks them."""
+Step = Annotated[int, Field(ge=-LARGEST, le=LARGEST), WHOLE]
+"""A step, at most 2^53 either way."""
+Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False), BeforeValidator(_number)]
+"""A finite number as JSON writes it, at most 2^53 either way."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""Exactly ``true`` or ``false``."""
+
+Names = Annotated[
+    list[str] | None,
+    Query(description="Series, comma separated; given several times, each is one name as it stands."),
+]
+First = Annotated[Step | None, Query(alias="from", description="First step.")]
+Last = Annotated[Step | None, Query(alias="to", description="Last step, included.")]
+
+
+def cursor(pattern: str, description: str = "`next` of an earlier page.") -> Any:
+    """Return the declaration of a cursor; the route checks it and says where one comes from."""
+    return Query(description=description, json_schema_extra={"pattern": pattern})
+
+
+def some_of(known: Iterable[str]) -> Any:
+    """Return the declaration of one or several of ``known``, comma separated, for :func:`chosen`."""
+    one = "|".join(known)
+    extra = {"pattern": f"^(({one})(,({one}))*)?$"}
+    return Query(description="One or several, comma separated.", json_schema_extra=extra)
+
+
+def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | None:
+    """Return the values of a comma separated parameter, None for all.
+
+    Raises:
+        Problem: 422 for a value that is not among ``known``.
+    """
+    if not given:
+        return None
+    values, possible = given.split(","), list(known)
+    for value in values:
+        if value not in possible:
+            raise Problem(422, subject=name, expected=" or ".join(possible), got=value)
+    return values
+
+
+def names_of(given: list[str] | None) -> list[str] | None:
+    """The series asked for, None for all. A name with a comma in it is asked for by repeating ``names``."""
+    if not given:
+        return None
+    found = given[0].split(",") if len(given) == 1 else given
+    return list(dict.fromkeys(name for name in found if name)) or None
+
+
+def known_run(reader: StoreReader, run_id: str) -> RunFacts:
+    """The run of this id. Raises a 404 Problem."""
+    facts = reader.run(run_id)
+    if facts is None:
+        raise Problem(404, subject="run", expected="the id of a run", got=run_id)
+    return facts
+
+
+def page_of(read: Callable[[], T], after: str | None) -> T:
+    """What ``read`` answers. Raises a 422 Problem where it refuses ``after`` as a cursor."""
+    try:
+        return read()
+    except ValueError as error:
+        raise Problem(422, subject="after", expected="`next` of an earlier page", got=after or "") from error

@@ -1,0 +1,69 @@
+"""``GET /runs/{id}/report`` and ``GET /compare/report``: one HTML file that needs no server any more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tocsin_server.core.responses import Problem
+from tocsin_server.http import plotlyjs
+from tocsin_server.http.api.description import failing
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import Names, known_run, names_of
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.services import services_of
+from tocsin_server.report.material import MOST_RUNS, ReportError
+from tocsin_server.report.writing import write_report
+from tocsin_server.transfer.record_export import file_name
+
+router = resource("reports")
+
+
+SEVERAL = "Run ids: repeat the parameter, or separate them by commas."
+IDS = {"minItems": 2, "maxItems": MOST_RUNS, "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
+
+
+class HTMLReport(Response):
+    """A file to keep, never a page of this site: a browser saves it, and it is not compressed on the way."""
+
+    media_type = "text/html"
+
+
+@router.get("/runs/{run_id:path}/report", response_class=HTMLReport)
+def run_report(request: Request, run_id: str, _identity: Reader, names: Names = None) -> Response:
+    """A run with its charts, alerts, diagnoses, notes and settings as one HTML file."""
+    return _report(request, [run_id], names_of(names), f"{file_name(run_id)}-report.html")
+
+
+@router.get("/compare/report", response_class=HTMLReport, responses=failing(404))
+def comparison_report(
+    request: Request,
+    _identity: Reader,
+    runs: Annotated[list[str], Query(description=SEVERAL, json_schema_extra=IDS)],
+    names: Names = None,
+) -> Response:
+    """Several runs over one another as one HTML file; ``names`` are series beside the vital signs."""
+    ids = list(dict.fromkeys(name for name in (runs[0].split(",") if len(runs) == 1 else runs) if name))
+    if not 2 <= len(ids) <= MOST_RUNS:
+        raise Problem(422, subject="runs", expected=f"the ids of 2 to {MOST_RUNS} runs", got=len(ids))
+    return _report(request, ids, names_of(names), "comparison-report.html")
+
+
+def _report(request: Request, ids: list[str], names: list[str] | None, name: str) -> Response:
+    services = services_of(request)
+    for run_id in ids:
+        known_run(services.reader, run_id)
+    try:
+        made = write_report(services.reader, plotlyjs.installed().script.decode("utf-8"), ids, names)
+    except ReportError as error:  # deleted meanwhile
+        raise Problem(404, subject="report", expected="existing runs", detail=str(error)) from error
+    headers = {
+        "content-disposition": f'attachment; filename="{name}"',
+        "cache-control": "no-store",
+        # Megabytes compressed on the event loop would hold up every trainer's acknowledgement.
+        "content-encoding": "identity",
+    }
+    return HTMLReport(made.body, headers=headers)

@@ -1,0 +1,169 @@
+"""``/rules/packs``, ``/rules/apply`` and ``/rules/export``: rules by the file."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import Field
+from sqlalchemy import Connection
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.detect.custom import threshold
+from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.permission import Editor, Reader
+from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.rules import changed
+from tocsin_server.http.services import services_of
+from tocsin_server.rules.documents import Difference, apply_document, exported, read_document
+from tocsin_server.rules.packs.loader import Pack, packs, switch, switched_on
+
+router = resource("rules")
+
+
+class PackItem(TypedDict):
+    """A pack and the rules in it; ``enabled``: there is a rule of it."""
+
+    name: str
+    title: str
+    description: str
+    enabled: bool
+    rules: list[dict[str, Any]]
+
+
+class PackList(TypedDict):
+    """Every pack, by name."""
+
+    items: list[PackItem]
+
+
+class PackSwitch(Body):
+    """On makes the rules of a pack, off deletes them."""
+
+    enabled: bool
+
+
+class RuleFile(Body):
+    """What a file of rules holds: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
+
+    source: str
+    rules: list[Any] = Field([], max_length=1000)
+    builtin: list[Any] = Field([], max_length=5000)
+    dry_run: bool = False
+
+
+class ChangedField(TypedDict):
+    """A field before and after, None where there was or is none."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class ChangeItem(TypedDict):
+    """``action`` is create, change or delete, ``kind`` rule or settings (of a built-in rule)."""
+
+    action: Literal["create", "change", "delete"]
+    kind: Literal["rule", "settings"]
+    id: str
+    project: str
+    fields: list[ChangedField]
+
+
+class Applied(TypedDict):
+    """What applying changed, or would change."""
+
+    source: str
+    dry_run: bool
+    changes: list[ChangeItem]
+    unchanged: int
+
+
+class Exported(TypedDict):
+    """Rules as a file."""
+
+    toml: str
+
+
+def pack_item(pack: Pack, on: bool) -> dict[str, Any]:
+    """A pack as the API shows it."""
+    shown = [threshold.plain(rule) for rule in pack.document.rules]
+    return {"name": pack.name, "title": pack.title, "description": pack.description, "enabled": on,
+            "rules": shown}  # fmt: skip
+
+
+def change_item(change: Difference) -> dict[str, Any]:
+    """A difference as the API shows it."""
+    fields = [{"field": name, "before": before, "after": after} for name, before, after in change.fields]
+    return {"action": change.action, "kind": change.kind, "id": change.id, "project": change.project,
+            "fields": fields}  # fmt: skip
+
+
+@router.get("/rules/packs", response_model=PackList)
+def list_packs(request: Request, _identity: Reader) -> ExactJSON:
+    """Ready-made rules to switch on."""
+    with services_of(request).reader.consistent() as connection:
+        on = switched_on(connection)
+    return ExactJSON({"items": [pack_item(pack, pack.name in on) for pack in packs().values()]})
+
+
+@router.put("/rules/packs/{name}", response_model=PackItem)
+async def switch_pack(request: Request, name: str, wanted: PackSwitch, identity: Editor) -> ExactJSON:
+    """Makes the rules of a pack, as they come with this version, or deletes them."""
+    pack = packs().get(name)
+    if pack is None:
+        raise Problem(404, subject="pack", expected=" or ".join(packs()), got=name)
+
+    def work(connection: Connection) -> None:
+        try:
+            switch(connection, pack, wanted.enabled, actor=actor_of(identity), now_ns=time.time_ns())
+        except FieldError as error:
+            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+    await changed(services_of(request), work)
+    return ExactJSON(pack_item(pack, wanted.enabled))
+
+
+@router.post("/rules/apply", response_model=Applied)
+async def apply_rules(request: Request, wanted: RuleFile, identity: Editor) -> ExactJSON:
+    """Makes the rules of a source what the file says, whole or not at all; what is of others stays."""
+    try:
+        document = read_document({"source": wanted.source, "rule": wanted.rules, "builtin": wanted.builtin})
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+    def work(connection: Connection) -> list[Difference]:
+        try:
+            return apply_document(
+                connection, document, actor=actor_of(identity), now_ns=time.time_ns(), dry_run=wanted.dry_run
+            )
+        except FieldError as error:
+            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+    changes = await changed(services_of(request), work)
+    touched = sum(change.action != "delete" for change in changes)
+    return ExactJSON(
+        {
+            "source": document.source,
+            "dry_run": wanted.dry_run,
+            "changes": [change_item(change) for change in changes],
+            "unchanged": len(document.rules) + len(document.tunings) - touched,
+        }
+    )
+
+
+@router.get("/rules/export", response_model=Exported)
+def export_rules(
+    request: Request,
+    _identity: Reader,
+    source: Annotated[
+        str, Query(max_length=100, description="Of this source; empty: what people made by hand.")
+    ] = "",
+) -> ExactJSON:
+    """Rules as a TOML file that ``tocsin-server rules apply`` reads."""
+    with services_of(request).reader.consistent() as connection:
+        return ExactJSON({"toml": exported(connection, source)})

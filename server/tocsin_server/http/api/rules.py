@@ -1,0 +1,298 @@
+"""``/rules``: built-in rules with the settings in force, and rules that people make (docs/user-rules.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.models import Severity
+from tocsin_server.core.permissions import Identity
+from tocsin_server.core.responses import ExactJSON, Problem, shortened
+from tocsin_server.detect.custom import threshold
+from tocsin_server.detect.custom.threshold import read_rule
+from tocsin_server.detect.custom.tuning import tuned
+from tocsin_server.detect.engine.engine import catalogue
+from tocsin_server.detect.interface.rule import RuleInfo
+from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.documents import Comparison, Reducer
+from tocsin_server.http.api.permission import Editor, Reader
+from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.rules.documents import MOST_RULES, note, rule_of, store_rule
+from tocsin_server.runs.rule_assignments import Decided, decided
+from tocsin_server.store import rules
+from tocsin_server.store.rules import OwnRow, TuningRow
+
+router = resource("rules")
+T = TypeVar("T")
+RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs"})
+"""What stands at the place of a rule's id in paths of the API."""
+
+
+class SettingRow(TypedDict):
+    """One setting of a rule: its default, its unit, what it means."""
+
+    name: str
+    value: Any
+    unit: str
+    help: str
+
+
+class TuningItem(TypedDict):
+    """What people changed about a built-in rule, in one project or in all (``*``). None: nothing."""
+
+    project: str
+    enabled: bool | None
+    severity: Severity | None
+    settings: dict[str, float]
+    source: str
+    updated_ms: float
+    updated_by: str
+
+
+class Effective(TypedDict):
+    """What is in force: ``severity`` None is the rule's own."""
+
+    severity: Severity | None
+    settings: dict[str, Any]
+
+
+class RuleRow(TypedDict):
+    """A built-in rule. ``severity`` is the gravest it can say, ``clock`` is ``steps`` or ``time``."""
+
+    id: str
+    kind: Literal["builtin"]
+    severity: Severity
+    title: str
+    doc: str
+    clock: Literal["steps", "time"]
+    enabled: bool
+    settings: list[SettingRow]
+    effective: Effective
+    tunings: list[TuningItem]
+
+
+OwnItem = TypedDict(
+    "OwnItem",
+    {
+        "id": str, "kind": Literal["own"], "title": str, "series": str, "reducer": Reducer,
+        "window": str | None, "comparison": Comparison | None, "limit": float | None, "for": str,
+        "recover": float | None, "keep_firing_for": str, "severity": Severity, "labels": dict[str, str],
+        "projects": list[str], "runs": list[str], "tags": list[str], "description": str, "remedy": str,
+        "enabled": bool, "source": str, "created_ms": float, "created_by": str, "updated_ms": float,
+        "updated_by": str,
+    },
+)  # fmt: skip
+
+
+class RuleList(TypedDict):
+    """Built-in rules, and those that people made."""
+
+    items: list[RuleRow]
+    own: list[OwnItem]
+
+
+class ActItem(TypedDict):
+    """Who changed what about a rule, and when."""
+
+    at_ms: float
+    actor: str
+    action: str
+    rule: str
+    details: dict[str, Any]
+
+
+class ActList(TypedDict):
+    """Changes of rules, newest first, at most 200."""
+
+    items: list[ActItem]
+
+
+class RuleBody(BaseModel):
+    """A custom rule; :mod:`documents` describes it, :func:`read_rule` reads it."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ChangedRule(RuleBody):
+    """Some of its fields."""
+
+
+class CopyName(Body):
+    """The id of the copy."""
+
+    id: str
+
+
+def built_in_item(
+    info: RuleInfo, known: Decided, rows: Mapping[str, list[TuningRow]], project: str
+) -> dict[str, Any]:
+    """A built-in rule as it is in force in ``project``."""
+    mine = known.tuning_of(info.id, project)
+    settings = tuned(info.id, mine.settings)
+    return {
+        "id": info.id,
+        "kind": "builtin",
+        "severity": info.severity,
+        "title": info.title,
+        "doc": info.doc,
+        "clock": info.clock,
+        "enabled": mine.enabled is not False,
+        "settings": info.settings,
+        "effective": {
+            "severity": mine.severity,
+            "settings": {item.name: getattr(settings, item.name) for item in info.settings},
+        },
+        "tunings": [tuning_item(row) for row in rows.get(info.id, ())],
+    }
+
+
+def tuning_item(row: TuningRow) -> dict[str, Any]:
+    """A tuning as the API shows it."""
+    shown = {"enabled": None, "severity": None, "settings": {}} | dict(row.body)
+    stamp = {"source": row.source, "updated_ms": row.updated_ns / 1e6, "updated_by": row.updated_by}
+    return {"project": row.project, **shown, **stamp}
+
+
+def own_item(row: OwnRow) -> dict[str, Any]:
+    """A rule that people made as the API shows it."""
+    return {
+        **threshold.plain(rule_of(row)),
+        "kind": "own",
+        "source": row.source,
+        "created_ms": row.created_ns / 1e6,
+        "created_by": row.created_by,
+        "updated_ms": row.updated_ns / 1e6,
+        "updated_by": row.updated_by,
+    }
+
+
+@router.get("/rules", response_model=RuleList)
+def list_rules(
+    request: Request,
+    _identity: Reader,
+    project: Annotated[str, Query(max_length=250, description="For which settings are in force.")] = "",
+) -> ExactJSON:
+    """Every rule: the built-in ones as they are in force in a project, and those that people made."""
+    with services_of(request).reader.consistent() as connection:
+        own, changed = rules.own_rules(connection), rules.tunings(connection)
+    known, by_rule = decided(own, changed, (), None), dict[str, list[TuningRow]]()
+    for row in changed:
+        by_rule.setdefault(row.rule, []).append(row)
+    readable = {rule.id for rule in known.rules}
+    return ExactJSON(
+        {
+            "items": [built_in_item(info, known, by_rule, project) for info in catalogue()],
+            "own": [own_item(row) for row in own if row.id in readable],
+        }
+    )
+
+
+@router.get("/rules/changes", response_model=ActList)
+def list_changes(request: Request, _identity: Reader) -> ExactJSON:
+    """Who changed what about rules, and when: the newest 200 changes."""
+    with services_of(request).reader.consistent() as connection:
+        found = rules.acts(connection)
+    items = [
+        {"at_ms": act.at_ns / 1e6, "actor": act.actor, "action": act.action, "rule": act.subject,
+         "details": act.details}
+        for act in found
+    ]  # fmt: skip
+    return ExactJSON({"items": items})
+
+
+@router.post("/rules", response_model=OwnItem, status_code=201)
+async def create_rule(request: Request, wanted: RuleBody, identity: Editor) -> ExactJSON:
+    """Makes a rule. It judges every run that it concerns from the next record on."""
+    return await _create(request, wanted.model_extra or {}, identity)
+
+
+@router.patch("/rules/{rule_id}", response_model=OwnItem)
+async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, identity: Editor) -> ExactJSON:
+    """Changes fields of a rule that people made, ``enabled`` among them; null is the field's default."""
+    told = wanted.model_extra or {}
+
+    def work(connection: Connection) -> OwnRow:
+        before = known_rule(connection, rule_id)
+        if told.get("id", rule_id) != rule_id:
+            detail = "The id of a rule cannot be changed. Create a new rule instead."
+            raise Problem(422, subject="id", expected=rule_id, got=told["id"], detail=detail)
+        rule = checked({**threshold.plain(rule_of(before)), **told})
+        return store_rule(connection, rule, before, before.source, actor_of(identity), time.time_ns())
+
+    return ExactJSON(own_item(await changed(services_of(request), work)))
+
+
+@router.post("/rules/{rule_id}/copy", response_model=OwnItem, status_code=201)
+async def copy_rule(request: Request, rule_id: str, wanted: CopyName, identity: Editor) -> ExactJSON:
+    """A copy under another id, switched off."""
+    with services_of(request).reader.consistent() as connection:
+        fields = threshold.plain(rule_of(known_rule(connection, rule_id)))
+    return await _create(request, {**fields, "id": wanted.id, "enabled": False}, identity)
+
+
+@router.delete("/rules/{rule_id}", status_code=204, response_class=Response)
+async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Response:
+    """Deletes a rule that people made; its open alerts are resolved. Who did is kept."""
+
+    def work(connection: Connection) -> None:
+        before, now_ns = known_rule(connection, rule_id), time.time_ns()
+        rules.delete_rule(connection, rule_id, now_ns)
+        note(connection, now_ns, actor_of(identity), "rule.delete", rule_id, dict(before.body))
+
+    await changed(services_of(request), work)
+    return Response(status_code=204, headers={"cache-control": "no-store"})
+
+
+async def _create(request: Request, body: Mapping[str, Any], identity: Identity) -> ExactJSON:
+    rule = checked(body)
+    if rule.id in RESERVED:
+        detail = f"The id {shortened(rule.id)} is reserved for a path of the API. Choose another id."
+        raise Problem(422, subject="id", expected="an id that is not reserved", got=rule.id, detail=detail)
+
+    def work(connection: Connection) -> OwnRow:
+        if len(rules.own_rules(connection)) >= MOST_RULES:
+            raise Problem(422, subject="rules", expected=f"at most {MOST_RULES}", got=MOST_RULES + 1)
+        return store_rule(connection, rule, None, "", actor_of(identity), time.time_ns())
+
+    try:
+        row = await changed(services_of(request), work)
+    except IntegrityError as error:
+        detail = f"Another rule already has the id {shortened(rule.id)}. Choose another id."
+        raise Problem(422, subject="id", expected="an unused id", got=rule.id, detail=detail) from error
+    return ExactJSON(own_item(row), status_code=201)
+
+
+def checked(body: Mapping[str, Any]) -> threshold.UserRule:
+    """Return the rule in ``body``. Raises a 422 Problem that names the field."""
+    try:
+        return read_rule(body)
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+
+
+async def changed(services: Services, work: Callable[[Connection], T]) -> T:
+    """Write, then apply the change to every running run."""
+    made = await asyncio.wrap_future(services.writer.call(work))
+    await services.pipeline.rulebook.refresh(services.pipeline)
+    return made
+
+
+def known_rule(connection: Connection, rule_id: str) -> OwnRow:
+    """The row of a rule that people made. Raises a 404 Problem."""
+    row = rules.own_rule(connection, rule_id)
+    if row is None:
+        detail = f"Custom rule not found: {shortened(rule_id)}"
+        raise Problem(404, subject="rule", expected="the id of a custom rule", got=rule_id, detail=detail)
+    return row

@@ -1,0 +1,206 @@
+"""``GET /runs`` and ``GET /runs/{id}``: the fleet, and one run with all its facts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple
+
+import anyio.to_thread
+from fastapi import Query
+from sqlalchemy import select
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import RunState
+from tocsin_server.core.responses import ExactJSON, Problem, shortened
+from tocsin_server.http.api.description import failing
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import WHOLE, Flag, known_run
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import RunRow, SeriesRow
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.run_summary import RunBoard
+from tocsin_server.store.damage import choice
+from tocsin_server.store.results import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.store.tables import run
+
+router = resource("runs")
+
+MOST = 5000
+MOST_NAMED = 200
+
+
+class RunList(TypedDict):
+    """Runs, newest first; ``next`` is the cursor for ``after``, null at the end."""
+
+    items: list[RunRow]
+    next: str | None
+    now_ms: float
+
+
+class AttemptRow(TypedDict):
+    """One launch of a run."""
+
+    attempt: int
+    started_ms: float
+    first_step: int | None
+    last_step: int | None
+
+
+class WriterRow(TypedDict):
+    """One process of an attempt and how much of it is durable."""
+
+    writer: int
+    attempt: int
+    rank: int
+    host: str
+    pid: int
+    records: int
+    events: int
+    connected: bool
+
+
+class RunDetail(RunRow):
+    """A run with its configuration, facts, series, attempts and processes."""
+
+    config: Any
+    notes: str
+    facts: dict[str, Any]
+    series: list[SeriesRow]
+    attempts_list: list[AttemptRow]
+    writers: list[WriterRow]
+
+
+@router.get("/runs", response_model=RunList, responses=failing(404))
+async def list_runs(
+    request: Request,
+    _identity: Reader,
+    project: str | None = None,
+    state: RunState | None = None,
+    limit: Annotated[int, Query(ge=1, le=MOST), WHOLE] = 1000,
+    after: Annotated[str | None, Query(description="The id of the last run already seen.")] = None,
+    sparks: Annotated[Flag, Query(description="False leaves the sparklines out.")] = True,
+    ids: Annotated[list[str] | None, Query(description="Only these runs.", max_length=MOST_NAMED)] = None,
+) -> Response:
+    """The fleet's rows, newest run first."""
+    services = services_of(request)
+    facts = await anyio.to_thread.run_sync(_listed, services)
+    live = {board.card.id: board for board in services.pipeline.roster.newest_first()}
+    chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
+    chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
+    chosen = _after(chosen, after)
+    now_ns, rows = services.pipeline.clock(), []
+    for one in chosen[:limit]:
+        with services.pipeline.rounds.round("rows").isolated(f"run {one.id}"):
+            board = live.get(one.id) or await services.pipeline.roster.find(one.id)
+            if board is not None:
+                rows.append(board.json(now_ns, sparks=sparks))
+    more = chosen[limit - 1].id if len(chosen) > limit else None
+    tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
+    return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
+
+
+class Listed(NamedTuple):
+    """What choosing and ordering runs needs of each; the saved sparklines are not read for it."""
+
+    id: str
+    project: str
+    state: RunState
+    created_ns: int
+
+
+def _listed(services: Services) -> list[Listed]:
+    wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
+    with services.database.reader.connect() as connection:
+        return [
+            Listed(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
+            for row in connection.execute(wanted)
+        ]
+
+
+class Written(ExactJSON):
+    """JSON that is text already: rows whose sparklines are not written anew for every asker."""
+
+    def render(self, content: str) -> bytes:
+        return content.encode("utf-8", "replace")
+
+
+def _fits(one: Listed, live: dict[str, RunBoard], project: str | None, state: RunState | None) -> bool:
+    now = live[one.id].card.state if one.id in live else one.state
+    return project in (None, one.project) and state in (None, now)
+
+
+def _after(runs: list[Listed], after: str | None) -> list[Listed]:
+    """The runs behind the one that was seen last. Raises a 404 Problem where there is no such run."""
+    if after is None:
+        return runs
+    for place, one in enumerate(runs):
+        if one.id == after:
+            return runs[place + 1 :]
+    detail = f"after: run {shortened(after)} is no longer in this list. Start again without after."
+    raise Problem(404, subject="after", expected="the id of a run in this list", got=after, detail=detail)
+
+
+@router.get("/runs/{run_id:path}", response_model=RunDetail)
+async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
+    """One run: its row, configuration, facts, series, attempts and processes."""
+    services = services_of(request)
+    facts = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
+    row = await services.pipeline.row(run_id)
+    if row is None:
+        raise Problem(404, subject="run", expected="the id of a run", got=run_id)
+    return ExactJSON(row | details(services, facts))
+
+
+def details(services: Services, facts: RunFacts) -> dict[str, Any]:
+    """What a run's page shows besides its row."""
+    connected = _connected(services, facts.id)
+    return {
+        "config": facts.config,
+        "notes": facts.notes,
+        "facts": facts.facts,
+        "series": [_series(series) for series in facts.series],
+        "attempts_list": [_attempt(attempt) for attempt in facts.attempts_list],
+        "writers": [_writer(writer, connected) for writer in facts.writers],
+    }
+
+
+def _connected(services: Services, run_id: str) -> set[int]:
+    """Numbers of the run's writers that are connected now."""
+    run = services.pipeline.roster.active.get(run_id)
+    return {no for no, state in run.writers.items() if state.connections > 0} if run else set()
+
+
+def _series(series: SeriesFacts) -> dict[str, Any]:
+    return {
+        "name": series.name,
+        "n": series.n,
+        "first_step": series.first_step,
+        "last_step": series.last_step,
+        "last": series.last,
+    }
+
+
+def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
+    return {
+        "attempt": attempt.attempt,
+        "started_ms": attempt.started_ns / 1e6,
+        "first_step": attempt.first_step,
+        "last_step": attempt.last_step,
+    }
+
+
+def _writer(facts: WriterFacts, connected: Iterable[int]) -> dict[str, Any]:
+    return {
+        "writer": facts.writer.writer_no,
+        "attempt": facts.writer.attempt_no,
+        "rank": facts.writer.rank,
+        "host": facts.host,
+        "pid": facts.pid,
+        "records": facts.records,
+        "events": facts.events,
+        "connected": facts.writer.writer_no in connected,
+    }

@@ -1,0 +1,97 @@
+"""``GET /runs/{id}/series``: what a chart draws, exact where the window is small, else in buckets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from fastapi import Query
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import WHOLE, Names, Real, names_of
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import Packed
+from tocsin_server.http.services import services_of
+from tocsin_server.store.results import SeriesAnswer, SeriesLayer
+from tocsin_server.store.run_rows import is_there
+
+router = resource("series")
+
+VITAL_SIGNS = ["loss", "grad_norm", "scale", "lr"]
+FEWEST, MOST = 50, 8192
+
+
+class Layer(TypedDict):
+    """One series of one attempt and rank. ``min``, ``max``, ``mean``, ``last`` only where not exact."""
+
+    attempt: int
+    rank: int
+    x: Packed
+    x1: Packed
+    t: Packed
+    first: Packed
+    n: Packed
+    nan: Packed
+    pinf: Packed
+    ninf: Packed
+    exact: bool
+    min: NotRequired[Packed]
+    max: NotRequired[Packed]
+    mean: NotRequired[Packed]
+    last: NotRequired[Packed]
+
+
+class SeriesReply(TypedDict):
+    """Layers of each series, newest attempt first. ``cursor`` is where the live socket goes on."""
+
+    run: str
+    x: str
+    level: int
+    cursor: int
+    first_step: int | None
+    last_step: int | None
+    series: dict[str, list[Layer]]
+
+
+@router.get("/runs/{run_id:path}/series", response_model=SeriesReply)
+def series(
+    request: Request,
+    run_id: str,
+    _identity: Reader,
+    names: Names = None,
+    start: Annotated[Real | None, Query(alias="from")] = None,
+    stop: Annotated[Real | None, Query(alias="to")] = None,
+    buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
+    x: Literal["step", "time"] = "step",
+) -> ExactJSON:
+    """Series of a run between two steps (times in Unix ms where x is time), at most ``buckets`` items."""
+    services = services_of(request)
+    with services.database.reader.begin() as connection:
+        if not is_there(connection, run_id):  # rows of a deleted one may still be on their way out
+            raise Problem(404, subject="run", expected="the id of a run", got=run_id)
+    wanted = names_of(names) or VITAL_SIGNS
+    answer = services.reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)
+    return ExactJSON(series_reply(answer))
+
+
+def series_reply(answer: SeriesAnswer) -> dict[str, Any]:
+    """A reader's answer as the API shows it."""
+    return {
+        "run": answer.run_id,
+        "x": answer.x,
+        "level": answer.level,
+        "cursor": answer.cursor,
+        "first_step": answer.first_step,
+        "last_step": answer.last_step,
+        "series": {name: [_layer(layer) for layer in layers] for name, layers in answer.series.items()},
+    }
+
+
+def _layer(layer: SeriesLayer) -> dict[str, Any]:
+    fields = ("attempt", "rank", "x", "x1", "t", "first", "n", "nan", "pinf", "ninf", "exact")
+    reply = {name: getattr(layer, name) for name in fields}
+    if not layer.exact:
+        reply |= {"min": layer.min, "max": layer.max, "mean": layer.mean, "last": layer.last}
+    return reply

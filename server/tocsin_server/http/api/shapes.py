@@ -1,0 +1,155 @@
+"""The shapes of answers that several routes share, as OpenAPI describes them (docs/api.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from tocsin_server.core.models import AlertState, RunState, Severity
+
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+"""JSON has no NaN: a float, or its name."""
+
+
+DeliveryState = Literal["waiting", "claimed", "sent", "failed"]
+"""Where a notification stands in the outbox."""
+
+
+class Packed(TypedDict):
+    """A float64 array as Plotly reads it: ``bdata`` is base64 of little-endian values."""
+
+    dtype: Literal["f8"]
+    bdata: str
+
+
+class Problem(TypedDict):
+    """RFC 9457: what the subject is, what was expected, what came."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    subject: str
+    expected: str
+    got: str
+
+
+class Spark(TypedDict):
+    """At most 72 buckets ``[min, max, mean, nan, pinf, ninf]`` between two steps, null where no step fell."""
+
+    x0: int | None
+    x1: int | None
+    buckets: list[list[Number | None] | None]
+
+
+class Reason(TypedDict):
+    """The gravest open alert of a run."""
+
+    rule: str
+    severity: Severity
+    summary: str
+    onset_step: int | None
+    alert: str
+
+
+class Trainer(TypedDict):
+    """What the training processes say of themselves."""
+
+    queued: int
+    dropped: int
+    spooled_bytes: int
+    phase: str
+
+
+class RunRow(TypedDict):
+    """The row of the fleet page. Every unknown is null."""
+
+    id: str
+    project: str
+    name: str
+    state: RunState
+    health: Literal["critical", "warning", "ok", "ended"]
+    attempt: int
+    attempts: int
+    tags: list[str]
+    host: str
+    archived: bool
+    edited_ms: float | None
+    leaving_ms: float | None
+    created_ms: float
+    last_seen_ms: float
+    ended_ms: float | None
+    error: dict[str, Any] | None
+    last_step: int | None
+    planned_steps: int | None
+    steps_per_s: float | None
+    last: dict[str, Number | None]
+    sparks: NotRequired[dict[str, Spark]]
+    skipped: int
+    nonfinite: int
+    gpu_util: Number | None
+    alerts: int
+    severities: dict[Severity, int]
+    reason: Reason | None
+    trainer: Trainer
+
+
+class SeriesRow(TypedDict):
+    """One series of a run, over all its layers."""
+
+    name: str
+    n: int
+    first_step: int | None
+    last_step: int | None
+    last: Number | None
+
+
+class Evidence(TypedDict):
+    """One number that speaks for a finding."""
+
+    name: str
+    value: Number | str
+    unit: str
+    step: int | None
+
+
+class Remedy(TypedDict):
+    """What to do, and code or configuration to paste."""
+
+    text: str
+    code: str
+
+
+class Diagnosis(TypedDict):
+    """Why, on which evidence, what else it could be, what to do, what would disprove it."""
+
+    cause: str
+    evidence: list[Evidence]
+    alternatives: list[str]
+    remedies: list[Remedy]
+    disproof: str
+    story: list[list[int | str]]
+
+
+class AlertRow(TypedDict):
+    """One episode of one finding of one run."""
+
+    id: str
+    run_id: str
+    run_name: str
+    project: str
+    rule: str
+    subject: str
+    severity: Severity
+    state: AlertState
+    onset_step: int | None
+    onset_ms: float
+    fired_step: int | None
+    fired_ms: float | None
+    resolved_step: int | None
+    resolved_ms: float | None
+    late: bool
+    summary: str
+    labels: dict[str, str]
+    diagnosis: Diagnosis

@@ -1,0 +1,166 @@
+"""``POST /routes/test`` and ``POST /silences/test``: what would become of the alerts that are open now.
+
+Nothing is stored and nobody is told: a document can be tried before it is put in force.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+from sqlalchemy import Connection
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.delivery.router import MIRRORED, facts_of, marks_of, routing_of, silence_of
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.routes import check_channels
+from tocsin_server.http.services import services_of
+from tocsin_server.notify.labels import NO_MARKS, AlertFacts, Labels, Marks
+from tocsin_server.notify.matching import all_hold
+from tocsin_server.notify.routing import Routing, Taken, read_routing, way_of
+from tocsin_server.notify.silences import read_matchers
+from tocsin_server.store import alert_groups, notification_config
+
+router = resource("routes")
+
+MOST_TRIED = 200
+"""Open alerts whose way is shown; the newest."""
+MOST_LABELS = 100
+Short = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class RoutesTrial(Body):
+    """``routing``: a document to try, null: the one in force. ``labels``: of an alert that is made up,
+    null: those of every open alert."""
+
+    routing: dict[str, Any] | None = None
+    labels: Annotated[dict[Short, Short], Field(max_length=MOST_LABELS)] | None = None
+
+
+class TakenRoute(TypedDict):
+    """One route that the alert takes: where to, in whose company, how soon, and whether it is muted now."""
+
+    name: str
+    channels: list[str]
+    group: dict[str, str]
+    wait_s: float
+    muted: bool
+
+
+class TrialRow(TypedDict):
+    """The way of one alert; ``alert`` is null for one that is made up. An import is told to nobody."""
+
+    alert: str | None
+    labels: dict[str, str]
+    routes: list[TakenRoute]
+    silenced_by: list[str]
+    inhibited_by: list[str]
+    imported: bool
+
+
+class RoutesAnswer(TypedDict):
+    """The ways of open alerts; ``left_out`` counts those beyond the newest 200."""
+
+    items: list[TrialRow]
+    left_out: int
+
+
+class SilenceTrial(Body):
+    """Matchers of a silence that somebody thinks of."""
+
+    matchers: list[str]
+
+
+class SilenceAnswer(TypedDict):
+    """Ids of the open alerts that match, and how many are open."""
+
+    items: list[str]
+    open: int
+
+
+@router.post("/routes/test", response_model=RoutesAnswer)
+def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> ExactJSON:
+    """Which routes open alerts would take, or one with the labels given."""
+    with services_of(request).database.reader.connect() as connection:
+        routing = _routing(connection, wanted.routing)
+        names = [
+            row.name
+            for row in notification_config.channels(connection)
+            if row.enabled and row.kind != MIRRORED
+        ]
+        if wanted.labels is not None:
+            row = _row(None, wanted.labels, way_of(routing, wanted.labels, names, time.time_ns()))
+            return ExactJSON({"items": [row], "left_out": 0})
+        return ExactJSON(ways_of_open(connection, routing, names, time.time_ns()))
+
+
+@router.post("/silences/test", response_model=SilenceAnswer)
+def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> ExactJSON:
+    """Which open alerts a silence with these matchers would silence."""
+    try:
+        matchers = read_matchers(wanted.matchers)
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    with services_of(request).database.reader.connect() as connection:
+        facts = facts_of(alert_groups.open_alerts(connection), ())
+    matching = [name for name, fact in facts.items() if all_hold(matchers, fact.labels)]
+    return ExactJSON({"items": matching, "open": len(facts)})
+
+
+def _routing(connection: Connection, body: dict[str, Any] | None) -> Routing:
+    """The document to try. Raises a 422 Problem that names the field."""
+    if body is None:
+        return routing_of(connection)
+    try:
+        routing = read_routing(body)
+    except FieldError as error:
+        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    check_channels(connection, routing)
+    return routing
+
+
+def ways_of_open(
+    connection: Connection, routing: Routing, channels: list[str], now_ns: int
+) -> dict[str, Any]:
+    """The way of each open alert, the newest first, with what would keep it from being told."""
+    every = facts_of(alert_groups.open_alerts(connection), ())
+    newest = sorted(every.values(), key=lambda fact: fact.alert.onset_ns or 0, reverse=True)
+    tried = newest[:MOST_TRIED]
+    rows = notification_config.silences(connection, ending_after_ns=now_ns)
+    silences = [silence_of(row) for row in rows]
+    marks = marks_of(tried, every.values(), silences, routing, now_ns)
+    items = [
+        _tried(fact, marks[fact.alert.id], way_of(routing, fact.labels, channels, now_ns)) for fact in tried
+    ]
+    return {"items": items, "left_out": len(newest) - len(tried)}
+
+
+def _tried(fact: AlertFacts, marks: Marks, way: list[Taken]) -> dict[str, Any]:
+    return _row(fact.alert.id, fact.labels, way, marks, fact.imported)
+
+
+def _row(
+    alert: str | None, labels: Labels, way: list[Taken], marks: Marks = NO_MARKS, imported: bool = False
+) -> dict[str, Any]:
+    return {
+        "alert": alert,
+        "labels": dict(labels),
+        "routes": [
+            {
+                "name": taken.route.name,
+                "channels": list(taken.channels),
+                "group": taken.group,
+                "wait_s": taken.wait_s,
+                "muted": taken.muted,
+            }
+            for taken in way
+        ],
+        "silenced_by": list(marks.silenced_by),
+        "inhibited_by": list(marks.inhibited_by),
+        "imported": imported,
+    }

@@ -1,0 +1,1 @@
+"""Authentication: tokens, sessions, login, signed links."""

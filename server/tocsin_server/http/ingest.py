@@ -1,0 +1,380 @@
+"""The trainers' websocket: docs/protocol.md, the server's side.
+
+One connection is one task that reads, and small ones that send acks, alerts, and watch for
+silence. Nothing a trainer sends can take the server down or cost another trainer's records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from tocsin import protocol
+from tocsin.protocol import Ack, Alert, Alive, Event, Finish, Hello, ProtocolError, Records, Refused, Welcome
+from tocsin_server.core.memory_size import size_of
+from tocsin_server.core.models import AlertState, Transition, Writer
+from tocsin_server.core.permissions import Identity
+from tocsin_server.http.connections import HELD
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.admission import TryLaterError
+from tocsin_server.runs.client_requests import ACTIONS
+from tocsin_server.runs.client_requests import KIND as ACTION
+from tocsin_server.runs.pipeline import Admitted, UnknownWriterError
+from tocsin_server.runs.rate_limit import Pace, weight_of_event
+from tocsin_server.runs.validation import (
+    SealedHello,
+    TooLarge,
+    read_hello,
+    read_message,
+    read_outline,
+    read_sealed,
+    shown,
+    without_parts,
+)
+from tocsin_server.store.registration import ForeignRunError
+
+log = logging.getLogger("tocsin.ingest")
+router = APIRouter()
+
+BAD_HELLO, BAD_TOKEN, BAD_SCOPE, LATER, SILENT = 4400, 4401, 4403, 4503, 4408
+"""Close codes (docs/protocol.md)."""
+FAULTS = 3
+"""Malformed frames in a row that close a connection."""
+SILENCE_S = 30.0
+"""A trainer says ``alive`` every 5 s; one not heard for so long is gone, whatever TCP believes."""
+LOOK_S = 5.0
+
+
+class Closing(Exception):  # noqa: N818 - the way out of a conversation, not an error
+    """Ends the connection with a code, after a sentence where there is one."""
+
+    def __init__(self, code: int, refusal: Refused | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+        self.refusal = refusal
+
+
+@router.websocket(protocol.PATH)
+async def ingest(websocket: WebSocket) -> None:
+    """One trainer, from hello to disconnect."""
+    services = services_of(websocket)
+    if not services.gate.same_origin(websocket):
+        await websocket.close(1008)  # a page of another site must not write with its visitor's cookie
+        return
+    await websocket.accept()
+    trainer = Trainer(websocket, services)
+    try:
+        await trainer.converse()
+    except Closing as closing:
+        await trainer.close(closing)
+    except WebSocketDisconnect:
+        pass
+    except UnknownWriterError as error:
+        refusal = Refused("connection", "try-later", "a known writer", str(error), retry=True)
+        await trainer.close(Closing(LATER, refusal))
+
+
+class Trainer:
+    """One connection of a training process."""
+
+    def __init__(self, websocket: WebSocket, services: Services) -> None:
+        self._websocket = websocket
+        self._services = services
+        self._pipeline = services.pipeline
+        self._limits = services.pipeline.limits
+        self._sending = asyncio.Lock()
+        self._ack_due = asyncio.Event()
+        self._faults = 0
+        self._heard = time.monotonic()
+        self._held_up = False
+        """Whether we are not reading for reasons of our own."""
+        self._silent_s = 0.0
+        """How long the trainer had been silent when we gave it up."""
+
+    async def converse(self) -> None:
+        """Hello, then records until one side goes. Raises :class:`Closing`."""
+        hello, admitted, told, identity = await self._greeted()
+        try:
+            await self._welcome(hello, admitted, told)
+            await self._serve(hello, admitted.writer, identity)
+        finally:
+            self._pipeline.disconnected(admitted.writer, silent_s=self._silent_s)
+
+    # Hello
+
+    async def _greeted(self) -> tuple[Hello, Admitted, list[Refused], Identity]:
+        """Return the checked handshake, its writer, what to say about it, and who sent it.
+
+        Its configuration is decoded late, for a token's owner only, and forgotten once it is stored.
+
+        Raises:
+            Closing: The handshake cannot be accepted.
+        """
+        sealed = await self._sealed_hello()
+        identity = await self._identified(sealed)
+        async with self._pipeline.handshakes.turn() as turn:
+            try:
+                hello, told = read_hello(sealed, self._limits)
+            except ProtocolError as error:
+                raise _no_hello(error) from error
+            if any(refusal.scope == "connection" for refusal in told):
+                raise Closing(BAD_HELLO, told[0])
+            turn.hold(size_of(hello))
+            return without_parts(hello), await self._admitted(hello, identity), told, identity
+
+    async def _sealed_hello(self) -> SealedHello:
+        limit_s = self._services.settings.hello_timeout_s
+        try:
+            frame = await asyncio.wait_for(self._frame(), limit_s)
+        except TimeoutError:
+            raise _bad_hello(f"hello within {limit_s:g} s", "nothing") from None
+        if len(frame) > self._limits.frame_bytes + self._limits.config_bytes:
+            raise _bad_hello(f"a frame of at most {self._limits.frame_bytes} bytes", f"{len(frame)} bytes")
+        return _decoded_hello(frame)
+
+    async def _identified(self, hello: Hello) -> Identity:
+        gate = self._services.gate
+        if hello.token:
+            identity = await asyncio.to_thread(gate.check_token, hello.token)
+        else:
+            identity = await asyncio.to_thread(gate.session_of, self._websocket)
+        if identity is None:
+            got = "a token that is unknown or revoked" if hello.token else "no token"
+            raise Closing(BAD_TOKEN, Refused("connection", "bad-token", "a valid ingest token", got))
+        if not identity.may_ingest(hello.project):
+            got = f"one for {shown(identity.project) if identity.project else identity.scope.value}"
+            expected = f"a token that may report to project {shown(hello.project)}"
+            raise Closing(BAD_SCOPE, Refused("connection", "token-scope", expected, got))
+        return identity
+
+    async def _admitted(self, hello: Hello, identity: Identity) -> Admitted:
+        try:
+            return await self._pipeline.open(hello, bound_to=identity.project)
+        except ForeignRunError as error:
+            expected = f"a run of project {shown(identity.project)}, the only one that the token may write to"
+            refusal = Refused("connection", "token-scope", expected, "a run of another project")
+            raise Closing(BAD_SCOPE, refusal) from error
+        except TryLaterError as error:
+            refusal = Refused("connection", "try-later", error.expected, error.got, retry=True)
+            raise Closing(LATER, refusal) from error
+
+    async def _welcome(self, hello: Hello, admitted: Admitted, told: list[Refused]) -> None:
+        writer = admitted.writer
+        welcome = Welcome(
+            version=protocol.agree(hello.version, hello.oldest_version),
+            run=writer.run_id,
+            attempt=writer.attempt_no,
+            seq=admitted.seq,
+            events=admitted.events,
+            flush_ms=self._pipeline.pressure.flush_ms,
+            limits=self._limits.told(),
+        )
+        await self._send(welcome)
+        await self._tell(told)
+
+    # Records
+
+    async def _serve(self, hello: Hello, writer: Writer, identity: Identity) -> None:
+        """Reads until the trainer goes, while acks and alerts go out beside it."""
+        beside: list[Coroutine[Any, Any, None]] = [
+            self._send_acks(writer),
+            self._watch_silence(),
+            self._watch_token(identity),
+        ]
+        if "alerts" in hello.wants:
+            beside.append(self._send_alerts(writer.run_id))
+        if not frozenset(ACTIONS).isdisjoint(hello.wants):
+            beside.append(self._send_requests(hello, writer))
+        await _first_of(self._read(writer), *beside)
+
+    async def _read(self, writer: Writer) -> None:
+        pace = Pace(self._limits.records_per_s, time.monotonic())
+        while True:
+            frame = await self._frame()
+            # Looked at with the frame in hand: hundreds of trainers wait for one at the same time, and
+            # each would add its own to a backlog that was not full when it began to wait.
+            self._held_up = True
+            await self._pipeline.ready_for_more()
+            self._heard = time.monotonic()
+            records = await self._take(writer, frame)
+            delay_s = pace.delay(records, self._heard) if records else 0.0
+            if delay_s > 0:
+                await asyncio.sleep(delay_s)
+            self._held_up, self._heard = False, time.monotonic()
+
+    async def _take(self, writer: Writer, frame: bytes) -> int:
+        """Deals with one frame; returns how many records it brought, or counts as."""
+        message = self._decoded(frame)
+        if isinstance(message, Refused):
+            await self._malformed(message)
+        elif isinstance(message, TooLarge):
+            self._pipeline.turn_away(writer, message, self._ack_due.set)
+            await self._tell([message.refusal])
+        elif isinstance(message, Records):
+            await self._tell(self._pipeline.accept(writer, message, self._ack_due.set))
+            return len(message.step) // 8
+        elif isinstance(message, Event):
+            size = size_of(message.data)
+            await self._tell(self._pipeline.accept_event(writer, message, self._ack_due.set, size=size))
+            if message.kind == ACTION:
+                self._services.desk.heard(writer, message.data)
+            return weight_of_event(size)
+        elif isinstance(message, Alive):
+            self._pipeline.alive(writer, message)
+        elif isinstance(message, Finish):
+            await self._tell(self._pipeline.finish(writer, message, self._ack_due.set))
+        return 0
+
+    def _decoded(self, frame: bytes) -> Records | Event | Alive | Finish | TooLarge | Refused:
+        """The message in a frame, or the sentence about one that holds none."""
+        try:
+            message = read_message(frame, self._limits)
+        except ProtocolError as error:
+            return Refused("connection", error.code, error.expected, error.got)
+        if isinstance(message, Hello):
+            return Refused(
+                "connection", "malformed-frame", "records, event, alive or finish", "a second hello"
+            )
+        self._faults = 0
+        return message
+
+    async def _malformed(self, refusal: Refused) -> None:
+        self._faults += 1
+        if self._faults >= FAULTS:
+            raise Closing(BAD_HELLO, refusal)
+        await self._tell([refusal])
+
+    # Sending
+
+    async def _send_acks(self, writer: Writer) -> None:
+        """Cumulative acks: one for all that became durable while the last one went out."""
+        while True:
+            await self._ack_due.wait()
+            self._ack_due.clear()
+            seq, events = self._pipeline.durable(writer)
+            await self._send(Ack(seq=seq, events=events, flush_ms=self._pipeline.pressure.flush_ms))
+
+    async def _send_alerts(self, run_id: str) -> None:
+        with self._services.hub.listen(run_id) as listener:
+            while True:
+                await listener.wake()
+                listener.take_dirty()
+                for transition in listener.take_alerts():
+                    if transition.first and transition.alert.state is not AlertState.PENDING:
+                        await self._send(told_alert(transition))
+
+    async def _send_requests(self, hello: Hello, writer: Writer) -> None:
+        """What a trainer that opted in is asked for when an alert of its run fires."""
+        desk, hub = self._services.desk, self._services.hub
+        with hub.listen(writer.run_id) as listener, desk.seated(writer, hello, listener.ring) as seat:
+            while True:
+                await listener.wake()
+                listener.take_dirty()
+                for transition in listener.take_alerts():
+                    desk.alert(transition)
+                for request in seat.take():
+                    await self._send(request)
+
+    def _held_back(self) -> bool:
+        """Whether the server does not read this trainer at the moment, so that its silence says nothing."""
+        held = self._websocket.scope.get("extensions", {}).get(HELD)
+        return self._held_up or (held is not None and held())
+
+    async def _watch_silence(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            silent_s = time.monotonic() - self._heard
+            if self._held_back():
+                self._heard = time.monotonic()
+            elif silent_s > SILENCE_S:
+                self._silent_s = silent_s
+                got = f"nothing for {SILENCE_S:g} s"
+                raise Closing(SILENT, Refused("connection", "silence", "alive every 5 s", got, retry=True))
+
+    async def _watch_token(self, identity: Identity) -> None:
+        """Raise :class:`Closing` once the token is revoked: it must not write on over an open connection."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._services.gate.still_valid(identity):
+                got = "a token that was revoked"
+                raise Closing(BAD_TOKEN, Refused("connection", "bad-token", "a valid ingest token", got))
+
+    async def _tell(self, refused: list[Refused]) -> None:
+        for refusal in refused:
+            await self._send(refusal)
+
+    async def _send(self, message: protocol.ServerMessage) -> None:
+        async with self._sending:
+            await self._websocket.send_bytes(protocol.encode(message))
+
+    async def _frame(self) -> bytes:
+        """The next frame; text counts as its bytes. Raises WebSocketDisconnect."""
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1006))
+        body = message.get("bytes")
+        return body if body is not None else (message.get("text") or "").encode()
+
+    async def close(self, closing: Closing) -> None:
+        """Says the last sentence and closes; a peer that is gone already hears neither."""
+        with suppress(WebSocketDisconnect, RuntimeError):
+            if closing.refusal is not None:
+                await self._send(closing.refusal)
+            await self._websocket.close(closing.code)
+
+
+def _bad_hello(expected: str, got: str) -> Closing:
+    return Closing(BAD_HELLO, Refused("connection", "bad-hello", expected, got))
+
+
+def _no_hello(error: ProtocolError) -> Closing:
+    return Closing(BAD_HELLO, Refused("connection", error.code, error.expected, error.got))
+
+
+def _decoded_hello(frame: bytes) -> SealedHello:
+    try:
+        kind = read_outline(frame).type
+        if kind in ("records", "event", "alive", "finish"):
+            raise _bad_hello("hello as the first message", kind)
+        hello = read_sealed(frame)
+        protocol.agree(hello.version, hello.oldest_version)
+        return hello
+    except ProtocolError as error:
+        raise _no_hello(error) from error
+
+
+def told_alert(transition: Transition) -> Alert:
+    """An alert as the trainer hears of it."""
+    alert = transition.alert
+    remedies = alert.diagnosis.remedies
+    return Alert(
+        id=alert.id,
+        rule=alert.rule,
+        severity=alert.severity.value,
+        state=alert.state.value,
+        summary=alert.summary,
+        onset_step=alert.onset_step,
+        fired_step=alert.fired_step,
+        remedy=remedies[0].text if remedies else "",
+    )
+
+
+async def _first_of(*parts: Coroutine[Any, Any, None]) -> None:
+    """Runs ``parts`` side by side until one ends, ends the others, and raises what it raised."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    raised = [result for result in results if isinstance(result, Exception)]
+    if raised:
+        raise raised[0]

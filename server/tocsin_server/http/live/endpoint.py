@@ -1,0 +1,361 @@
+"""The browsers' websocket: docs/api.md, "Live socket".
+
+One tick, four times a second, serves every browser: what came of a run is turned into JSON once,
+however many watch it. Alerts go out at once. Every browser has a queue with a bound of its own
+(:mod:`viewer`), so that a slow one costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import Transition
+from tocsin_server.core.permissions import Identity, Scope
+from tocsin_server.core.settings import Settings
+from tocsin_server.http.live.delta import Delta
+from tocsin_server.http.live.subscriber import SubscriptionError, View, Viewer
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.pipeline import Pipeline
+from tocsin_server.runs.pubsub import Hub, Listener
+from tocsin_server.runs.run_summary import RunBoard, alert_json
+
+router = APIRouter()
+
+PATH = "/api/v1/live"
+SPARKED = 100
+"""Rows of a whole fleet with sparklines: more than a screen shows. A page asks for those in its sight."""
+SPARKS_NS = 2_000_000_000
+"""A row carries its sparks at most this often."""
+PAGES = "some open pages"
+NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
+
+
+class LiveRoom:
+    """Every browser that watches, and the tick that serves them."""
+
+    def __init__(self, pipeline: Pipeline, hub: Hub, settings: Settings) -> None:
+        self.work = pipeline.rounds.round("live")
+        self.settings = settings
+        self.viewers: set[Viewer] = set()
+        self._pipeline = pipeline
+        self._hub = hub
+        self._sparks_ns: dict[str, int] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._recheck = asyncio.Event()
+
+    def start(self) -> None:
+        """Begins to tick."""
+        loops = (self._ticking, self._ringing, self._beating)
+        self._tasks = [asyncio.create_task(loop(), name=f"live{loop.__name__}") for loop in loops]
+
+    async def stop(self) -> None:
+        """Ends the tick; the sockets end with their connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    def join(self) -> Viewer:
+        """A new browser; it hears at once how the server does."""
+        viewer = Viewer(self.settings.viewer_bytes)
+        viewer.put(self._beat_text())
+        if self._hub.deliveries:
+            viewer.put(self._hub.deliveries)
+        self.viewers.add(viewer)
+        return viewer
+
+    def leave(self, viewer: Viewer) -> None:
+        """That browser went."""
+        self.viewers.discard(viewer)
+
+    def recheck(self) -> None:
+        """Have every socket check its login now: a session ended. Call it on the event loop."""
+        due, self._recheck = self._recheck, asyncio.Event()
+        due.set()
+
+    async def login_check_due(self) -> None:
+        """Return when a login is to be checked again: every ``beat_s``, and after :meth:`recheck`."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._recheck.wait(), self.settings.beat_s)
+
+    def changed(self, what: str) -> None:
+        """Somebody decided something: pages that show it ask for it again. Call it on the event loop."""
+        for viewer in self.viewers:
+            viewer.put(f'{{"type":"changed","what":"{what}"}}')
+
+    # The three loops
+
+    async def _ticking(self) -> None:
+        with self._hub.listen() as listener:
+            while True:
+                await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
+                listener.take_alerts()
+                listener.take_words()
+                with self.work.isolated("tick"):
+                    self.tick(listener)
+
+    async def _ringing(self) -> None:
+        with self._hub.listen() as listener:
+            while True:
+                await listener.wake()
+                listener.take_dirty()
+                if listener.missed:
+                    listener.missed = 0
+                    with self.work.isolated("resync"):
+                        self._resync_all()
+                for transition in listener.take_alerts():
+                    with self.work.isolated(f"alerts of run {transition.alert.run_id}"):
+                        self._ring(transition)
+                for word in listener.take_words():
+                    with self.work.isolated("messages"):
+                        self._say(word)
+
+    async def _beating(self) -> None:
+        while True:
+            with self.work.isolated("beat"):
+                self._beat()
+            await asyncio.sleep(self.settings.beat_s)
+
+    # What goes out
+
+    def tick(self, listener: Listener) -> None:
+        """Sends everyone what is new to them."""
+        committed, changed = listener.take_dirty()
+        dirty = changed | committed.keys()
+        sheet = Sheet(self._pipeline, self._sparks_ns)
+        failure: Exception | None = None
+        for viewer in list(self.viewers):
+            try:
+                self._show(viewer, sheet, dirty)
+            except Exception as error:  # noqa: BLE001 - the other pages must be served
+                failure = error
+        if failure is None:
+            self.work.passed(PAGES)
+        else:
+            self.work.failed(PAGES, failure)
+
+    def _show(self, viewer: Viewer, sheet: Sheet, dirty: set[str]) -> None:
+        for view in list(viewer.views.values()):
+            if view.run_id is None:
+                self._show_fleet(viewer, view, sheet, dirty)
+            elif view.run_id in dirty or not view.greeted:
+                with self.work.isolated(f"page of run {view.run_id}"):
+                    self._show_run(viewer, view, view.run_id, sheet)
+
+    def _show_fleet(self, viewer: Viewer, view: View, sheet: Sheet, dirty: set[str]) -> None:
+        if not view.greeted:
+            view.greeted = True
+            viewer.put(sheet.fleet_message(view.id, None))
+        elif dirty:
+            viewer.put(sheet.fleet_message(view.id, dirty))
+
+    def _show_run(self, viewer: Viewer, view: View, run_id: str, sheet: Sheet) -> None:
+        head = sheet.head(run_id)
+        if view.cursor is None:
+            view.cursor = head
+        view.greeted = True
+        if sheet.row(run_id) is None:
+            return
+        body = sheet.run(run_id, view.cursor, head, view.names)
+        if body is None:
+            viewer.resync(view)
+            return
+        view.cursor = max(view.cursor, head)
+        viewer.put(f'{{"type":"run","id":{view.id},{body}}}')
+
+    def _resync_all(self) -> None:
+        """Alerts fell out of the queue before they were told: the query knows them."""
+        for viewer in self.viewers:
+            for view in list(viewer.views.values()):
+                viewer.resync(view)
+
+    def _ring(self, transition: Transition) -> None:
+        board = self._pipeline.roster.board(transition.alert.run_id)
+        name, project = (board.card.name, board.card.project) if board else ("", "")
+        told = exact_json.dumps(alert_json(transition.alert, run_name=name, project=project))
+        for viewer in self.viewers:
+            viewer.put(f'{{"type":"alert","alert":{told}}}')
+
+    def _beat(self) -> None:
+        self._say(self._beat_text())
+
+    def _say(self, text: str) -> None:
+        for viewer in self.viewers:
+            viewer.put(text)
+
+    def _beat_text(self) -> str:
+        health = self._pipeline.health()
+        told = {"type": "beat", "now_ms": self._pipeline.clock() // 1_000_000}
+        told |= {name: health[name] for name in ("backlog_bytes", "lag_ms", "failing")}
+        return exact_json.dumps(told)
+
+
+class Sheet:
+    """What one tick has written already, so that nothing is written twice."""
+
+    def __init__(self, pipeline: Pipeline, sparks_ns: dict[str, int]) -> None:
+        self._pipeline = pipeline
+        self._now_ns = pipeline.clock()
+        self._work = pipeline.rounds.round("live")
+        self._sparks_ns = sparks_ns
+        self._rows: dict[str, str] = {}
+        self._deltas: dict[tuple[str, int], Delta | None] = {}
+        self._runs: dict[tuple[str, int, tuple[str, ...] | None], str] = {}
+        self._fleets: dict[str, str] = {}
+        self._messages: dict[tuple[int, bool], str] = {}
+
+    def fleet_message(self, number: int, dirty: set[str] | None) -> str:
+        """The fleet's message to view ``number``: all rows, or those that changed.
+
+        Browsers number their views alike, so nearly all of them share one text of some 100 KB.
+        """
+        key = (number, dirty is None)
+        if key not in self._messages:
+            body = self.whole_fleet() if dirty is None else self.fleet(dirty)
+            self._messages[key] = f'{{"type":"fleet","id":{number},{body}}}'
+        return self._messages[key]
+
+    def whole_fleet(self) -> str:
+        """Every row; sparklines in the newest ones."""
+        if "all" not in self._fleets:
+            rows: list[str] = []
+            for place, board in enumerate(self._pipeline.roster.newest_first()):
+                with self._work.isolated(f"row of run {board.card.id}"):
+                    rows.append(board.json(self._now_ns, sparks=place < SPARKED))
+            self._fleets["all"] = self._fleet(rows, [])
+        return self._fleets["all"]
+
+    def fleet(self, dirty: set[str]) -> str:
+        """The rows that changed, and the runs that are gone."""
+        if "dirty" not in self._fleets:
+            rows, removed = [], []
+            for run_id in sorted(dirty):
+                with self._work.isolated(f"row of run {run_id}"):
+                    row = self.row(run_id)
+                    if row is None:
+                        removed.append(run_id)
+                    else:
+                        rows.append(row)
+            self._fleets["dirty"] = self._fleet(rows, removed)
+        return self._fleets["dirty"]
+
+    def _fleet(self, rows: list[str], removed: list[str]) -> str:
+        gone = exact_json.dumps(removed)
+        return f'"items":[{",".join(rows)}],"removed":{gone},"now_ms":{self._now_ns // 1_000_000}'
+
+    def row(self, run_id: str) -> str | None:
+        """The row of a run, with sparks where these are due; None where it is no more."""
+        board = self._pipeline.roster.board(run_id)
+        if board is None:
+            self._sparks_ns.pop(run_id, None)
+            return None
+        if run_id not in self._rows:
+            self._rows[run_id] = board.json(self._now_ns, sparks=self._sparks_due(board))
+        return self._rows[run_id]
+
+    def _sparks_due(self, board: RunBoard) -> bool:
+        due = self._now_ns - self._sparks_ns.get(board.card.id, 0) >= SPARKS_NS or board.card.state.ended
+        if due:
+            self._sparks_ns[board.card.id] = self._now_ns
+        return due
+
+    def head(self, run_id: str) -> int:
+        """The newest durable arrival of a run; -1 where it is not in memory."""
+        run = self._pipeline.roster.active.get(run_id)
+        return run.durable_arrival if run else -1
+
+    def run(self, run_id: str, after: int, head: int, names: tuple[str, ...] | None) -> str | None:
+        """Row, series and events of a run after a cursor; None where the cursor is too old."""
+        key = (run_id, after, names)
+        if key not in self._runs:
+            delta = self._delta(run_id, after, head)
+            if delta is None:
+                return None
+            cursor, row = max(after, head), self.row(run_id) or "null"
+            series, events = delta.series(names), delta.events()
+            self._runs[key] = f'"cursor":{cursor},"row":{row},"series":{series},"events":{events}'
+        return self._runs[key]
+
+    def _delta(self, run_id: str, after: int, head: int) -> Delta | None:
+        key = (run_id, after)
+        if key not in self._deltas:
+            run = self._pipeline.roster.active.get(run_id)
+            items = run.recent.between(after, head) if run and after < head else []
+            self._deltas[key] = None if items is None else Delta(items)
+        return self._deltas[key]
+
+
+@router.websocket(PATH)
+async def live(websocket: WebSocket) -> None:
+    """One browser, from its login to its going away."""
+    services = services_of(websocket)
+    if not services.gate.same_origin(websocket):
+        await websocket.close(1008)  # before accepting: the browser of another site gets a plain 403
+        return
+    identity = services.gate.session_of(websocket)
+    await websocket.accept()
+    code = _refused(identity)
+    if code is not None or identity is None:
+        await websocket.close(code or NO_LOGIN)
+        return
+    viewer = services.live.join()
+    try:
+        await _serve(websocket, viewer, services, identity)
+    finally:
+        services.live.leave(viewer)
+
+
+def _refused(identity: Identity | None) -> int | None:
+    if identity is None:
+        return NO_LOGIN
+    return None if identity.may(Scope.READ) else MAY_NOT_READ
+
+
+async def _serve(websocket: WebSocket, viewer: Viewer, services: Services, identity: Identity) -> None:
+    """Reads, writes and checks the login side by side; whichever ends first ends the others."""
+    parts: list[Coroutine[Any, Any, None]] = [
+        _read(websocket, viewer),
+        _write(websocket, viewer),
+        _still_valid(websocket, services, identity),
+    ]
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _read(websocket: WebSocket, viewer: Viewer) -> None:
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        try:
+            viewer.hear(message.get("text") or "")
+        except SubscriptionError as error:
+            viewer.put(exact_json.dumps({"type": "refused", "detail": str(error)}))
+
+
+async def _write(websocket: WebSocket, viewer: Viewer) -> None:
+    with suppress(WebSocketDisconnect, RuntimeError):
+        while True:
+            await websocket.send_text(await viewer.next())
+
+
+async def _still_valid(websocket: WebSocket, services: Services, identity: Identity) -> None:
+    """Return when the token behind this login is revoked, or its session ended."""
+    while True:
+        await services.live.login_check_due()
+        if not services.gate.still_valid(identity):
+            break
+    with suppress(WebSocketDisconnect, RuntimeError):
+        await websocket.close(NO_LOGIN)

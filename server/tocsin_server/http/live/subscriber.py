@@ -1,0 +1,127 @@
+"""One browser on the live socket: what it watches, and what waits to be sent to it. No socket here.
+
+Bound and policy: at most ``limit_bytes`` wait. A browser that reads slower than that loses all
+that waits, and each of its views gets ``resync``: it asks the query again (docs/api.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from dataclasses import dataclass
+
+from tocsin_server.core import exact_json
+
+MOST_VIEWS = 2_100
+"""A comparison of a thousand runs, zoomed in, has two of each."""
+MOST_NAMES = 1024
+
+
+@dataclass(slots=True)
+class View:
+    """A subscription: the fleet, or series of a run from a cursor on."""
+
+    id: int
+    run_id: str | None = None
+    """None: the fleet."""
+    names: tuple[str, ...] | None = None
+    """None: all series."""
+    cursor: int | None = None
+    """The arrival up to which the browser has everything; None: from now on."""
+    greeted: bool = False
+    """Whether the first answer went out."""
+
+
+class SubscriptionError(ValueError):
+    """A message of a browser that is none of docs/api.md; the text says expected and got."""
+
+
+class Viewer:
+    """Views and queue of one browser."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.views: dict[int, View] = {}
+        self.waiting_bytes = 0
+        self.dropped = 0
+        self._queue: deque[str] = deque()
+        self._bell = asyncio.Event()
+
+    def hear(self, text: str) -> None:
+        """Takes a message of the browser. Raises :class:`SubscriptionError`."""
+        message = _parsed(text)
+        kind, number = message.get("type"), message.get("id")
+        if kind not in ("subscribe", "unsubscribe") or not isinstance(number, int):
+            raise SubscriptionError(
+                f"message: expected subscribe or unsubscribe with an id, got {text[:80]!r}"
+            )
+        if kind == "unsubscribe":
+            self.views.pop(number, None)
+            return
+        if number not in self.views and len(self.views) >= MOST_VIEWS:
+            raise SubscriptionError(f"views: expected at most {MOST_VIEWS}, got one more")
+        self.views[number] = _view_of(number, message)
+
+    def put(self, text: str) -> None:
+        """Queues a message; drops all that waits where that is too much."""
+        self.waiting_bytes += sys.getsizeof(text)
+        self._queue.append(text)
+        if self.waiting_bytes > self.limit_bytes:
+            self._start_over()
+        self._bell.set()
+
+    def resync(self, view: View) -> None:
+        """Tells the browser to ask the query again; a run's view rests until it subscribes anew."""
+        if view.run_id is None:
+            view.greeted = False
+        else:
+            self.views.pop(view.id, None)
+        self.put(f'{{"type":"resync","id":{view.id}}}')
+
+    def _start_over(self) -> None:
+        self.dropped += len(self._queue)
+        self._queue.clear()
+        self.waiting_bytes = 0
+        for view in list(self.views.values()):
+            self.resync(view)
+
+    async def next(self) -> str:
+        """The next message to send; waits for one."""
+        while not self._queue:
+            self._bell.clear()
+            await self._bell.wait()
+        text = self._queue.popleft()
+        self.waiting_bytes -= sys.getsizeof(text)
+        return text
+
+
+def _parsed(text: str) -> dict[str, object]:
+    try:
+        message = exact_json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SubscriptionError(f"message: expected JSON, got {text[:80]!r}") from error
+    if not isinstance(message, dict):
+        raise SubscriptionError(f"message: expected an object, got {text[:80]!r}")
+    return message
+
+
+def _view_of(number: int, message: dict[str, object]) -> View:
+    view, run, names, cursor = (message.get(key) for key in ("view", "run", "names", "cursor"))
+    if view == "fleet":
+        return View(number)
+    if view != "run" or not isinstance(run, str):
+        raise SubscriptionError(f"view: expected fleet, or run with a run, got {view!r} of {run!r}")
+    if cursor is not None and (isinstance(cursor, bool) or not isinstance(cursor, int)):
+        raise SubscriptionError(f"cursor: expected a whole number, got {cursor!r}")
+    return View(number, run, _names_of(names), cursor)
+
+
+def _names_of(names: object) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SubscriptionError(f"names: expected a list of series, got {names!r:.80}")
+    if len(names) > MOST_NAMES:
+        raise SubscriptionError(f"names: expected at most {MOST_NAMES}, got {len(names)}")
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,259 @@
+"""What a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
+
+Deep links (``/runs/<id>`` and the others) all answer ``index.html``; the page reads its address.
+Files of ``web/`` are revalidated at every load (``no-cache`` and an ETag), for an upgrade must
+not mix old and new modules. plotly.js carries its version in its address and never changes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tocsin_server.core.errors import StartError
+from tocsin_server.core.origins import split_host
+from tocsin_server.http.auth.login import login_page, safe_next
+from tocsin_server.http.plotlyjs import PlotlyJS
+
+DEEP_LINKS = (
+    "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/silences", "/routes",
+    "/channels", "/deliveries", "/settings",
+)  # fmt: skip
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "style-src-elem 'self'",
+        "style-src-attr 'unsafe-inline'",  # plotly lays its drawings out by style attributes
+        "img-src 'self' data: blob:",  # plotly's PNG export draws an SVG from a blob
+        "font-src 'self'",
+        "connect-src 'self'",
+        "media-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_ADDRESS = re.compile(r'(?:href|src)="(?=/)')
+IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
+REVALIDATED = {"cache-control": "no-cache"}
+# Written out: registries of the machine (Windows above all) may say something else.
+MEDIA_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+
+PIECE = 64 << 10
+"""Bytes of a body that are sent at a time."""
+
+LOGIN_STYLE = b"""
+:root { color-scheme: light dark; font: 15px/1.5 ui-sans-serif, -apple-system, "Segoe UI", sans-serif }
+body { margin: 0; background: light-dark(#f3f4f1, #0b1012); color: light-dark(#13201c, #e3ebe8) }
+main { max-width: 32rem; margin: 12vh auto 0; padding: 2rem; background: light-dark(#ffffff, #11181b);
+  border: 1px solid light-dark(#dde1db, #223036); border-radius: 6px }
+h1 { margin: 0 0 1rem; font-size: 1.5rem; border-bottom: 2px solid light-dark(#8d5b12, #d9a856);
+  display: inline-block }
+label { display: block; margin-top: 1.5rem; font-weight: 600 }
+input { box-sizing: border-box; width: 100%; margin-top: .5rem; padding: .5rem; font: inherit; color: inherit;
+  background: light-dark(#ffffff, #0b1012); border: 1px solid light-dark(#848e88, #647580);
+  border-radius: 4px }
+button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600; border: 0;
+  cursor: pointer; border-radius: 4px; background: light-dark(#0a6b60, #5fcdba);
+  color: light-dark(#ffffff, #0b1012) }
+:focus-visible { outline: 2px solid light-dark(#0a6b60, #7fe3d1); outline-offset: 2px }
+.wrong { padding: .5rem .75rem; border-left: 4px solid light-dark(#c21a27, #e5484d);
+  background: light-dark(#fcebea, #2b1416) }
+code { font-size: .92em; overflow-wrap: anywhere }
+@media (max-width: 40rem) { main { margin: 1rem; padding: 1.25rem } }
+"""
+
+
+class SecurityHeaders:
+    """ASGI middleware: the security headers on every HTTP answer that does not set its own.
+
+    Args:
+        public_url: How browsers reach the server; behind a proxy it says whether they do by https.
+        hsts_days: How long browsers are to use nothing but https; 0 says nothing about it.
+    """
+
+    def __init__(self, app: ASGIApp, public_url: str = "", hsts_days: int = 0) -> None:
+        self._app = app
+        self._public_url = public_url
+        self._hsts = f"max-age={hsts_days * 86_400}" if hsts_days else ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def adding(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = Headers(raw=message.get("headers", []))
+                wanted = dict(SECURITY_HEADERS)
+                if self._hsts and by_https(scope, self._public_url):
+                    wanted["strict-transport-security"] = self._hsts
+                missing = {name: text for name, text in wanted.items() if name not in present}
+                raw = [(name.encode(), text.encode()) for name, text in missing.items()]
+                message = {**message, "headers": [*message.get("headers", []), *raw]}
+            await send(message)
+
+        await self._app(scope, receive, adding if scope["type"] == "http" else send)
+
+
+def by_https(scope: Scope, public_url: str) -> bool:
+    """Return whether a request came by https: here, by a trusted proxy's word, or at the public address."""
+    if scope.get("scheme") == "https":
+        return True
+    if not public_url.startswith("https://"):
+        return False
+    named = split_host(Headers(scope=scope).get("host", ""), "https")
+    return named is not None and named[0] == urlsplit(public_url).hostname
+
+
+class Pieces:
+    """ASGI middleware: large bodies go out in pieces, each once the one before was taken.
+
+    Sent as a whole, plotly.js would be copied for every reader, and stay for as long as one reads nothing.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def parted(message: Message) -> None:
+            body = message.get("body", b"")
+            if message["type"] != "http.response.body" or len(body) <= PIECE:
+                await send(message)
+                return
+            view = memoryview(body)
+            for start in range(0, len(body), PIECE):
+                last = start + PIECE >= len(body)
+                more = not last or bool(message.get("more_body"))
+                await send({**message, "body": bytes(view[start : start + PIECE]), "more_body": more})
+
+        await self._app(scope, receive, parted if scope["type"] == "http" else send)
+
+
+class WebFiles(StaticFiles):
+    """``web/`` with our media types and revalidation."""
+
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        media_type = MEDIA_TYPES.get(Path(full_path).suffix)
+        if media_type and response.status_code != 304:
+            charset = "; charset=utf-8" if media_type.startswith("text/") else ""
+            response.headers["content-type"] = media_type + charset
+        response.headers.update(REVALIDATED)
+        return response
+
+
+def web_directory() -> Path:
+    """``web/`` in the package (installed) or at the root of the checkout. Raises StartError."""
+    here = Path(__file__).resolve().parents[1]
+    for place in (here / "web", here.parent.parent / "web"):
+        if (place / "index.html").is_file():
+            return place
+    raise StartError(f"web: expected the pages in {here / 'web'}, got no index.html")
+
+
+def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
+    """The routes of all pages and their assets; to be included last, for it answers every other path.
+
+    ``root`` is the path under which a proxy serves them: the addresses in ``index.html`` begin with it.
+    """
+    router = APIRouter(include_in_schema=False)
+    files = WebFiles(directory=web, check_dir=False)
+
+    async def page(request: Request) -> Response:
+        """``index.html`` for whoever is logged in, else the login page."""
+        if request.state.identity is None:
+            return login_page(then=safe_next(request.url.path + _query(request)), root=root)
+        if root:
+            text = _ADDRESS.sub(rf"\g<0>{root}", (web / "index.html").read_text("utf-8"))
+            response: Response = HTMLResponse(text, headers=REVALIDATED)
+        else:
+            response = await files.get_response("index.html", request.scope)
+        response.headers["vary"] = "Cookie"
+        return response
+
+    async def file(request: Request) -> Response:
+        """One file of ``web/``. Raises a 404 for everything else; a person gets it as a page."""
+        path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
+        try:
+            return await files.get_response(path, request.scope)
+        except HTTPException as problem:
+            if problem.status_code != 404 or not _by_a_person(request):
+                raise
+        response = await page(request)
+        response.status_code = 404 if response.status_code == 200 else response.status_code
+        return response
+
+    for path in (*DEEP_LINKS, "/index.html"):
+        router.routes.append(Route(path, page, methods=["GET"]))
+    router.routes.extend(_asset_routes(plotly))
+    router.routes.append(Route("/{path:path}", file, methods=["GET"]))
+    return router
+
+
+def _by_a_person(request: Request) -> bool:
+    """Whether somebody typed or followed that address in a browser, rather than a program of the API."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+
+
+def _query(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""
+
+
+def _asset_routes(plotly: PlotlyJS) -> list[Route]:
+    """plotly.js and its style sheet by version, and the style of the login page."""
+
+    def script(request: Request) -> Response:
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(plotly.script, media_type="text/javascript", headers=IMMUTABLE)
+        headers = IMMUTABLE | {"content-encoding": "gzip", "vary": "Accept-Encoding"}
+        return Response(plotly.script_gzipped, media_type="text/javascript", headers=headers)
+
+    def style(request: Request) -> Response:
+        return Response(plotly.style, media_type="text/css", headers=IMMUTABLE)
+
+    def login_style(request: Request) -> Response:
+        return Response(LOGIN_STYLE, media_type="text/css", headers=REVALIDATED)
+
+    def missing(request: Request) -> Response:
+        raise HTTPException(404)
+
+    return [
+        Route(f"/assets/plotly-{plotly.version}.min.js", script),
+        Route(f"/assets/plotly-{plotly.version}.css", style),
+        Route("/assets/login.css", login_style),
+        Route("/assets/plotly-{rest:path}", missing),
+    ]

@@ -1,0 +1,81 @@
+"""plotly.js as the installed ``plotly`` distribution ships it, found without importing plotly.
+
+Under our Content-Security-Policy plotly.js cannot insert its style sheet; it leaves that to a
+``<link id="plotly.js-style-global" class="no-inline-styles">``. The rules are read out of
+plotly.min.js itself, so the sheet always fits the version that is installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from tocsin_server.core.errors import StartError
+
+GZIP_LEVEL = 6
+_RULES = re.compile(r'\{"X,X div":.*?\};')
+_TEXT = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+_RULE = re.compile(rf"({_TEXT}|[A-Za-z_]\w*):({_TEXT})")
+
+
+@dataclass(frozen=True)
+class PlotlyJS:
+    """One version of plotly.js. Bodies are read and compressed at first use and kept (about 6 MB)."""
+
+    version: str
+    path: Path
+
+    @cached_property
+    def script(self) -> bytes:
+        """plotly.min.js, about 4.8 MB."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def script_gzipped(self) -> bytes:
+        """The same gzipped, about 1.5 MB."""
+        return gzip.compress(self.script, GZIP_LEVEL, mtime=0)
+
+    @cached_property
+    def style(self) -> bytes:
+        """The style sheet that plotly.js would have inserted."""
+        return style_sheet(self.script.decode("utf-8")).encode("utf-8")
+
+
+def installed() -> PlotlyJS:
+    """The installed one. Raises StartError where the plotly distribution is missing or has no plotly.js."""
+    try:
+        found = distribution("plotly")
+    except PackageNotFoundError:
+        raise StartError("plotly: expected to be installed beside tocsin-server, got nothing") from None
+    path = Path(str(found.locate_file("plotly/package_data/plotly.min.js")))
+    if not path.is_file():
+        raise StartError(f"plotly: expected plotly.min.js at {path}, got no file")
+    return PlotlyJS(version=found.version, path=path)
+
+
+def style_sheet(script: str) -> str:
+    """plotly.js's global style rules as CSS, from the text of plotly.min.js.
+
+    plotly.js inserts each rule before those already there, hence the reversed order.
+    Raises StartError where the rules cannot be found: another major version of plotly.
+    """
+    table = _RULES.search(script)
+    rules = _RULE.findall(table.group()) if table else []
+    if not rules:
+        raise StartError("plotly.js: expected a table of style rules as in version 4, got none")
+    return "\n".join(f"{_selector(name)}{{{_text(body)}}}" for name, body in reversed(rules)) + "\n"
+
+
+def _selector(name: str) -> str:
+    """X stands for a plot, Y for the notifier, as in plotly.js itself."""
+    return _text(name).replace("X", ".js-plotly-plot .plotly").replace("Y", ".plotly-notifier")
+
+
+def _text(literal: str) -> str:
+    """A JavaScript string literal (or a bare key) as text."""
+    return str(ast.literal_eval(literal)) if literal[0] in "\"'" else literal

@@ -1,0 +1,1 @@
+"""Periodic and maintenance jobs: retention, deletion, incident snapshots, database checks."""

@@ -1,0 +1,83 @@
+"""The process in which apprise runs: one job on stdin, one answer on stdout, then the end.
+
+It starts in an empty folder with an empty environment, and gives up what it does not need before the
+address is used (:mod:`confinement`).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from tocsin_server.notify.apprise_allowed import SCHEME, objection
+from tocsin_server.notify.sandbox import confine
+
+
+def main() -> int:
+    """Run one job. The exit status is 0 whatever came of it: the answer says."""
+    job = json.loads(sys.stdin.buffer.read())
+    refused: list[str] = []
+    if hasattr(signal, "alarm"):  # should the server die, this process does not outlive its time
+        signal.alarm(int(job.get("timeout_s", 30)) + 10)
+    out = sys.stdout
+    sys.stdout = io.StringIO()  # what a plugin prints is no answer
+    folder = Path.cwd()
+    import apprise
+
+    confine(folder, refused.append, private=bool(job["private"]))
+    answer = _answer(apprise, job, folder)
+    if refused:
+        answer = {"ok": False, "detail": refused[0], "refused": True}
+    out.write(json.dumps(answer))
+    return 0
+
+
+def _answer(apprise: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    words = io.StringIO()
+    logging.getLogger("apprise").addHandler(logging.StreamHandler(words))
+    logging.getLogger("apprise").setLevel(logging.WARNING)
+    try:
+        parsed = apprise.plugins.url_to_dict(job["url"])
+        wrong = (SCHEME, "an address that apprise cannot read") if parsed is None else objection(parsed)
+        plugin = None if wrong else apprise.Apprise.instantiate(parsed, suppress_exceptions=True)
+        if plugin is None or isinstance(plugin, list):
+            expected, got = wrong or (
+                "an address that apprise can read",
+                "an address with a wrong or missing part",
+            )
+            detail = f"expected {expected}, got {got}"
+            return {"ok": False, "detail": detail, "expected": expected, "got": got, "refused": True}
+        if job.get("check"):
+            return {"ok": True}
+        return _sent(apprise, plugin, job, words, folder)
+    except Exception as error:  # noqa: BLE001 - 125 plugins; the answer says which fault
+        return {"ok": False, "detail": f"{type(error).__name__}: {error}"}
+
+
+def _sent(apprise: Any, plugin: Any, job: dict[str, Any], words: io.StringIO, folder: Path) -> dict[str, Any]:
+    each = apprise.Apprise()
+    each.add(plugin)
+    attach = None
+    if job.get("picture") and plugin.attachment_support:
+        file = folder / "signal.png"
+        file.write_bytes(base64.b64decode(job["picture"]))
+        attach = str(file)
+    sent = each.notify(
+        body=job["body"],
+        title=job["title"],
+        notify_type=job["kind"],
+        body_format="markdown",
+        attach=attach,
+    )
+    said = " ".join(words.getvalue().split())
+    return {"ok": bool(sent), "detail": "sent" if sent else said or "apprise says no more"}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,84 @@
+"""A small picture of the signal around an onset, as PNG: spikes and non-finite points stay visible. Pure."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from tocsin_server.core.models import F64
+
+WIDTH, HEIGHT, EDGE, RAIL = 640, 240, 28, 16
+INK, LINE, ALARM, GRID = (60, 66, 77), (36, 99, 176), (198, 40, 40), (222, 226, 232)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points or buckets [n]: their steps, lowest and highest finite value, and whether any was not finite."""
+
+    step: F64
+    low: F64
+    high: F64
+    broken: Sequence[bool]
+
+
+def draw(title: str, curve: Curve, onset: float | None) -> bytes:
+    """The picture; every column of pixels reaches from its lowest to its highest value, non-finite points
+    are crosses on a rail at the top, and the onset is a line."""
+    image = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((EDGE, 6), title[:90].encode("latin-1", "replace").decode("latin-1"), fill=INK)
+    x = _scale(curve.step, EDGE, WIDTH - EDGE)
+    finite = np.isfinite(curve.low) & np.isfinite(curve.high)
+    bounds = (float(curve.low[finite].min()), float(curve.high[finite].max())) if finite.any() else (0.0, 1.0)
+    top, bottom = EDGE + RAIL, HEIGHT - EDGE
+    pen.rectangle((EDGE, EDGE, WIDTH - EDGE, bottom), outline=GRID)
+    if onset is not None and curve.step.size:
+        at = _place(onset, float(curve.step.min()), float(curve.step.max()), EDGE, WIDTH - EDGE)
+        pen.line((at, EDGE, at, bottom), fill=ALARM)
+    _trace(pen, x[finite], curve.low[finite], curve.high[finite], bounds, (bottom, top))
+    for at in x[np.array(curve.broken, dtype=bool)]:
+        pen.line((at - 4, EDGE + 4, at + 4, EDGE + 12), fill=ALARM, width=2)
+        pen.line((at - 4, EDGE + 12, at + 4, EDGE + 4), fill=ALARM, width=2)
+    pen.text((EDGE, bottom + 6), f"{bounds[0]:.4g} to {bounds[1]:.4g}", fill=INK)
+    if curve.step.size:
+        steps = f"step {int(curve.step.min())} to {int(curve.step.max())}"
+        pen.text((WIDTH - EDGE - 7 * len(steps), bottom + 6), steps, fill=INK)
+    out = io.BytesIO()
+    image.save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+def _trace(
+    pen: ImageDraw.ImageDraw,
+    x: F64,
+    low: F64,
+    high: F64,
+    bounds: tuple[float, float],
+    span: tuple[float, float],
+) -> None:
+    before: tuple[float, float] | None = None
+    for at, least, most in zip(x.tolist(), low.tolist(), high.tolist(), strict=True):
+        down, up = (_place(value, *bounds, *span) for value in (least, most))
+        pen.line((at, down, at, up), fill=LINE, width=2)
+        if before is not None:
+            pen.line((*before, at, (down + up) / 2), fill=LINE, width=1)
+        before = (at, (down + up) / 2)
+
+
+def _scale(values: F64, start: float, stop: float) -> F64:
+    if not values.size:
+        return values
+    low, high = float(values.min()), float(values.max())
+    return np.array([_place(float(value), low, high, start, stop) for value in values])
+
+
+def _place(value: float, low: float, high: float, start: float, stop: float) -> float:
+    """Where ``value`` lies between two pixels; halves first, so that the widest range does not overflow."""
+    span = high / 2 - low / 2
+    share = (value / 2 - low / 2) / span if span > 0 and math.isfinite(value) else 0.5
+    return start + min(max(share, 0.0), 1.0) * (stop - start)

@@ -1,0 +1,1 @@
+"""Rules over log files and stored runs: replay, diagnosis, backtests, incident snapshots."""

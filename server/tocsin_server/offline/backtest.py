@@ -1,0 +1,109 @@
+"""Backtests: a rule with other settings over stored runs and log files (docs/backtest.md). Reads only.
+
+Bounded: so many records of one run and so much time in all; what was left out is said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tocsin.importers import open_log
+from tocsin_server.core.models import RecordBatch, RunEvent
+from tocsin_server.detect.custom.backtest import Tally, Tested
+from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.detect.engine.plan import KIND as RULES
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.offline.replay import Judge, Replay
+from tocsin_server.runs.registry import context_of
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RunFacts
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a backtest may read: records of one run, seconds in all."""
+
+    records: int = 10_000_000
+    seconds: float = 1e9
+
+
+def built_in_only(heard: Iterable[RecordBatch | RunEvent]) -> Iterator[RecordBatch | RunEvent]:
+    """What a run was made of, but for what people decided about its rules: all others have their defaults."""
+    return (item for item in heard if isinstance(item, RecordBatch) or item.kind != RULES)
+
+
+@dataclass
+class Backtest:
+    """One rule with settings of its own, all others with theirs: they say where a run was healthy."""
+
+    rule: str
+    settings: RuleSettings
+    bounds: Bounds = field(default_factory=Bounds)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._ends = self.clock() + self.bounds.seconds
+
+    def of_run(self, reader: StoreReader, facts: RunFacts) -> Tested:
+        """Over a stored run: the way the server itself judges it, restarts included."""
+        judge = Judge(context_of(facts), self._changed, anew=False)
+        return self._over(facts.id, judge, built_in_only(reader.recovery(facts.id, anew=True).replay))
+
+    def of_file(self, path: Path) -> Tested:
+        """Over a log file; each launch in it is a run of its own. Raises UnreadableLogError."""
+        log = open_log(path)
+        context = RunContext(run_id=str(path), planned_steps=log.planned_steps)
+        heard = Replay(str(path)).take(log.items())
+        return self._over(str(path), Judge(context, self._changed), heard)
+
+    @property
+    def _changed(self) -> Mapping[str, RuleSettings]:
+        return {self.rule: self.settings}
+
+    def _over(self, name: str, judge: Judge, heard: Iterable[RecordBatch | RunEvent]) -> Tested:
+        """Launch by launch: the steps of one say nothing of those of another."""
+        tested = Tested(name)
+        launches: dict[str, Tally] = {}
+        for item in self._bounded(tested, heard):
+            self._take(judge, item)
+            if isinstance(item, RecordBatch):
+                launches.setdefault(judge.run_id, Tally()).take(item)
+        judge.finish()
+        for launch, tally in launches.items():
+            said = [alert for alert in judge.alerts if alert.run_id == launch]
+            tested.add(tally.judged(name, self.rule, said))
+        tested.left_out = judge.left_out
+        return tested
+
+    def _take(self, judge: Judge, item: RecordBatch | RunEvent) -> None:
+        try:
+            judge.take(item)
+        except (ArithmeticError, ValueError, IndexError, TypeError) as error:
+            raise SettingError(
+                f"{self.rule}: settings", "values that fit together", f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _bounded(
+        self, tested: Tested, heard: Iterable[RecordBatch | RunEvent]
+    ) -> Iterator[RecordBatch | RunEvent]:
+        return bounded(tested, heard, self.bounds, lambda: self.clock() > self._ends)
+
+
+def bounded(
+    tested: Tested, heard: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
+) -> Iterator[RecordBatch | RunEvent]:
+    """``heard`` as far as the bounds allow; where it was cut, ``tested`` says so."""
+    records = 0
+    for item in heard:
+        records += item.n if isinstance(item, RecordBatch) else 0
+        if records > bounds.records:
+            tested.cut = f"only the first {bounds.records} records were judged"
+            return
+        if over():
+            tested.cut = f"the {bounds.seconds:g} s of a backtest were over"
+            return
+        yield item

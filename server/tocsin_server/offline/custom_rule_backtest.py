@@ -1,0 +1,104 @@
+"""A rule that people are writing, over stored runs: where it would have fired. Reads only.
+
+The rule alone is judged; which steps were healthy say the alerts that the runs had in truth. So a trial
+takes a fraction of what a backtest of all rules does, and can follow every edit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Writer
+from tocsin_server.detect.custom import glob, threshold
+from tocsin_server.detect.custom.backtest import Tally, Tested
+from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.engine.plan import KIND as RULES
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.similar_runs import SERVER
+from tocsin_server.detect.rules.catalog import catalogue
+from tocsin_server.offline.backtest import Bounds, bounded, built_in_only
+from tocsin_server.runs.alert_state import AlertBook
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RunFacts
+
+MOST_FIRINGS = 1000
+MOST_SERIES = 8
+"""Series of a run that the answer names, for whoever draws them."""
+MOST_ALERTS = 1000
+
+
+@dataclass
+class Trial:
+    """One rule under test."""
+
+    rule: UserRule
+    bounds: Bounds = field(default_factory=Bounds)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._ends = self.clock() + self.bounds.seconds
+
+    def of_run(self, reader: StoreReader, facts: RunFacts) -> Tested:
+        """Over a stored run, restarts included."""
+        tested, tally = Tested(facts.id), Tally()
+        judge = Alone(self.rule, facts.id)
+        heard = built_in_only(reader.recovery(facts.id, anew=True).replay)
+        for item in bounded(tested, heard, self.bounds, self._over):
+            judge.take(item)
+            if isinstance(item, RecordBatch):
+                tally.take(item)
+        others = [stored.alert for stored in reader.alerts(facts.id, limit=MOST_ALERTS)]
+        mine = [alert for alert in others if alert.rule != self.rule.id]
+        tested.add(tally.judged(facts.id, self.rule.id, [*judge.fired, *mine]))
+        tested.left_out = judge.left_out
+        return tested
+
+    def series_of(self, facts: RunFacts) -> list[str]:
+        """The series of a run that the rule watches, the first few."""
+        found = (series.name for series in facts.series if glob.matches(self.rule.series, series.name))
+        return sorted(found)[:MOST_SERIES]
+
+    def _over(self) -> bool:
+        return self.clock() > self._ends
+
+
+class Alone:
+    """An engine in which only one rule of people speaks, and its alerts."""
+
+    def __init__(self, rule: UserRule, run_id: str) -> None:
+        self._engine = Engine(RunContext(run_id=run_id))
+        self._book = AlertBook(run_id)
+        self._fired: dict[str, Alert] = {}
+        self.left_out = 0
+        told = {"rules": [threshold.brief(rule) | {"enabled": True}], "builtin": dict(_all_off())}
+        self._engine.observe_event(RunEvent(Writer(run_id, SERVER, 0, 0), 0, 0, RULES, 0, None, told))
+
+    @property
+    def fired(self) -> list[Alert]:
+        """The alerts that fired, in the order in which they did."""
+        return list(self._fired.values())
+
+    def take(self, item: RecordBatch | RunEvent) -> None:
+        """Judges a batch or an event."""
+        engine = self._engine
+        said = engine.observe(item) if isinstance(item, RecordBatch) else engine.observe_event(item)
+        for finding in said:
+            for transition in self._book.apply(finding, finding.time_ns):
+                self._keep(transition.alert)
+
+    def _keep(self, alert: Alert) -> None:
+        if alert.fired_ns is None:
+            return
+        if alert.id not in self._fired and len(self._fired) >= MOST_FIRINGS:
+            self.left_out += 1
+            return
+        self._fired[alert.id] = alert
+
+
+def _all_off() -> Iterator[tuple[str, dict[str, bool]]]:
+    for info in catalogue():
+        if info.clock == "steps":
+            yield info.id, {"enabled": False}

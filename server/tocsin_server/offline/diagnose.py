@@ -1,0 +1,259 @@
+"""What ``tocsin-server diagnose`` says of judged files: as data (docs/diagnose.md), and as text to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import indent, wrap
+from typing import Any
+
+from tocsin_server.core.models import Alert, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.detect.interface.formatting import count, number, of_unit, scale
+from tocsin_server.offline.grouping import Story, launch_of, stories
+from tocsin_server.offline.replay import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
+from tocsin_server.offline.text_sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
+from tocsin_server.runs.sparkline_buckets import Spark
+
+WIDTH = 100
+SIGNALS = 12
+"""So many series have a line in the text; the JSON has the alerts of all."""
+ALERT_LINES = 40
+ONSETS = 8
+
+
+def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | None) -> int:
+    """2: a file could not be read; 1: something as severe as ``fail_on`` was found; else 0."""
+    if unreadable:
+        return 2
+    found = [file.gravest for file in judged]
+    return int(fail_on is not None and any(one is not None and one.height >= fail_on.height for one in found))
+
+
+def as_data(judged: Judged) -> dict[str, Any]:
+    """One entry of ``files`` in the JSON."""
+    return {
+        "path": judged.path,
+        "format": judged.format,
+        "records": judged.records,
+        "alerts": [alert_data(alert) for alert in judged.alerts],
+        "alerts_left_out": judged.alerts_left_out,
+        "first_step": judged.first_step,
+        "last_step": judged.last_step,
+        "attempts": judged.attempts,
+        "unread_lines": {
+            "count": judged.unread,
+            "first": [{"line": item.line, "why": item.why} for item in judged.first_unread],
+        },
+        "notes": notes(judged),
+    }
+
+
+def unreadable_data(path: str, reason: str) -> dict[str, Any]:
+    """The entry of a file that could not be read."""
+    return {"path": path, "format": None, "records": 0, "alerts": [], "error": reason}
+
+
+def alert_data(alert: Alert) -> dict[str, Any]:
+    """One alert as JSON; ``causes`` begins with the most likely one."""
+    said = alert.diagnosis
+    return {
+        "rule": alert.rule,
+        "severity": alert.severity.value,
+        "state": alert.state.value,
+        "attempt": launch_of(alert),
+        "onset_step": alert.onset_step,
+        "fired_step": alert.fired_step,
+        "resolved_step": alert.resolved_step,
+        "series": alert.subject,
+        "summary": alert.summary,
+        "evidence": [
+            {"name": item.name, "value": item.value, "unit": item.unit, "step": item.step}
+            for item in said.evidence
+        ],
+        "causes": [said.cause, *said.alternatives],
+        "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in said.remedies],
+        "disproof": said.disproof,
+        "story": [{"step": step, "text": text, "rule": rule} for step, text, rule in said.story],
+    }
+
+
+def notes(judged: Judged) -> list[str]:
+    """What to know of the reading before trusting the verdict."""
+    found = list(judged.remarks)
+    if not judged.training_records:
+        found.append("No loss and no gradient norm was found: only rules about other signals have judged.")
+    elif judged.training_records < WARM_UP_RECORDS:
+        found.append(
+            f"Only {judged.training_records} training records: rules that compare with the run's own level "
+            f"need about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
+        )
+    elif judged.training_records < FULL_RECORDS:
+        found.append(
+            f"Only {judged.training_records} training records, too few for all rules: the first "
+            f"{WARM_UP_RECORDS} were the baseline, in which a spike cannot be told, and whether the loss "
+            f"falls at all takes {FULL_RECORDS}."
+        )
+    if judged.unread:
+        which = ", ".join(str(item.line) for item in judged.first_unread)
+        found.append(f"{count(judged.unread, 'line')} could not be read ({_first(judged.unread)}{which}).")
+    if judged.names_left_out:
+        found.append(f"{judged.names_left_out} or more columns beyond the limit were left out.")
+    if judged.went_back:
+        found.append(
+            f"Steps went back {count(judged.went_back, 'time')} without a new run: rewinds, or several "
+            "processes that "
+            "write into one file. No statistic is carried across them."
+        )
+    return found
+
+
+def _first(unread: int) -> str:
+    return "number " if unread == 1 else "first: "
+
+
+def report(judged: Judged) -> str:
+    """The text of one file."""
+    parts = [
+        _heading(judged),
+        *[f"  Note: {note}" for note in notes(judged)],
+        "",
+        *_signals(judged.sparks),
+        "",
+    ]
+    if not judged.alerts:
+        parts.append("Nothing found.")
+    several = judged.attempts > 1
+    parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert, several)]
+    hidden = len(judged.alerts) - ALERT_LINES + judged.alerts_left_out
+    if hidden > 0:
+        parts.append(f"and {hidden} more alerts (--json has them)")
+    told = stories(judged.alerts)
+    for story in told:
+        parts += ["", *_diagnosis(story, named=len(judged.alerts) > 1)]
+    return "\n".join(parts) + "\n"
+
+
+def _heading(judged: Judged) -> str:
+    span = "no steps" if judged.first_step is None else f"steps {judged.first_step} to {judged.last_step}"
+    runs = f", {judged.attempts} runs in one file" if judged.attempts > 1 else ""
+    return f"{judged.path}\n  {judged.format}, {judged.records} records, {span}{runs}"
+
+
+def _signals(sparks: dict[str, Spark]) -> Iterator[str]:
+    names = sorted(sparks, key=_importance)
+    width = max((len(name) for name in names[:SIGNALS]), default=0)
+    frame = frame_of(sparks[name] for name in names[:SIGNALS])
+    for name in names[:SIGNALS]:
+        written = scale if name.partition("/")[0] == "scale" else number
+        yield f"  {name:<{width}}  {sparkline(sparks[name], frame)}  {_range(sparks[name], written)}"
+    if len(names) > SIGNALS:
+        yield f"  and {len(names) - SIGNALS} more series"
+
+
+def _importance(name: str) -> tuple[int, str]:
+    base = name.partition("/")[0]
+    return VITAL.index(base) if base in VITAL else len(VITAL), name
+
+
+def _range(spark: Spark, written: Callable[[float], str]) -> str:
+    low, high = extremes(spark)
+    parts = []
+    if low is not None and high is not None:
+        parts.append(f"{written(low)} throughout" if low == high else f"{written(low)} … {written(high)}")
+    parts += ["log"] if is_logarithmic(spark) else []
+    nan, infinite = nonfinite(spark)
+    parts += [f"{nan} NaN"] if nan else []
+    parts += [f"{infinite} Inf"] if infinite else []
+    return ", ".join(parts)
+
+
+def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
+    """``several``: the file has more than one launch, so it is said of which one."""
+    launch = f"run {launch_of(alert)}, " if several else ""
+    since = "" if alert.onset_step is None else f"{launch}since step {alert.onset_step} "
+    over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
+    said = f"{since}(said at {alert.fired_step}{over})"
+    yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, said) if part)
+    yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
+
+
+def _diagnosis(story: Story, named: bool) -> Iterator[str]:
+    """One story; ``named``: with the alerts that it tells of."""
+    said = story.head.diagnosis
+    yield from wrap(f"Most likely: {said.cause.removeprefix('Likely ')}", WIDTH)
+    if named:
+        about = f"Alerts: {_about(story.alerts)}"
+        yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    if story.timeline:
+        yield "  What happened"
+        for step, text, _ in story.timeline:
+            yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
+    if said.evidence:
+        yield "  Evidence"
+        yield from (f"    {item}" for item in _evidence(said))
+    if said.alternatives:
+        yield "  What else it could be"
+        for text in said.alternatives:
+            yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
+    if said.remedies:
+        yield "  What to do"
+    for place, remedy in enumerate(said.remedies, 1):
+        yield from _remedy(remedy, f"{place}. ")
+    if said.disproof:
+        yield from wrap(
+            f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    "
+        )
+    yield from _others(story)
+
+
+def _about(alerts: Sequence[Alert]) -> str:
+    """The alerts by rule, each with its onsets."""
+    onsets: dict[str, list[str]] = {}
+    for alert in sorted(alerts, key=lambda item: (item.onset_step is None, item.onset_step or 0)):
+        known = onsets.setdefault(alert.rule, [])
+        if alert.onset_step is not None and str(alert.onset_step) not in known:
+            known.append(str(alert.onset_step))
+    parts = [f"{rule} since {_listed(steps)}" if steps else rule for rule, steps in onsets.items()]
+    return "; ".join(parts)
+
+
+def _listed(steps: list[str]) -> str:
+    if len(steps) > ONSETS:
+        return f"{', '.join(steps[:ONSETS])} and {len(steps) - ONSETS} times more"
+    return steps[0] if len(steps) == 1 else f"{', '.join(steps[:-1])} and {steps[-1]}"
+
+
+def _name(alert: Alert) -> str:
+    since = "" if alert.onset_step is None else f" since {alert.onset_step}"
+    return f"{alert.rule}{since}"
+
+
+def _others(story: Story) -> Iterator[str]:
+    """What was said of the other alerts of the story, where it is something else."""
+    told = {remedy.text for remedy in story.head.diagnosis.remedies}
+    if story.told_apart:
+        yield "  Said of the other alerts"
+    for alert in story.told_apart:
+        text = f"{_name(alert)}: {alert.diagnosis.cause}"
+        yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
+        for remedy in alert.diagnosis.remedies[:1]:
+            if remedy.text not in told:
+                yield from _remedy(remedy, "", "      ")
+
+
+def _evidence(said: Diagnosis) -> Iterator[str]:
+    for item in said.evidence:
+        value = number(item.value) if isinstance(item.value, float | int) else str(item.value)
+        unit = f" {_unit(item)}" if item.unit else ""
+        at = "" if item.step is None else f" (step {item.step})"
+        yield f"{item.name}: {value}{unit}{at}"
+
+
+def _unit(item: Evidence) -> str:
+    return of_unit(item.value, item.unit) if isinstance(item.value, float | int) else item.unit
+
+
+def _remedy(remedy: Remedy, place: str, margin: str = "    ") -> Iterator[str]:
+    behind = margin + " " * len(place)
+    yield from wrap(f"{place}{remedy.text}", WIDTH, initial_indent=margin, subsequent_indent=behind)
+    if remedy.code:
+        yield indent(remedy.code.rstrip("\n"), behind + "    ")

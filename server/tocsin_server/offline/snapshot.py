@@ -1,0 +1,245 @@
+"""A flight record: everything around the onset of one alert, as one JSON document. Pure.
+
+``{"tocsin_flight": 1, "run", "alerts", "window", "events", "batches"}`` as docs/data.md shows it. What
+can still change (the run's facts, the alerts) is the head; events and batches are the body, which is
+frozen compressed. Numbers keep every bit: floats as Python writes them, a NaN of other bits than the
+usual as ``NaN(0x...)``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.models import F64, Alert, AlertState, Column, RecordBatch, RunEvent, Severity, Writer
+from tocsin_server.store.alert_rows import diagnosis_of
+from tocsin_server.store.results import RunFacts
+
+VERSION = 1
+KEY = "tocsin_flight"
+REACH_STEPS = 200
+"""Steps before and after the onset that are kept (the diagnosis looks at 60 records before it)."""
+REACH_RECORDS = 60
+"""At least about so many records before and after it, where records are further apart than steps."""
+MOST_BYTES = 256 << 20
+"""A body is at most so long. One that was imported may have been made to be longer."""
+USUAL_NAN = 0x7FF8_0000_0000_0000
+_NAMED_NAN = re.compile(r"NaN\((0x[0-9a-f]{16})\)")
+
+
+class FlightError(TocsinError):
+    """A document that is no flight record: what was expected and what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Steps that a flight record covers, both ends included."""
+
+    onset_step: int
+    first_step: int
+    last_step: int
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A flight record that was read. ``alerts`` begins with the one that it is about."""
+
+    run: Mapping[str, Any]
+    alerts: list[Alert]
+    window: Window
+    whole: bool
+    heard: list[RecordBatch | RunEvent]
+    """Batches and events in the order in which they arrived."""
+
+
+def window_of(onset_step: int, steps: int, records: int) -> Window:
+    """The window around ``onset_step``, for a run with ``records`` over a span of ``steps``."""
+    spacing = steps / (records - 1) if records > 1 else 1.0
+    reach = max(REACH_STEPS, int(np.ceil(REACH_RECORDS * spacing)))
+    return Window(onset_step, max(onset_step - reach, -(1 << 63)), min(onset_step + reach, (1 << 63) - 1))
+
+
+def overlaps(alert: Alert, window: Window) -> bool:
+    """Whether an alert fired and its episode has a part in the window."""
+    start = alert.onset_step if alert.onset_step is not None else alert.fired_step
+    if alert.fired_ns is None or start is None or start > window.last_step:
+        return False
+    return alert.resolved_step is None or alert.resolved_step >= window.first_step
+
+
+# Writing
+
+
+def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: Iterable[RunEvent]) -> bytes:
+    """The body, compressed: the same content gives the same bytes. ``whole``: nothing more will come."""
+    head = exact_json.dumps({"window": asdict(window) | {"whole": whole}}).encode()
+    parts = [head[1:-1], b',"events":[', *_joined(map(_event_item, events))]
+    parts += [b'],"batches":[', *_joined(map(_batch_item, batches)), b"]"]
+    return gzip.compress(b"".join(parts), compresslevel=6, mtime=0)
+
+
+def document(facts: RunFacts, alerts: Sequence[Alert], body: bytes) -> bytes:
+    """The whole file: its head as things stand now, and the frozen ``body``. Raises :class:`FlightError`."""
+    head = {KEY: VERSION, "run": _run_item(facts), "alerts": [asdict(alert) for alert in alerts]}
+    text = exact_json.dumps(head).encode("utf-8", "replace")
+    return b"".join([text[:-1], b",", unpacked(body), b"}"])
+
+
+def unpacked(body: bytes) -> bytes:
+    """Return the text of a frozen ``body``. Raises :class:`FlightError` if it is damaged or too long."""
+    try:
+        with gzip.open(io.BytesIO(body)) as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FlightError(f"flight record: expected what gzip can read, got {error}") from error
+    if len(text) > MOST_BYTES:
+        raise FlightError(f"flight record: expected at most {MOST_BYTES} bytes, got more")
+    return text
+
+
+def _run_item(facts: RunFacts) -> dict[str, Any]:
+    told = facts.facts or {}
+    return {
+        "id": facts.id,
+        "project": facts.project,
+        "name": facts.name,
+        "state": facts.state.value,
+        "world_size": facts.world_size,
+        "planned_steps": facts.planned_steps,
+        "host": facts.host,
+        "config": facts.config,
+        "error": facts.error,
+        "facts": {name: value for name, value in told.items() if name != "imported"},
+    }
+
+
+def _joined(items: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    for place, item in enumerate(items):
+        yield b",\n" if place else b"\n"
+        yield exact_json.dumps(item).encode("utf-8", "replace")
+
+
+def _who(writer: Writer) -> dict[str, int]:
+    return {"writer": writer.writer_no, "attempt": writer.attempt_no, "rank": writer.rank}
+
+
+def _event_item(event: RunEvent) -> dict[str, Any]:
+    own = {"no": event.no, "kind": event.kind, "step": event.step, "time_ns": event.time_ns}
+    return {"arrival": event.arrival, **_who(event.writer), **own, "data": event.data}
+
+
+def _batch_item(batch: RecordBatch) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name, column in batch.columns.items():
+        values = _numbers(column.v)
+        columns[name] = values if column.at is None else {"at": column.at.tolist(), "v": values}
+    own = {"seq": batch.seq, "step": batch.step.tolist(), "time_ns": batch.time_ns.tolist()}
+    return {"arrival": batch.arrival, **_who(batch.writer), **own, "columns": columns}
+
+
+def _numbers(values: F64) -> list[float | str]:
+    """Floats [n], those that JSON has no number for by name."""
+    if np.isfinite(values).all():
+        return values.tolist()  # type: ignore[no-any-return]
+    bits = np.ascontiguousarray(values, dtype="<f8").view("<u8").tolist()
+    return [_named(value, bit) for value, bit in zip(values.tolist(), bits, strict=True)]
+
+
+def _named(value: float, bits: int) -> float | str:
+    if value == value or bits == USUAL_NAN:
+        return exact_json.number(value)
+    return f"NaN(0x{bits:016x})"
+
+
+# Reading
+
+
+def is_flight(beginning: bytes) -> bool:
+    """Whether a file that begins so is a flight record."""
+    return beginning.lstrip().startswith(b'{"' + KEY.encode() + b'"')
+
+
+def read(text: bytes) -> Flight:
+    """The flight record in ``text``. Raises :class:`FlightError`."""
+    try:
+        told = exact_json.loads(text)
+        if told[KEY] != VERSION:
+            raise FlightError(f"flight record: expected version {VERSION}, got {told[KEY]!r}")
+        window = dict(told["window"])
+        whole = bool(window.pop("whole"))
+        run_id = str(told["run"]["id"])
+        heard: list[RecordBatch | RunEvent] = [_event(run_id, item) for item in told["events"]]
+        heard += [_batch(run_id, item) for item in told["batches"]]
+        alerts = [_alert(item) for item in told["alerts"]]
+        heard.sort(key=lambda item: item.arrival)
+        return Flight(told["run"], alerts, Window(**window), whole, heard)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise FlightError(f"flight record: expected what docs/data.md shows, got {error!r}"[:300]) from error
+
+
+def _writer(run_id: str, item: Mapping[str, Any]) -> Writer:
+    return Writer(run_id, int(item["writer"]), int(item["attempt"]), int(item["rank"]))
+
+
+def _event(run_id: str, item: Mapping[str, Any]) -> RunEvent:
+    step = item["step"]
+    return RunEvent(
+        _writer(run_id, item),
+        int(item["arrival"]),
+        int(item["no"]),
+        str(item["kind"]),
+        int(item["time_ns"]),
+        None if step is None else int(step),
+        dict(item["data"]),
+    )
+
+
+def _batch(run_id: str, item: Mapping[str, Any]) -> RecordBatch:
+    step = np.array(item["step"], dtype=np.int64)
+    columns = {str(name): _column(values, len(step)) for name, values in item["columns"].items()}
+    return RecordBatch(
+        _writer(run_id, item),
+        int(item["arrival"]),
+        int(item["seq"]),
+        len(step),
+        step,
+        np.array(item["time_ns"], dtype=np.int64),
+        columns,
+    )
+
+
+def _column(told: Any, n: int) -> Column:
+    sparse = isinstance(told, Mapping)
+    values = np.array([_bits(value) for value in (told["v"] if sparse else told)], dtype="<u8").view("<f8")
+    at = np.array(told["at"], dtype=np.uint32) if sparse else None
+    if len(values) != (n if at is None else len(at)) or (at is not None and len(at) and int(at.max()) >= n):
+        raise ValueError(f"a column of {len(values)} values for {n} records")
+    return Column(values.astype(np.float64, copy=False), at)
+
+
+def _bits(told: float | str) -> int:
+    """The 64 bits of a float: a NaN must not pass through a Python float on its way."""
+    if isinstance(told, str) and (named := _NAMED_NAN.fullmatch(told)):
+        return int(named[1], 16)
+    return int(struct.unpack("<Q", struct.pack("<d", exact_json.parse_number(told)))[0])
+
+
+def _alert(item: Mapping[str, Any]) -> Alert:
+    return Alert(
+        **dict(item)
+        | {
+            "severity": Severity(item["severity"]),
+            "state": AlertState(item["state"]),
+            "diagnosis": diagnosis_of(item["diagnosis"]),
+        }
+    )

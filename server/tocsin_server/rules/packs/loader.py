@@ -1,0 +1,55 @@
+"""Packs: ready-made documents of rules that come with the server, one file each in ``packs/``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tocsin_server.rules.documents import PACK, Difference, Document, apply_document, read_document
+from tocsin_server.store import rules
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A pack; ``name`` is that of its file."""
+
+    name: str
+    title: str
+    description: str
+    document: Document
+
+
+def read_pack(name: str, text: str) -> Pack:
+    """A pack from its file. Raises FieldError and TOMLDecodeError."""
+    body: dict[str, Any] = tomllib.loads(text)
+    document = read_document({**body, "source": PACK + name}, pack=True)
+    return Pack(name, str(body.get("title", name)), str(body.get("description", "")), document)
+
+
+@lru_cache(maxsize=1)
+def packs() -> dict[str, Pack]:
+    """Every pack by its name: each TOML file of the folder is one."""
+    found = sorted((file.name, file) for file in files("tocsin_server.rules.packs").iterdir())
+    return {
+        name.removesuffix(".toml"): read_pack(name.removesuffix(".toml"), file.read_text("utf-8"))
+        for name, file in found
+        if name.endswith(".toml")
+    }
+
+
+def switched_on(connection: Connection) -> set[str]:
+    """Names of the packs of which there is a rule."""
+    sources = {row.source for row in rules.own_rules(connection)}
+    sources |= {row.source for row in rules.tunings(connection)}
+    return {source.removeprefix(PACK) for source in sources if source.startswith(PACK)}
+
+
+def switch(connection: Connection, pack: Pack, on: bool, *, actor: str, now_ns: int) -> list[Difference]:
+    """Makes the rules of a pack, or deletes them. Raises FieldError where an id is another's."""
+    wanted = pack.document if on else Document(pack.document.source)
+    return apply_document(connection, wanted, actor=actor, now_ns=now_ns)

@@ -1,0 +1,261 @@
+"""Lets a trainer in: its rows in the store, its run in memory, and how far it had come."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from tocsin.protocol import Hello
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.models import RunState
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.runs.active_run import ActiveRun, WriterState
+from tocsin_server.runs.registry import Roster
+from tocsin_server.store import tables
+from tocsin_server.store.deletion import is_leaving, may_stay
+from tocsin_server.store.registration import ForeignRunError, Registered, register
+
+log = logging.getLogger("tocsin.admission")
+
+REGISTER_S = 10.0
+"""A database that takes longer than this to register a hello counts as failing."""
+ENDED = tuple(state for state in RunState if state.ended)
+T = TypeVar("T")
+
+
+class TryLaterError(TocsinError):
+    """The trainer is welcome, but not now: the text says why. It reconnects with back-off."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"hello: expected {expected}, got {got}")
+        self.expected = expected
+        self.got = got
+
+
+class Turn:
+    """One hello that is being dealt with, and the memory that it takes meanwhile."""
+
+    def __init__(self, handshakes: Handshakes) -> None:
+        self._handshakes = handshakes
+        self._size = 0
+
+    def hold(self, size: int) -> None:
+        """Count ``size`` bytes until the turn ends."""
+        self._size += size
+        self._handshakes.held_bytes += size
+
+    def end(self) -> None:
+        """Count them no more."""
+        self._handshakes.held_bytes -= self._size
+
+
+class Handshakes:
+    """Bounds the memory of hellos under way: beyond ``limit_bytes`` the next one waits, undecoded."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self._room = asyncio.Condition()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Wait until there is room for one more."""
+        async with self._room:
+            await self._room.wait_for(lambda: self.held_bytes < self.limit_bytes)
+        turn = Turn(self)
+        try:
+            yield turn
+        finally:
+            turn.end()
+            async with self._room:
+                self._room.notify_all()
+
+
+class Registry(Protocol):
+    """What admission needs of ``store.writer.StoreWriter``."""
+
+    @property
+    def failing(self) -> str | None: ...
+
+    def call(self, work: Callable[[Connection], T]) -> Future[T]: ...
+
+
+def register_keeping_end(
+    connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = ""
+) -> tuple[Registered, bool]:
+    """Registers ``hello``; True where its run stays ended.
+
+    A writer that has been here before may come back to an ended run only to hear that all is
+    durable; a new process makes the run live again.
+    """
+    run = tables.run
+    columns = (run.c.state, run.c.ended_ns, run.c.error)
+    before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
+    registered = register(connection, hello, now_ns, bound_to=bound_to)
+    run_id = registered.writer.run_id
+    spared = not registered.run_is_new and may_stay(connection, run_id, now_ns)
+    if is_leaving(connection, run_id) and not spared:  # rolls back what was just registered
+        raise TryLaterError("a run of this id that is whole or gone", "one that is being deleted or imported")
+    known = registered.last_seq >= 0 or registered.last_event >= 0
+    if before is None or before.state not in ENDED or not known:
+        return registered, False
+    kept = {"state": before.state, "ended_ns": before.ended_ns, "error": before.error}
+    connection.execute(run.update().where(run.c.id == registered.writer.run_id).values(kept))
+    return registered, True
+
+
+class Admission:
+    """One hello at a time a run, so that a run comes into memory once."""
+
+    def __init__(self, store: Registry, roster: Roster) -> None:
+        self._store = store
+        self._roster = roster
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def admit(self, hello: Hello, now_ns: int, *, bound_to: str = "") -> tuple[ActiveRun, WriterState]:
+        """Return the run and writer of a checked handshake.
+
+        Args:
+            bound_to: The only project that the token behind ``hello`` may write to; empty for any.
+
+        Raises:
+            TryLaterError: The database fails, or the run was deleted meanwhile.
+            ForeignRunError: The run belongs to another project than ``bound_to``. Nothing was changed.
+        """
+        with self._roster.watching() as dropped:
+            registered, ended = await self._registered(hello, now_ns, bound_to)
+            run, fresh = await self._present(registered.writer.run_id, now_ns)
+            if run.id in dropped:  # the rows that this hello registered are gone, or are another run's
+                raise _deleted_meanwhile()
+        state = _join(run, registered, now_ns - hello.time_ns)
+        if not fresh:
+            _learn(run, registered, hello, now_ns)
+        if not ended:
+            card = run.board.card
+            card.state, card.ended_ns, card.error = RunState.RUNNING, None, None
+        run.board.card.last_seen_ns = now_ns
+        return run, state
+
+    async def present(self, run_id: str, now_ns: int) -> ActiveRun:
+        """Return the run in memory, read from the store where it is not there yet.
+
+        Raises:
+            TryLaterError: There is no such run any more, or it cannot be read.
+        """
+        return (await self._present(run_id, now_ns))[0]
+
+    async def _present(self, run_id: str, now_ns: int) -> tuple[ActiveRun, bool]:
+        """The run in memory; True where it was not there before."""
+        async with self._locks.setdefault(run_id, asyncio.Lock()):
+            run = self._roster.active.get(run_id)
+            return (run, False) if run is not None else (await self._loaded(run_id, now_ns), True)
+
+    async def _registered(self, hello: Hello, now_ns: int, bound_to: str) -> tuple[Registered, bool]:
+        if self._store.failing:
+            raise TryLaterError("a working database", self._store.failing)
+        given = [hello]  # emptied where nobody waits any more: the call stays in the queue until its turn
+        call = self._store.call(
+            lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to)
+        )
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(call), REGISTER_S)
+        except (TryLaterError, ForeignRunError):
+            raise
+        except TimeoutError as error:
+            if call.cancelled():
+                given.clear()
+            self._see_to(call, now_ns)
+            raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
+        except Exception as error:
+            log.exception("hello of run %s could not be registered", hello.run)
+            raise TryLaterError("a working database", type(error).__name__) from error
+
+    def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
+        """A hello that nobody waits for any more: not begun it is cancelled, else its run is watched."""
+        if not call.cancelled():
+            task = asyncio.create_task(self._come_late(call, now_ns))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+
+    async def _come_late(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
+        """Its rows came after all: without its run in memory nobody would say that the trainer is gone."""
+        try:
+            registered, ended = await asyncio.wrap_future(call)
+            if not ended:
+                await self._present(registered.writer.run_id, now_ns)
+        except Exception as error:  # noqa: BLE001 - the trainer was asked to come later, which settles it
+            log.warning("a hello that took more than %g s came to nothing: %s", REGISTER_S, error)
+
+    async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:
+        try:
+            return await self._roster.load(run_id, now_ns)
+        except LookupError as error:
+            raise _deleted_meanwhile() from error
+        except Exception as error:
+            log.exception("run %s could not be read", run_id)
+            raise TryLaterError("a readable run", type(error).__name__) from error
+
+
+def _deleted_meanwhile() -> TryLaterError:
+    return TryLaterError("a run that stays", "one that was deleted meanwhile")
+
+
+def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState:
+    """The state of a writer that said hello; one that was here before goes on where it was accepted."""
+    number = registered.writer.writer_no
+    state = run.writers.get(number)
+    if state is None:
+        state = run.writers[number] = WriterState(
+            registered.writer,
+            seq=registered.last_seq,
+            event=registered.last_event,
+            durable_seq=registered.last_seq,
+            durable_event=registered.last_event,
+        )
+    state.offset_ns = offset_ns
+    state.connections += 1
+    state.told.clear()
+    run.series.update(registered.series)
+    run.pulse.silent_since_ns = None
+    return state
+
+
+def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) -> None:
+    """What a hello tells of a run that is in memory already: the primary rank speaks."""
+    card, attempt = run.board.card, registered.writer.attempt_no
+    newer = attempt > card.attempt
+    card.attempt, card.attempts = max(card.attempt, attempt), max(card.attempts, attempt)
+    if newer:
+        run.pulse.restart(now_ns)
+    if hello.writer.rank != 0:
+        return
+    if "tags" not in card.edited:
+        card.tags = tuple(hello.tags) or card.tags
+    card.host = hello.host or card.host
+    card.planned_steps = card.planned_steps if hello.planned_steps is None else hello.planned_steps
+    if newer and isinstance(run.judge, Engine):
+        run.judge = _informed(run.judge, hello)
+
+
+def _informed(engine: Engine, hello: Hello) -> Engine:
+    """The same rules, knowing the optimizers, scalers and schedules of the new attempt."""
+    known = engine.context
+    planned_steps = hello.planned_steps or known.planned_steps
+    context = RunContext.from_facts(
+        known.run_id, known.project, hello.world_size, planned_steps, msgspec.structs.asdict(hello)
+    )
+    try:
+        return Engine.restore(context, engine.snapshot())
+    except Exception:
+        log.exception("rules of run %s could not be told of its new attempt", context.run_id)
+        return engine

@@ -1,0 +1,203 @@
+"""The alerts of one run: findings in, transitions out. Pure; the clock is an argument.
+
+An episode begins with the first finding of a fingerprint and ends with ``resolved``. Within it the
+severity only rises, and nothing is told twice: a transition that repeats what was told of its
+episode has ``first`` False.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tocsin_server.core.models import Alert, AlertState, Failure, Finding, Severity, Transition
+
+LATE_NS = 600 * 10**9
+"""Findings about records older than this at their arrival (a spool brought in) are late: no page."""
+
+RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
+"""Label of an alert that its run's end resolved, not its rule."""
+
+BY_HAND, BY_SIGNAL = "KeyboardInterrupt", "SIGTERM"
+LONGEST_SUMMARY = 400
+
+Told = set[tuple[AlertState, Severity]]
+
+
+def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
+    """16 hex digits that stay the same for (rule, subject, labels), whatever the episode."""
+    parts = [rule, subject, *(f"{name}={labels[name]}" for name in sorted(labels))]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
+
+
+def failure_of(
+    run_id: str,
+    attempt_no: int,
+    error: Mapping[str, Any],
+    *,
+    step: int | None,
+    time_ns: int,
+    now_ns: int,
+) -> Failure:
+    """What is to be told of a run that failed at ``time_ns``, heard of at ``now_ns``.
+
+    Critical, for nothing trains any more; a warning after SIGTERM, for somebody or a scheduler meant it
+    and may start it again; info after Ctrl-C, for whoever pressed it knows.
+    """
+    kind, message = (str(error.get(name) or "") for name in ("type", "message"))
+    severity = {BY_HAND: Severity.INFO, BY_SIGNAL: Severity.WARNING}.get(kind, Severity.CRITICAL)
+    summary = ": ".join(part for part in (kind, message) if part) or "without a reason"
+    late = now_ns - time_ns > LATE_NS
+    return Failure(run_id, attempt_no, severity, now_ns, step, summary[:LONGEST_SUMMARY], late)
+
+
+class AlertBook:
+    """The newest episode of every fingerprint of one run; bounded by rules x series."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._alerts: dict[str, Alert] = {}
+        self._told: dict[str, Told] = {}
+
+    @classmethod
+    def restore(cls, run_id: str, alerts: Iterable[Alert]) -> AlertBook:
+        """The book after a restart, from the newest stored episode of each fingerprint, resolved ones too."""
+        book = cls(run_id)
+        for alert in alerts:
+            known = book._alerts.get(alert.fingerprint)
+            if known is None or known.episode < alert.episode:
+                book._alerts[alert.fingerprint] = alert
+                book._told[alert.fingerprint] = _told_of(alert)
+        return book
+
+    def open(self) -> list[Alert]:
+        """The alerts that are firing or recovering."""
+        return [alert for alert in self._alerts.values() if alert.is_open]
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether any alert is not over, pending ones included."""
+        return any(alert.state is not AlertState.RESOLVED for alert in self._alerts.values())
+
+    def apply(self, finding: Finding, now_ns: int) -> list[Transition]:
+        """What the finding changes: no transition where it says nothing new."""
+        fingerprint = fingerprint_of(finding.rule, finding.subject, finding.labels)
+        known = self._alerts.get(fingerprint)
+        if known is None or known.state is AlertState.RESOLVED:
+            if finding.state in (AlertState.RESOLVED, AlertState.RECOVERING):
+                return []
+            alert = self._begin(fingerprint, finding, 1 if known is None else known.episode + 1, now_ns)
+            self._told[fingerprint] = set()
+            return [self._keep(alert, None, now_ns)]
+        alert = _advance(known, finding, now_ns)
+        if replace(alert, updated_ns=known.updated_ns) == known:
+            return []
+        return [self._keep(alert, known.state, now_ns)]
+
+    def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]:
+        """The run failed and may come back: what fires recovers meanwhile, and a further attempt goes on
+        with the same alerts. Those of the rules ``over`` are of the process that is gone, and end with it."""
+        found = self.end(reason, step, now_ns, over)
+        for alert in [alert for alert in self._alerts.values() if alert.state is AlertState.FIRING]:
+            resting = replace(alert, state=AlertState.RECOVERING, updated_ns=now_ns)
+            found.append(replace(self._keep(resting, alert.state, now_ns), reason=reason))
+        return found
+
+    def end(
+        self, reason: str, step: int | None, now_ns: int, rules: Collection[str] | None = None
+    ) -> list[Transition]:
+        """The run ended: nothing of it fires any more, or nothing of these rules. What is found in a later
+        attempt is told anew, as the next episode of the same fingerprint."""
+        ended = []
+        for alert in [alert for alert in self._alerts.values() if alert.state is not AlertState.RESOLVED]:
+            if rules is not None and alert.rule not in rules:
+                continue
+            over = replace(
+                alert,
+                state=AlertState.RESOLVED,
+                resolved_step=step,
+                resolved_ns=now_ns,
+                updated_ns=now_ns,
+                labels={**alert.labels, RESOLVED_BY: RUN_ENDED},
+            )
+            ended.append(replace(self._keep(over, alert.state, now_ns), reason=reason))
+        return ended
+
+    def _begin(self, fingerprint: str, finding: Finding, episode: int, now_ns: int) -> Alert:
+        blank = Alert(
+            run_id=self.run_id,
+            fingerprint=fingerprint,
+            episode=episode,
+            rule=finding.rule,
+            subject=finding.subject,
+            severity=finding.severity,
+            state=finding.state,
+            onset_step=finding.onset_step,
+            onset_ns=finding.onset_ns if finding.onset_ns is not None else finding.time_ns,
+            pending_ns=None,
+            fired_step=None,
+            fired_ns=None,
+            resolved_step=None,
+            resolved_ns=None,
+            summary=finding.summary,
+            diagnosis=finding.diagnosis,
+            labels=dict(finding.labels),
+            late=now_ns - finding.time_ns > LATE_NS,
+            updated_ns=now_ns,
+        )
+        return _dated(blank, finding)
+
+    def _keep(self, alert: Alert, previous: AlertState | None, now_ns: int) -> Transition:
+        told = self._told.setdefault(alert.fingerprint, set())
+        first = (alert.state, alert.severity) not in told
+        told.add((alert.state, alert.severity))
+        self._alerts[alert.fingerprint] = alert
+        return Transition(alert, previous, now_ns, first)
+
+
+def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:
+    """The alert after one more finding of its episode. Firing never goes back to pending."""
+    back = finding.state is AlertState.PENDING and alert.state is not AlertState.PENDING
+    never_fired = finding.state is AlertState.RECOVERING and alert.state is AlertState.PENDING
+    state = alert.state if back or never_fired else finding.state
+    advanced = replace(
+        alert,
+        state=state,
+        severity=max(alert.severity, finding.severity, key=lambda severity: severity.height),
+        onset_step=_earlier(alert.onset_step, finding.onset_step),
+        onset_ns=min(alert.onset_ns, finding.onset_ns if finding.onset_ns is not None else alert.onset_ns),
+        summary=finding.summary,
+        diagnosis=finding.diagnosis,
+        late=alert.late and now_ns - finding.time_ns > LATE_NS,
+        updated_ns=now_ns,
+    )
+    return _dated(advanced, finding)
+
+
+def _dated(alert: Alert, finding: Finding) -> Alert:
+    """Notes when the alert's present state was first reached."""
+    if alert.state is AlertState.PENDING and alert.pending_ns is None:
+        return replace(alert, pending_ns=finding.time_ns)
+    if alert.state is AlertState.FIRING and alert.fired_ns is None:
+        return replace(alert, fired_step=finding.step, fired_ns=finding.time_ns)
+    if alert.state is AlertState.RESOLVED:
+        return replace(alert, resolved_step=finding.step, resolved_ns=finding.time_ns)
+    return alert
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
+
+
+def _told_of(alert: Alert) -> Told:
+    """What was certainly told of a stored episode: its present state, and the states with a date."""
+    told = {(alert.state, alert.severity)}
+    if alert.fired_ns is not None:
+        told.add((AlertState.FIRING, alert.severity))
+    if alert.pending_ns is not None and alert.state is AlertState.PENDING:
+        told.add((AlertState.PENDING, alert.severity))
+    return told

@@ -1,0 +1,605 @@
+"""The record path: judge, store, publish. The only place where store, detect, alerts, fleet and hub meet.
+
+Everything here runs on the event loop but :meth:`Commits.ring`; reads of the store run in
+threads. A batch is judged when it is accepted; its alerts are published, and its trainer hears
+an ack, only after the commit that holds both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Records, Refused
+from tocsin_server.core.clock import Clock
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.memory_size import size_of
+from tocsin_server.core.models import (
+    Failure,
+    Finding,
+    Intake,
+    RecordBatch,
+    RuleSnapshot,
+    RunEvent,
+    RunState,
+    Transition,
+    Writer,
+)
+from tocsin_server.core.periodic_jobs import Rounds
+from tocsin_server.core.settings import Settings
+from tocsin_server.core.stats import Taken
+from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
+from tocsin_server.runs import validation
+from tocsin_server.runs.active_run import LONGEST_PHASE, ActiveRun, Done, WriterState
+from tocsin_server.runs.admission import Admission, Handshakes
+from tocsin_server.runs.alert_state import failure_of
+from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
+from tocsin_server.runs.pubsub import Hub
+from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
+from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.rule_assignments import Rulebook
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.writer import StoreWriter
+
+log = logging.getLogger("tocsin.pipeline")
+
+REFUSED_EVERY_NS = 1_000_000_000
+"""Interval at which events above the rate are reported and stored as one event."""
+RESTORE_PAUSE_S = 0.5
+"""Between two rounds over the runs that could not be restored."""
+KEPT_AFTER_END_NS = 60_000_000_000
+"""An ended run leaves memory so long after its last word."""
+
+
+class UnknownWriterError(TocsinError):
+    """A writer that said no hello to this process, or whose run was deleted: it must connect anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A trainer that was let in: what is durable of it, and what of its hello was left out."""
+
+    writer: Writer
+    seq: int
+    events: int
+    refused: tuple[Refused, ...] = ()
+
+
+def limits_of(settings: Settings) -> validation.Limits:
+    """The limits of docs/protocol.md as this server has them."""
+    return validation.Limits(
+        frame_bytes=settings.limit_frame_bytes,
+        series=settings.limit_series,
+        name_bytes=settings.limit_name_bytes,
+        records_per_s=settings.limit_records_per_s,
+        event_bytes=settings.limit_event_bytes,
+        events_per_s=settings.limit_events_per_s,
+        config_bytes=settings.limit_config_bytes,
+    )
+
+
+class Pipeline:
+    """The runs in memory and the way of what their trainers send."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        writer: StoreWriter,
+        reader: StoreReader,
+        hub: Hub,
+        *,
+        rounds: Rounds | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.rounds = rounds or Rounds()
+        self.limits = limits_of(settings)
+        self.hub = hub
+        self.clock: Callable[[], int] = clock or self._own_clock()
+        self.pressure = Pressure(writer, settings)
+        self.roster = Roster(settings, reader, self.rounds.round("restoring runs"))
+        self.rulebook = Rulebook(reader, self.rounds.round("rules"))
+        self.handshakes = Handshakes(settings.backlog_bytes)
+        self.started_ns = self.clock()
+        self._store = writer
+        self._commits = Commits(self._settle)
+        self._admission = Admission(writer, self.roster)
+        self.restoring: dict[str, None] = {}
+        """Runs that have not ended and are not in memory yet."""
+        self._restorer: asyncio.Task[None] | None = None
+        self.on_clock_set: list[Callable[[int], None]] = []
+        """Called with the ns by which the clock was set, on the event loop."""
+        self._oldest_ns: int | None = None
+        self.taken = Taken()
+        self._refused = 0
+        """Refusals told since the start."""
+        self._gaps = 0
+        """Records that trainers dropped by their own policy, since the start."""
+
+    # The life of the pipeline
+
+    async def start(self) -> None:
+        """Make the rows of all runs, and begin to restore those that have not ended.
+
+        That takes seconds with hundreds of runs. A trainer does not wait for it: its handshake restores its
+        own run. A run that was not restored yet is not judged, and its alerts stay as they are.
+        """
+        self.started_ns = self.clock()
+        self._commits.bind(asyncio.get_running_loop())
+        await self.rulebook.load()
+        self.restoring = dict.fromkeys(await self.roster.seed())
+        self._restorer = asyncio.create_task(self._restore(), name="restoring")
+
+    async def stop(self) -> None:
+        """Publishes nothing more. What was accepted is still committed by the writer."""
+        if self._restorer is not None:
+            self._restorer.cancel()
+            await asyncio.gather(self._restorer, return_exceptions=True)
+        self._commits.bind(None)
+
+    async def _restore(self) -> None:
+        """Bring every run into memory, beside the service of trainers. What fails is tried again: an outage
+        must not leave a run behind whose trainer is gone, for nobody else would ask for it."""
+        while self.restoring:
+            for run_id in list(self.restoring):
+                await self._restore_one(run_id)
+            await asyncio.sleep(RESTORE_PAUSE_S)
+
+    async def _restore_one(self, run_id: str) -> None:
+        work, subject = self.rounds.round("restoring runs"), f"run {run_id}"
+        if run_id not in self.restoring or work.rests(subject):
+            return  # its trainer was quicker, it was deleted, or it failed a moment ago
+        try:
+            self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
+        except Exception as error:  # noqa: BLE001 - the other runs come next
+            work.failed(subject, error)
+        else:
+            self.restoring.pop(run_id, None)
+            work.passed(subject)
+
+    # What trainers send
+
+    async def open(self, hello: Hello, now_ns: int | None = None, *, bound_to: str = "") -> Admitted:
+        """Accept a training process after its checked handshake.
+
+        Args:
+            bound_to: The only project that its token may write to; empty for any.
+
+        Raises:
+            TryLaterError: The database fails, or the run was deleted meanwhile.
+            ForeignRunError: The run belongs to another project than ``bound_to``.
+        """
+        now_ns = self.clock() if now_ns is None else now_ns
+        run, state = await self._admission.admit(hello, now_ns, bound_to=bound_to)
+        self.restoring.pop(run.id, None)
+        self.rulebook.brief(self, run)
+        self.hub.changed(run.id)
+        return Admitted(state.writer, state.durable_seq, state.durable_event)
+
+    def accept(self, writer: Writer, message: Records, done: Done) -> list[Refused]:
+        """Takes records; returns what was refused of them. ``done``: look at :meth:`durable` again."""
+        run, state = self._known(writer)
+        sound = validation.read_records(
+            message, after=state.seq, offset_ns=state.offset_ns, known=run.series, limits=self.limits
+        )
+        self._refused += len(sound.refused)
+        if sound.last_seq is None or sound.last_seq <= state.seq:
+            self._await(state, done)
+            return list(sound.refused)
+        told = [*sound.refused, *self._notice(state, sound)]
+        self._gaps += max(message.seq - state.seq - 1, 0)
+        self._take(run, state, sound)
+        self._await(state, done)
+        self._try_end(run, state)
+        return told
+
+    def _take(self, run: ActiveRun, state: WriterState, sound: validation.Sound) -> None:
+        assert sound.last_seq is not None
+        state.seq = sound.last_seq
+        now_ns = self._heard(run)
+        batch = None
+        if sound.n:
+            arrival = run.next_arrival()
+            batch = RecordBatch(
+                state.writer, arrival, sound.seq, sound.n, sound.step, sound.time_ns, sound.columns
+            )
+        begun, transitions = time.perf_counter(), run.take_batch(batch, now_ns) if batch else ()
+        self._count(sound, time.perf_counter() - begun)
+        whole = batch is not None and batch.seq + batch.n - 1 == sound.last_seq
+        refused_to = None if whole else (state.writer, sound.last_seq)
+        self._submit(run, state, batch=batch, refused_to_seq=refused_to, transitions=transitions)
+
+    def _count(self, sound: validation.Sound, judged_s: float) -> None:
+        taken = self.taken
+        taken.batches += 1
+        taken.records += sound.n
+        taken.points += sum(column.v.size for column in sound.columns.values())
+        taken.judged_s += judged_s
+
+    def _notice(self, state: WriterState, sound: validation.Sound) -> list[Refused]:
+        notice = state.order.notice(sound)
+        if notice is None or notice.code in state.told:
+            return []
+        state.told.add(notice.code)
+        return [notice]
+
+    def turn_away(self, writer: Writer, message: validation.TooLarge, done: Done) -> None:
+        """Mark the contents of a rejected message as handled."""
+        run, state = self._known(writer)
+        outline = message.outline
+        if message.refusal.scope == "event":
+            self._refuse_event(run, state, outline.no, message.refusal)
+        else:
+            self._refused += 1
+            last = outline.seq + outline.n - 1
+            countable = outline.seq >= 0 and 0 < outline.n <= validation.MOST_RECORDS
+            if message.refusal.scope == "records" and countable and state.seq < last < validation.HIGHEST:
+                state.seq = last
+                self._submit(run, state, refused_to_seq=(writer, last))
+        self._await(state, done)
+
+    def accept_event(self, writer: Writer, message: Event, done: Done, *, size: int = 0) -> list[Refused]:
+        """Accept an event. A rejected one is stored as ``refused`` so that the sequence stays contiguous.
+
+        ``size``: bytes of memory that its data hold, where the caller has measured that.
+        """
+        run, state = self._known(writer)
+        if message.no <= state.event:
+            self._await(state, done)
+            return []
+        state.allowance = state.allowance or Allowance(self.limits.events_per_s)
+        fault = validation.event_fault(message, self.limits)
+        if fault is not None:
+            self._refuse_event(run, state, message.no, fault)
+        elif not state.allowance.take(message.t):
+            fault = self._over_rate(run, state, message.no)
+        else:
+            self._tell_of_rate(run, state)
+            time_ns = message.t + state.offset_ns
+            self._put_event(
+                run, state, message.no, message.kind, time_ns, message.step, message.data, size=size
+            )
+        self._await(state, done)
+        return [fault] if fault else []
+
+    def _refuse_event(self, run: ActiveRun, state: WriterState, no: int, fault: Refused) -> None:
+        if not state.event < no < validation.HIGHEST:
+            return
+        self._refused += 1
+        self._tell_of_rate(run, state)
+        self._put_event(run, state, no, "refused", self.clock(), None, _refusal(fault))
+
+    def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
+        """Reject an event above the rate. One row a second counts all of them, to keep the table small."""
+        self._refused += 1
+        state.event = no
+        state.over_rate += 1
+        if self.clock() - state.over_rate_ns < REFUSED_EVERY_NS:
+            return None
+        return self._tell_of_rate(run, state)
+
+    def _tell_of_rate(self, run: ActiveRun, state: WriterState) -> Refused | None:
+        """Store how many events were rejected because of their rate, under the number of the last one."""
+        if state.over_rate == state.over_rate_stored:
+            return None
+        limit = self.limits.events_per_s
+        expected = f"at most {limit} events per second, in bursts of up to {round(limit * EVENT_BURST_S):,}"
+        got = f"{state.over_rate:,} events above the limit so far, which were rejected"
+        fault = Refused("event", "event-rate", expected, got, seq=state.event)
+        state.over_rate_stored, state.over_rate_ns = state.over_rate, self.clock()
+        self._put_event(run, state, state.event, "refused", self.clock(), None, _refusal(fault))
+        return fault
+
+    def _put_event(
+        self,
+        run: ActiveRun,
+        state: WriterState,
+        no: int,
+        kind: str,
+        time_ns: int,
+        step: int | None,
+        data: Mapping[str, Any],
+        changes: Mapping[str, Any] | None = None,
+        failure: Failure | None = None,
+        size: int = 0,
+    ) -> None:
+        state.event = no
+        now_ns = self._heard(run)
+        size = size or size_of(data)
+        event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data, size)
+        begun = time.perf_counter()
+        transitions = run.take_event(event, now_ns)
+        self.taken.events += 1
+        self.taken.judged_s += time.perf_counter() - begun
+        self._submit(run, state, event=event, transitions=transitions, changes=changes, failure=failure)
+
+    def alive(self, writer: Writer, message: Alive) -> None:
+        """The process lives, even if no step advances."""
+        run, _ = self._known(writer)
+        message.phase = message.phase[:LONGEST_PHASE]
+        run.pulse.alive(message, self._heard(run))
+        run.board.alive(writer.writer_no, message)
+        self.hub.changed(run.id)
+
+    def finish(self, writer: Writer, message: Finish, done: Done) -> list[Refused]:
+        """The end of a writer: it counts once all records it names have come."""
+        run, state = self._known(writer)
+        if message.no <= state.event:
+            self._await(state, done)
+            return []
+        fault = validation.finish_fault(message)
+        if fault is not None:
+            self._refuse_event(run, state, message.no, fault)
+        else:
+            state.held = message
+            state.waiting.add(done)
+            self._try_end(run, state)
+        self._await(state, done)
+        return [fault] if fault else []
+
+    def _try_end(self, run: ActiveRun, state: WriterState) -> None:
+        held = state.held
+        if held is None or held.records > state.seq + 1:
+            return
+        self._tell_of_rate(run, state)
+        state.held, state.finished = None, True
+        error = validation.error_of(held, self.limits)
+        data = {"state": held.state, "records": held.records, "error": error}
+        changes = self._ending(run, state, held.state, error)
+        time_ns, step, now_ns, failure = held.t + state.offset_ns, run.board.last_step, self.clock(), None
+        if changes:
+            run.rests_until_ns = 0
+        if changes and changes["state"] is RunState.FAILED:
+            told: dict[str, Any] = {"step": step, "time_ns": time_ns, "now_ns": now_ns}
+            failure = failure_of(run.id, state.writer.attempt_no, error, **told)
+            run.rests_until_ns = min(time_ns, now_ns) + int(self.settings.restart_grace_s * 1e9)
+        if changes and not run.rests(now_ns):
+            data["run_ended"] = True
+        self._put_event(run, state, held.no, "finish", time_ns, step, data, changes, failure)
+
+    def _ending(
+        self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a writer's end changes of its run: nothing while other ranks of the attempt go on."""
+        failed = word == RunState.FAILED
+        if run.state.ended or (not failed and run.others_go_on(state)):
+            return {}
+        now_ns = self.clock()
+        card = run.board.card
+        card.state, card.ended_ns = RunState(word), now_ns
+        card.error = dict(error) if failed else None
+        run.board.parting = None
+        return {"state": card.state, "ended_ns": now_ns, "error": card.error}
+
+    def disconnected(self, writer: Writer, *, silent_s: float = 0.0) -> None:
+        """One connection of this writer ended, which had been silent for ``silent_s``."""
+        run = self.roster.active.get(writer.run_id)
+        state = run.writers.get(writer.writer_no) if run else None
+        if run is None or state is None or state.writer is not writer:
+            return
+        state.connections -= 1
+        if not state.connections:
+            state.held = None
+            run.board.gone(writer.writer_no)
+        if not run.connected:
+            run.pulse.silent_since_ns = self.clock() - int(silent_s * 1e9)
+        self.hub.changed(run.id)
+
+    def durable(self, writer: Writer) -> tuple[int, int]:
+        """The highest record and event number of this writer that are durable: what an ack says."""
+        _, state = self._known(writer)
+        return state.durable_seq, state.durable_event
+
+    # The watchdog's way in
+
+    def _own_clock(self) -> Clock:
+        clock = Clock()
+        clock.jumped = self._clock_was_set
+        return clock
+
+    def _clock_was_set(self, jump_ns: int) -> None:
+        """Move what durations are counted from along with the clock."""
+        self.started_ns += jump_ns
+        if self._oldest_ns is not None:
+            self._oldest_ns += jump_ns
+        for run in self.roster.active.values():
+            run.shift(jump_ns)
+        for tell in self.on_clock_set:
+            tell(jump_ns)
+
+    def apply(
+        self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Findings and changes of a run that came of no record."""
+        run = self.roster.active.get(run_id)
+        if run is None:
+            return
+        transitions = run.note(findings, self.clock())
+        if changes and "state" in changes:
+            run.board.card.state = RunState(changes["state"])
+        if transitions or changes:
+            self._submit(run, None, transitions=transitions, changes=changes)
+
+    def close(self, run_id: str) -> None:
+        """No further attempt of a run that failed came in time: its alerts end."""
+        run = self.roster.active.get(run_id)
+        if run is None:
+            return
+        run.rests_until_ns = 0
+        if run.book.unsettled:
+            self._tell(run, CLOSED, {"state": run.state}, {"state": run.state})
+
+    def pace(self, run_id: str) -> float | None:
+        """Steps a second of a run in memory, None where that is not known."""
+        run = self.roster.active.get(run_id)
+        return None if run is None else run.board.steps_per_s(self.clock())
+
+    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
+        """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
+        run = self.roster.active.get(run_id)
+        if run is not None:
+            self._tell(run, kind, data)
+
+    def _tell(
+        self, run: ActiveRun, kind: str, data: Mapping[str, Any], changes: Mapping[str, Any] | None = None
+    ) -> None:
+        arrival, now_ns = run.next_arrival(), self.clock()
+        event = RunEvent(Writer(run.id, SERVER, 0, 0), arrival, arrival, kind, now_ns, None, data)
+        transitions = run.take_event(event, now_ns)
+        self._submit(run, None, event=event, transitions=transitions, changes=changes)
+
+    def tidy(self, run: ActiveRun, now_ns: int) -> None:
+        """Remove an ended run and disconnected writers from memory; the run's row stays in the fleet."""
+        for state in run.writers.values():
+            if now_ns - state.over_rate_ns >= REFUSED_EVERY_NS:
+                self._tell_of_rate(run, state)
+        run.prune()
+        quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
+        if run.state.ended and quiet and not run.pending and not run.connected:
+            self.roster.retire(run.id)
+
+    def forget(self, run_id: str) -> None:
+        """A run was deleted: its trainers must say hello anew."""
+        self.restoring.pop(run_id, None)
+        self.roster.drop(run_id)
+        self.hub.changed(run_id)
+
+    # Durability
+
+    def _heard(self, run: ActiveRun) -> int:
+        now_ns = self.clock()
+        run.board.card.last_seen_ns = now_ns
+        return now_ns
+
+    def _known(self, writer: Writer) -> tuple[ActiveRun, WriterState]:
+        run = self.roster.active.get(writer.run_id)
+        state = run.writers.get(writer.writer_no) if run else None
+        # By identity: a deleted run may have begun anew, and its numbers then are other processes'.
+        if run is None or state is None or state.writer is not writer:
+            raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
+        return run, state
+
+    def _submit(
+        self,
+        run: ActiveRun,
+        state: WriterState | None,
+        *,
+        batch: RecordBatch | None = None,
+        event: RunEvent | None = None,
+        refused_to_seq: tuple[Writer, int] | None = None,
+        transitions: tuple[Transition, ...] = (),
+        changes: Mapping[str, Any] | None = None,
+        failure: Failure | None = None,
+    ) -> None:
+        """Hands what must become durable together to the writer; the end of a run saves its rules too."""
+        now_ns, snapshot, changes = self.clock(), None, changes or {}
+        saved = self._saved(run, now_ns, anyway=event is not None and bool(changes))
+        if saved is not None:
+            snapshot, changes = saved, {**changes, "board": run.saved}
+        reached = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
+        commit = Commit(run, state, run.arrival, *reached, transitions)
+        done = partial(self._commits.ring, commit)
+        run.pending += 1
+        if self._oldest_ns is None:
+            self._oldest_ns = now_ns
+        made = Intake(run.id, batch, event, refused_to_seq, transitions, failure, snapshot, changes, done)
+        self._store.submit(made)
+
+    def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:
+        settings = self.settings
+        pause_ns, after_ns = int(settings.snapshot_pause_s * 1e9), int(settings.snapshot_s * 1e9)
+        records = settings.snapshot_records
+        return run.snapshot(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
+
+    def _await(self, state: WriterState, done: Done) -> None:
+        """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
+        if state.settled:
+            done()
+        else:
+            state.waiting.add(done)
+
+    def _settle(self, commits: list[Commit]) -> None:
+        """The loop hears what a group commit made durable."""
+        self._oldest_ns = None if not self._store.backlog_bytes else self.clock()
+        arrivals: dict[str, int] = {}
+        states: dict[WriterState, None] = {}
+        for commit in commits:
+            commit.run.pending -= 1
+            commit.run.durable_arrival = max(commit.run.durable_arrival, commit.arrival)
+            arrivals[commit.run.id] = commit.run.durable_arrival
+            if commit.writer is not None:
+                commit.writer.durable_seq = max(commit.writer.durable_seq, commit.seq)
+                commit.writer.durable_event = max(commit.writer.durable_event, commit.event)
+                states[commit.writer] = None
+            for transition in commit.transitions:
+                self.hub.alert(transition)
+        for run_id, arrival in arrivals.items():
+            self.hub.committed(run_id, arrival)
+        for state in states:
+            _call(state)
+        self.pressure.eased()
+
+    # Pressure and health
+
+    async def ready_for_more(self) -> None:
+        """Returns when the backlog is below its limit."""
+        await self.pressure.wait()
+
+    def lag_ms(self) -> int:
+        """How long the oldest accepted record has waited to become durable, roughly."""
+        return 0 if self._oldest_ns is None else (self.clock() - self._oldest_ns) // 1_000_000
+
+    def health(self) -> dict[str, Any]:
+        """How the record path does, in numbers a person can act on."""
+        runs = self.roster.active.values()
+        states = [state for run in runs for state in run.writers.values()]
+        return {
+            "backlog_bytes": self._store.backlog_bytes,
+            "backlog_limit_bytes": self.settings.backlog_bytes,
+            "commit_s": self._store.last_commit_s,
+            "failing": self._store.failing or self.rounds.outage,
+            "pressed": self.pressure.pressed,
+            "flush_ms": self.pressure.flush_ms,
+            "tick_ms": self.pressure.tick_ms,
+            "lag_ms": self.lag_ms(),
+            "rule_crashes": sum(run.crashes for run in runs),
+            "trainers": sum(state.connections for state in states),
+            "runs": len(self.roster.active),
+            "restoring": len(self.restoring),
+            "refused": self._refused,
+            "left_out": self._store.refused_intakes,
+            "gaps": self._gaps,
+        }
+
+    # The fleet
+
+    def rows(self) -> list[dict[str, Any]]:
+        """RunRow of every run of the live fleet, newest first."""
+        now_ns, found, work = self.clock(), [], self.rounds.round("rows")
+        for board in self.roster.newest_first():
+            with work.isolated(f"run {board.card.id}"):
+                found.append(board.row(now_ns))
+        return found
+
+    async def row(self, run_id: str) -> dict[str, Any] | None:
+        """RunRow of any run, None where there is no such run."""
+        board = await self.roster.find(run_id)
+        return None if board is None else board.row(self.clock())
+
+
+def _call(state: WriterState) -> None:
+    """Tells everyone who waits on this writer; forgets them once nothing is on its way."""
+    waiting = list(state.waiting)
+    if state.settled and state.held is None:
+        state.waiting.clear()
+    for done in waiting:
+        done()
+
+
+def _refusal(fault: Refused) -> dict[str, Any]:
+    return {"scope": fault.scope, "code": fault.code, "expected": fault.expected, "got": fault.got}

@@ -1,0 +1,177 @@
+"""What people decided about rules, in memory, and the way of a change into every run that it concerns.
+
+A change enters the order of a run as an event of the server's own (``detect/engine/plan.py``): stored, and replayed
+by recovery as any other. Changes by this process take hold at once; those by another (the command line, a
+second server) are seen by the version that every change moves on, within ``LOOK_S``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tocsin_server.core.errors import FieldError
+from tocsin_server.core.periodic_jobs import Round
+from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning, read_tuning
+from tocsin_server.detect.engine import plan as plans
+from tocsin_server.detect.engine.plan import Plan
+from tocsin_server.rules.documents import rule_of
+from tocsin_server.runs.active_run import ActiveRun
+from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.run_summary import RunCard
+from tocsin_server.store import rules
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.rules import Act, OwnRow, TuningRow
+
+log = logging.getLogger("tocsin.rules")
+
+LOOK_S = 1.0
+"""How often the version is looked at."""
+
+
+class Order(Protocol):
+    """The way into the order of runs: the pipeline, which stands above."""
+
+    roster: Roster
+
+    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was read of the database at one moment."""
+
+    version: Any = None
+    rules: tuple[UserRule, ...] = ()
+    tunings: dict[tuple[str, str], Tuning] = field(default_factory=dict)
+    """By built-in rule and project."""
+    acts: dict[str, Act] = field(default_factory=dict)
+    """The newest change of each rule, of the last few hundred."""
+
+    def tuning_of(self, rule: str, project: str) -> Tuning:
+        """What is in force for a built-in rule in a project."""
+        everywhere = self.tunings.get((rule, EVERYWHERE), Tuning())
+        return self.tunings.get((rule, project), Tuning()).over(everywhere)
+
+    def plan_of(self, card: RunCard) -> Plan:
+        """The rules that judge a run."""
+        names, tags = (card.name, card.id), tuple(card.tags)
+        mine = (rule for rule in self.rules if rule.enabled and rule.concerns(card.project, names, tags))
+        tuned = {
+            rule: self.tuning_of(rule, card.project)
+            for rule, project in self.tunings
+            if project in (EVERYWHERE, card.project)
+        }
+        return Plan(
+            tuple(mine), {rule: made for rule, made in sorted(tuned.items()) if not made.says_nothing}
+        )
+
+
+NOTHING = Decided()
+
+
+def decided(own: Iterable[OwnRow], tuned: Iterable[TuningRow], acts: Iterable[Act], version: Any) -> Decided:
+    """Rows as rules; one that this version cannot read is left out, and logged."""
+    found: list[UserRule] = []
+    for row in own:
+        try:
+            found.append(rule_of(row))
+        except FieldError as error:
+            log.warning("rule %s is left out: %s", row.id, error)
+    made: dict[tuple[str, str], Tuning] = {}
+    for kept in tuned:
+        try:
+            made[kept.rule, kept.project] = read_tuning(kept.rule, kept.body)
+        except FieldError as error:
+            log.warning("settings of rule %s are left out: %s", kept.rule, error)
+    newest: dict[str, Act] = {}
+    for act in acts:
+        newest.setdefault(act.subject, act)
+    return Decided(version, tuple(found), made, newest)
+
+
+class Rulebook:
+    """The newest decisions, and who has been told of them."""
+
+    def __init__(self, reader: StoreReader, work: Round | None = None) -> None:
+        self.now = NOTHING
+        self.work = work or Round("rules")
+        self._behind: set[str] = set()
+        self._reader = reader
+        self._turn: asyncio.Lock | None = None
+
+    def read(self) -> Decided:
+        """Reads everything in one transaction."""
+        with self._reader.consistent() as connection:
+            return decided(
+                rules.own_rules(connection),
+                rules.tunings(connection),
+                rules.acts(connection),
+                rules.version(connection),
+            )
+
+    def read_version(self) -> Any:
+        """Only whether anything changed."""
+        with self._reader.consistent() as connection:
+            return rules.version(connection)
+
+    async def load(self) -> None:
+        """Reads what is decided by now."""
+        self.now = await asyncio.to_thread(self.read)
+
+    async def refresh(self, order: Order) -> None:
+        """Reads anew, and tells every run in memory what has changed for it."""
+        self._turn = self._turn or asyncio.Lock()
+        async with self._turn:
+            await self.load()
+            self._behind = set(order.roster.active)
+            self.catch_up(order)
+
+    def catch_up(self, order: Order) -> None:
+        """Tell the runs that have not heard of the newest rules; one that fails is tried again later."""
+        for run_id in list(self._behind):
+            if not self.work.rests(f"run {run_id}"):
+                with self.work.isolated(f"run {run_id}"):
+                    run = order.roster.active.get(run_id)
+                    if run is not None:
+                        self.brief(order, run)
+                    self._behind.discard(run_id)
+
+    def brief(self, order: Order, run: ActiveRun) -> None:
+        """Tells a run of its rules where they are not those that judge it."""
+        if run.state.ended:
+            return
+        wanted, known = self.now.plan_of(run.board.card), run.plan
+        if wanted == known:
+            return
+        why = {name: self._why(name, wanted) for name in wanted.begun_anew(known)}
+        order.tell(run.id, plans.KIND, {**wanted.plain(), "why": why})
+
+    def _why(self, rule: str, plan: Plan) -> str:
+        """What became of a rule, for the history of its alert."""
+        act = self.now.acts.get(rule)
+        who = f" by {act.actor}" if act is not None else ""
+        known = next((other for other in self.now.rules if other.id == rule), None)
+        if rule in plan.by_id:
+            return f"The rule {rule} was changed{who}"
+        if rule in plan.off or (known is not None and not known.enabled):
+            return f"The rule {rule} was switched off{who}"
+        if known is not None:
+            return f"The rule {rule} does not concern this run any more"
+        return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
+
+
+async def watch_rules(book: Rulebook, order: Order, *, interval_s: float = LOOK_S) -> None:
+    """Looks for changes by other processes until it is cancelled. Meanwhile those in memory stay in force."""
+
+    async def look() -> None:
+        if await asyncio.to_thread(book.read_version) != book.now.version:
+            await book.refresh(order)
+        else:
+            book.catch_up(order)
+
+    await book.work.keep(look, interval_s)

@@ -1,0 +1,354 @@
+"""The live row of each run, as the fleet page shows it: docs/api.md, RunRow. Pure.
+
+A board takes every accepted batch and keeps what a row says: sparks, last values, speed,
+counts, trainer health. It is saved beside the rule snapshots and restored after a restart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tocsin.protocol import Alive
+from tocsin_server.core import exact_json
+from tocsin_server.core.causal_order import by_cause
+from tocsin_server.core.models import Alert, Column, RecordBatch, RunState, Severity
+from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
+
+VITALS = ("loss", "grad_norm", "scale", "lr")
+GPU = "gpu_util"
+SPEED_WINDOW_NS = 30_000_000_000
+"""Steps a second are measured over so much time, and unknown after so much silence."""
+_SPEED_POINTS = 600
+_MS = 1_000_000
+_LONGEST_CAUSE = 300
+OF_TIME = frozenset({"stalled", "trainer-lost"})
+"""Rules that say nothing of a run any more once it has ended."""
+
+
+@dataclass(slots=True)
+class RunCard:
+    """What a row says of a run besides its records. Times in Unix ns on the server's clock."""
+
+    id: str
+    project: str
+    name: str
+    state: RunState = RunState.RUNNING
+    attempt: int = 1
+    attempts: int = 1
+    tags: tuple[str, ...] = ()
+    host: str = ""
+    archived: bool = False
+    created_ns: int = 0
+    last_seen_ns: int = 0
+    ended_ns: int | None = None
+    error: Mapping[str, Any] | None = None
+    planned_steps: int | None = None
+    edited: Mapping[str, int] = field(default_factory=dict)
+    """What people wrote in place of the script, and when (Unix ms): name, notes, tags."""
+    leaving_ns: int | None = None
+    """When the run goes for good; None: it stays."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted over a whole run."""
+
+    skipped: int = 0
+    nonfinite: int = 0
+    attempt: int = 0
+    last_step: int | None = None
+    last: dict[str, float] = field(default_factory=dict)
+    gpu_util: float | None = None
+    """Mean use of a process's GPUs in percent, as told last."""
+
+
+class RunBoard:
+    """One run's row, kept up batch by batch."""
+
+    def __init__(self, card: RunCard) -> None:
+        self.card = card
+        self.sparks: dict[str, Spark] = {}
+        self.open_alerts: tuple[Alert, ...] = ()
+        self.parting: dict[str, Any] | None = None
+        """The gravest alert that was open when the run ended: what it died of."""
+        self._counts = _Counts()
+        self._pace: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
+        self._alive: dict[int, Alive] = {}
+        self._seldom: dict[str, Any] = {}
+        """What the row said last of what changes seldom, and its JSON."""
+        self._seldom_text = "{}"
+
+    def take(self, batch: RecordBatch, now_ns: int) -> None:
+        """Takes the records of ``batch``, which arrived at ``now_ns``, in."""
+        few = batch.step.tolist() if batch.n <= SHORT else None
+        grid = None if few or not batch.n else Grid(batch.step)
+        for name, column in batch.columns.items():
+            base, plain = _kind(name)
+            if base in VITALS:
+                self._take_vital(name if plain else None, batch, column, few or grid)
+            elif base == "skipped":
+                self._counts.skipped += column.v.tolist().count(1.0)
+        if batch.n and batch.writer.attempt_no >= self._counts.attempt:
+            self._newest(batch, max(few) if few else int(batch.step.max()), now_ns)
+
+    def _take_vital(
+        self, name: str | None, batch: RecordBatch, column: Column, steps: list[int] | Grid | None
+    ) -> None:
+        """Counts a vital sign's faults and draws it as ``name``; ``steps``: a list where a plain loop
+        beats numpy."""
+        spark = self._drawn(name) if name else None
+        if not isinstance(steps, list):
+            self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
+            if spark and column.at is None:
+                spark.take(batch.step, column.v, steps)
+            elif spark:
+                spark.take(batch.step[column.at], column.v)
+            return
+        values = column.v.tolist()
+        self._counts.nonfinite += len(values) - sum(map(math.isfinite, values))
+        if spark:
+            chosen = steps if column.at is None else [steps[row] for row in column.at.tolist()]
+            spark.take_few(chosen, values)
+
+    def _drawn(self, name: str) -> Spark:
+        found = self.sparks.get(name)
+        if found is None:
+            found = self.sparks[name] = Spark()
+        return found
+
+    def _newest(self, batch: RecordBatch, step: int, now_ns: int) -> None:
+        counts = self._counts
+        if batch.writer.attempt_no > counts.attempt:
+            counts.attempt, counts.last_step = batch.writer.attempt_no, None
+            self._pace.clear()
+        for name in VITALS:
+            column = batch.columns.get(name)
+            if column is not None and column.v.size:
+                counts.last[name] = float(column.v[-1])
+        used = batch.columns.get(GPU)
+        if used is not None and used.v.size:
+            counts.gpu_util = float(used.v[-1])
+        counts.last_step = step if counts.last_step is None else max(counts.last_step, step)
+        self._pace.append((now_ns, counts.last_step))
+
+    def shift(self, by_ns: int) -> None:
+        """The server's clock was set by so much."""
+        self.card.last_seen_ns += by_ns
+        self._pace = deque(((at_ns + by_ns, step) for at_ns, step in self._pace), maxlen=_SPEED_POINTS)
+
+    def alive(self, writer_no: int, message: Alive) -> None:
+        """What one trainer process says of itself."""
+        self._alive[writer_no] = message
+
+    def gone(self, writer_no: int) -> None:
+        """That process is not connected any more."""
+        self._alive.pop(writer_no, None)
+
+    def part_with(self, alerts: Iterable[Alert]) -> None:
+        """The run has ended and these alerts are over with it: the gravest stays the row's reason."""
+        reason = _reason(alert for alert in alerts if alert.rule not in OF_TIME)
+        if reason is not None and (self.parting is None or _height(reason) > _height(self.parting)):
+            self.parting = reason
+
+    @property
+    def ending(self) -> str:
+        """How the run ended, as a line of an alert's history."""
+        error = self.card.error or {}
+        cause = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return f"Run ended: {self.card.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
+
+    @property
+    def health(self) -> str:
+        """critical, warning, ok or ended."""
+        if self.card.state.ended:
+            return "ended"
+        gravest = max((alert.severity.height for alert in self.open_alerts), default=0)
+        if self.card.state in (RunState.STALLED, RunState.LOST):
+            gravest = max(gravest, Severity.WARNING.height)
+        return ("ok", "warning", "critical")[gravest]
+
+    @property
+    def last_step(self) -> int | None:
+        """The highest step of the newest attempt."""
+        return self._counts.last_step
+
+    def steps_per_s(self, now_ns: int) -> float | None:
+        """Steps a second over the last 30 s, None where that is not known."""
+        while self._pace and now_ns - self._pace[0][0] > SPEED_WINDOW_NS:
+            self._pace.popleft()
+        if len(self._pace) < 2 or self.card.state.ended:
+            return None
+        (began_ns, first), (ended_ns, last) = self._pace[0], self._pace[-1]
+        return (last - first) * 1e9 / (ended_ns - began_ns) if ended_ns > began_ns else None
+
+    def row(self, now_ns: int, *, sparks: bool = True) -> dict[str, Any]:
+        """RunRow of docs/api.md, still with floats (send it through ``exactjson``)."""
+        row = (
+            self._who()
+            | self._seen()
+            | self._numbers(now_ns)
+            | self._trouble()
+            | {"trainer": self._trainer()}
+        )
+        if sparks:
+            row["sparks"] = {name: self._spark(name).row() for name in VITALS}
+        return row
+
+    def json(self, now_ns: int, *, sparks: bool = True) -> str:
+        """:meth:`row` as JSON text; unchanged buckets are not written anew."""
+        seldom = self._who() | self._trouble() | {"trainer": self._trainer()}
+        if seldom != self._seldom:
+            self._seldom, self._seldom_text = seldom, exact_json.dumps(seldom)
+        often = exact_json.dumps_named(self._seen() | self._numbers(now_ns))
+        text = f"{self._seldom_text[:-1]},{often[1:]}"
+        if not sparks:
+            return text
+        drawn = ",".join(f'"{name}":{self._spark(name).json()}' for name in VITALS)
+        return f'{text[:-1]},"sparks":{{{drawn}}}}}'
+
+    def _spark(self, name: str) -> Spark:
+        return self.sparks.get(name) or Spark()
+
+    def _who(self) -> dict[str, Any]:
+        card = self.card
+        return {
+            "id": card.id,
+            "project": card.project,
+            "name": card.name,
+            "state": card.state.value,
+            "health": self.health,
+            "attempt": card.attempt,
+            "attempts": card.attempts,
+            "tags": list(card.tags),
+            "host": card.host,
+            "archived": card.archived,
+            "edited_ms": max(card.edited.values(), default=None),
+            "leaving_ms": None if card.leaving_ns is None else card.leaving_ns // _MS,
+            "created_ms": card.created_ns // _MS,
+            "ended_ms": None if card.ended_ns is None else card.ended_ns // _MS,
+            "error": card.error,
+        }
+
+    def _seen(self) -> dict[str, Any]:
+        return {"last_seen_ms": self.card.last_seen_ns // _MS}
+
+    def _numbers(self, now_ns: int) -> dict[str, Any]:
+        counts = self._counts
+        return {
+            "last_step": counts.last_step,
+            "planned_steps": self.card.planned_steps,
+            "steps_per_s": self.steps_per_s(now_ns),
+            "last": {name: counts.last.get(name) for name in VITALS},
+            "skipped": counts.skipped,
+            "nonfinite": counts.nonfinite,
+            "gpu_util": counts.gpu_util,
+        }
+
+    def _trouble(self) -> dict[str, Any]:
+        found = {severity.value: 0 for severity in reversed(Severity)}
+        for alert in self.open_alerts:
+            found[alert.severity.value] += 1
+        reason = _reason(self.open_alerts) or (self.parting if self.card.state.ended else None)
+        return {"alerts": len(self.open_alerts), "severities": found, "reason": reason}
+
+    def _trainer(self) -> dict[str, Any]:
+        told = self._alive.values()
+        return {
+            "queued": sum(message.queued for message in told),
+            "dropped": sum(message.dropped for message in told),
+            "spooled_bytes": sum(message.spooled_bytes for message in told),
+            "phase": next((message.phase for message in told if message.phase), ""),
+        }
+
+    def saved(self) -> dict[str, Any]:
+        """What records made of this board, as plain data for :meth:`restore`."""
+        counts = self._counts
+        return {
+            "sparks": {name: spark.saved() for name, spark in self.sparks.items()},
+            "skipped": counts.skipped,
+            "nonfinite": counts.nonfinite,
+            "attempt": counts.attempt,
+            "last_step": counts.last_step,
+            "last": dict(counts.last),
+            "gpu_util": counts.gpu_util,
+            "parting": self.parting,
+        }
+
+    @classmethod
+    def restore(cls, card: RunCard, saved: Mapping[str, Any] | None) -> RunBoard:
+        """A board as it was saved; an empty one where nothing was."""
+        board = cls(card)
+        if saved:
+            board.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
+            board.parting = saved.get("parting")
+            last = {name: exact_json.parse_number(value) for name, value in saved["last"].items()}
+            gpu = saved.get("gpu_util")
+            board._counts = _Counts(
+                int(saved["skipped"]),
+                int(saved["nonfinite"]),
+                int(saved["attempt"]),
+                None if saved["last_step"] is None else int(saved["last_step"]),
+                last,
+                None if gpu is None else exact_json.parse_number(gpu),
+            )
+        return board
+
+
+@lru_cache(maxsize=4096)
+def _kind(name: str) -> tuple[str, bool]:
+    """What a series is before its suffix (``grad_norm/D``), and whether it has none."""
+    base, _, suffix = name.partition("/")
+    return base, not suffix
+
+
+def _height(reason: Mapping[str, Any]) -> int:
+    return Severity(reason["severity"]).height
+
+
+def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
+    """The most severe open alert, the one nearest the cause: what a row says first."""
+    gravest = next(iter(by_cause(alerts)), None)
+    if gravest is None:
+        return None
+    return {
+        "rule": gravest.rule,
+        "severity": gravest.severity.value,
+        "summary": gravest.summary,
+        "onset_step": gravest.onset_step,
+        "alert": gravest.id,
+    }
+
+
+def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
+    """Alert of docs/api.md, still with floats (send it through ``exactjson``)."""
+
+    def ms(time_ns: int | None) -> int | None:
+        return None if time_ns is None else time_ns // _MS
+
+    return {
+        "id": alert.id,
+        "run_id": alert.run_id,
+        "run_name": run_name,
+        "project": project,
+        "rule": alert.rule,
+        "subject": alert.subject,
+        "severity": alert.severity.value,
+        "state": alert.state.value,
+        "onset_step": alert.onset_step,
+        "onset_ms": ms(alert.onset_ns),
+        "fired_step": alert.fired_step,
+        "fired_ms": ms(alert.fired_ns),
+        "resolved_step": alert.resolved_step,
+        "resolved_ms": ms(alert.resolved_ns),
+        "late": alert.late,
+        "summary": alert.summary,
+        "labels": dict(alert.labels),
+        "diagnosis": alert.diagnosis,
+    }

@@ -1,0 +1,157 @@
+"""Reads rows of tail and chunks back as points. Functions of a Connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, Connection, select
+
+from tocsin_server.core.errors import DamagedError
+from tocsin_server.core.models import I64
+from tocsin_server.store import batch_codec, chunks
+from tocsin_server.store.arrays import Points, TailRow, from_tail, joined
+from tocsin_server.store.damage import warn_of_records
+from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, chunk, chunk_dir, tail
+
+SQL_NUMBERS = 500
+"""Numbers in one IN list: below every database's limit."""
+
+
+def tail_rows(
+    connection: Connection,
+    run_id: str,
+    writer_no: int,
+    *,
+    after_arrival: int | None = None,
+    to_seq: int | None = None,
+    above_seq: int | None = None,
+    limit: int | None = None,
+    skip_damaged: bool = False,
+) -> list[TailRow]:
+    """Tail rows of a writer in order of their record numbers, those that begin at most at ``to_seq``
+    and hold a record above ``above_seq``. With ``skip_damaged`` those that cannot be read are logged and left
+    out; else the first of them raises what decoding it raises."""
+    query = select(tail.c.seq, tail.c.n, tail.c.arrival, tail.c.body).where(
+        tail.c.run_id == run_id, tail.c.writer_no == writer_no
+    )
+    if after_arrival is not None:
+        query = query.where(tail.c.arrival > after_arrival)
+    if to_seq is not None:
+        query = query.where(tail.c.seq <= to_seq)
+    if above_seq is not None:
+        query = query.where(tail.c.seq + tail.c.n > above_seq + 1)
+    found = connection.execute(query.order_by(tail.c.seq).limit(limit))
+    if skip_damaged:
+        return [kept for row in found if (kept := _readable(run_id, writer_no, row)) is not None]
+    return [TailRow(row.seq, row.n, row.arrival, batch_codec.decode(row.body)) for row in found]
+
+
+def _readable(run_id: str, writer_no: int, row: Any) -> TailRow | None:
+    try:
+        return TailRow(row.seq, row.n, row.arrival, batch_codec.checked(row.body, row.n))
+    except (DamagedError, ValueError, TypeError) as error:
+        place = f"writer {writer_no}, records {row.seq} to {row.seq + row.n - 1} of the tail"
+        warn_of_records(run_id, place, str(getattr(error, "reason", error)))
+        return None
+
+
+def tail_points(
+    connection: Connection,
+    run_id: str,
+    writer_no: int,
+    sealed_seq: int,
+    wanted: Iterable[int] | None = None,
+    *,
+    skip_damaged: bool = False,
+) -> Points:
+    """What of the writer is not sealed yet; the batch across the seal is cut there."""
+    points = from_tail(tail_rows(connection, run_id, writer_no, skip_damaged=skip_damaged), wanted)
+    return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
+
+
+def chunk_points(
+    connection: Connection,
+    run_id: str,
+    writer_no: int,
+    numbers: Sequence[int],
+    wanted: Iterable[int] | None = None,
+    *,
+    numbered: bool = False,
+) -> Points:
+    """The records of chunks ``numbers`` (ascending) with the ``wanted`` columns (None: all).
+
+    Unless ``numbered``, record and arrival numbers are not read and are all zero.
+    """
+    parts = [
+        _some_chunks(connection, run_id, writer_no, numbers[i : i + SQL_NUMBERS], wanted, numbered)
+        for i in range(0, len(numbers), SQL_NUMBERS)
+    ]
+    return joined(parts)
+
+
+def _some_chunks(
+    connection: Connection,
+    run_id: str,
+    writer_no: int,
+    numbers: Sequence[int],
+    wanted: Iterable[int] | None,
+    numbered: bool,
+) -> Points:
+    of_writer = (chunk.c.run_id == run_id) & (chunk.c.writer_no == writer_no)
+    query = select(chunk.c.col_id, chunk.c.no, chunk.c.n, chunk.c.codec, chunk.c.body).where(of_writer)
+    if wanted is not None:
+        own = {STEP, TIME, SEQ, ARRIVAL} if numbered else {STEP, TIME}
+        query = query.where(chunk.c.col_id.in_(sorted({*wanted} | own)))
+    found: dict[int, dict[int, tuple[int, bytes]]] = {no: {} for no in numbers}
+    for row in connection.execute(query.where(_among(numbers))):
+        if row.no in found:
+            found[row.no][row.col_id] = (row.codec, row.body)
+    first = _first_numbers(connection, run_id, writer_no, numbers) if numbered else {}
+    return joined([_chunk(found[no], first.get(no)) for no in numbers])
+
+
+def _among(numbers: Sequence[int]) -> ColumnElement[bool]:
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        return chunk.c.no.between(numbers[0], numbers[-1])
+    return chunk.c.no.in_(numbers)
+
+
+def _first_numbers(
+    connection: Connection, run_id: str, writer_no: int, numbers: Sequence[int]
+) -> dict[int, int]:
+    query = select(chunk_dir.c.no, chunk_dir.c.seq0).where(
+        chunk_dir.c.run_id == run_id,
+        chunk_dir.c.writer_no == writer_no,
+        chunk_dir.c.no.between(numbers[0], numbers[-1]),
+    )
+    return {row.no: row.seq0 for row in connection.execute(query)}
+
+
+def _chunk(columns: dict[int, tuple[int, bytes]], seq0: int | None) -> Points:
+    step = chunks.decode_ints(columns[STEP][1])
+    rows = len(step)
+    return Points(
+        _numbers(columns, seq0, rows),
+        _zeros(rows) if seq0 is None else chunks.decode_ints(columns[ARRIVAL][1]),
+        step,
+        chunks.decode_ints(columns[TIME][1]),
+        {
+            col: chunks.decode_floats(codec, body, rows)
+            for col, (codec, body) in columns.items()
+            if col >= FIRST_SERIES
+        },
+    )
+
+
+def _numbers(columns: dict[int, tuple[int, bytes]], seq0: int | None, rows: int) -> I64:
+    if seq0 is None:
+        return _zeros(rows)
+    if SEQ in columns:
+        return chunks.decode_ints(columns[SEQ][1])
+    return np.arange(seq0, seq0 + rows, dtype=np.int64)
+
+
+def _zeros(rows: int) -> I64:
+    return np.zeros(rows, dtype=np.int64)

@@ -1,0 +1,96 @@
+"""When to seal: after commits, on the writer thread, a bounded time at once. See ``keeper``."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from tocsin_server.core.periodic_jobs import Round
+from tocsin_server.store import chunks
+from tocsin_server.store.compactor import seal, writers_due
+from tocsin_server.store.database import Database
+from tocsin_server.store.writer_cache import Ledger, WriterKey
+
+log = logging.getLogger("tocsin.store")
+
+SLICE_S, LONGEST_SLICE_S = 0.03, 0.5
+"""Sealing between two commits stops after this long, so that acks do not wait for it; after longer where
+it has fallen behind, or the tail of a flood would grow without end."""
+USUAL_DEPTH = 4
+"""Chunks that a writer may have waiting before sealing takes more than its usual time."""
+PAUSE_S = 30.0
+"""A writer whose tail could not be sealed is tried again after this long; its tail stays readable."""
+
+
+def slice_s(unsealed: int) -> float:
+    """How long to seal, in seconds, where the longest tail holds so many records."""
+    return min(SLICE_S * max(unsealed / chunks.RECORDS / USUAL_DEPTH, 1.0), LONGEST_SLICE_S)
+
+
+class Sealer:
+    """Seals the writers whose tail holds a chunk's worth of records, the longest tail first."""
+
+    def __init__(self, database: Database, ledger: Ledger, work: Round | None = None) -> None:
+        self._work = work or Round("sealing")
+        self._database = database
+        self._ledger = ledger
+        self._paused: dict[WriterKey, float] = {}
+
+    def due(self, now_s: float) -> float:
+        """When there is something to seal, on the monotonic clock; infinity where there is nothing."""
+        if not self._ledger.surveyed:
+            return now_s
+        ripe = self.ripe()
+        return min((self._paused.get(key, now_s) for key in ripe), default=math.inf)
+
+    def work(self) -> None:
+        """Seals for :func:`slice_s` seconds. Never raises: what fails waits ``PAUSE_S``."""
+        begun = time.monotonic()
+        self._survey()
+        ripe = [key for key in self.ripe() if self._paused.get(key, begun) <= begun]
+        ends = begun + slice_s(self._ledger.unsealed[ripe[0]]) if ripe else begun
+        for key in ripe:
+            while self._one(key):
+                if time.monotonic() > ends:
+                    return
+            if time.monotonic() > ends:
+                return
+
+    def _survey(self) -> None:
+        """At the start: writers that were left with a full tail and may never say another word."""
+        if self._ledger.surveyed:
+            return
+        self._ledger.surveyed = True
+        try:
+            with self._database.reader.begin() as connection:
+                found = writers_due(connection)
+        except Exception as error:  # noqa: BLE001 - the writer thread must not die
+            log.warning("could not look for tails to seal, they are sealed as they grow: %s", error)
+            return
+        self._ledger.unsealed = found | self._ledger.unsealed
+
+    def ripe(self) -> list[WriterKey]:
+        """Writers with a chunk or more in the tail, the longest first: a flood must not starve another."""
+        unsealed = self._ledger.unsealed
+        return sorted((key for key, n in unsealed.items() if n >= chunks.RECORDS), key=lambda k: -unsealed[k])
+
+    def _one(self, key: WriterKey) -> bool:
+        """Seals one chunk; whether the writer has another."""
+        try:
+            with self._database.engine.begin() as connection:
+                taken = seal(connection, *key)
+        except Exception as error:  # noqa: BLE001 - its tail stays as it is
+            self._work.failed(_subject(key), error)
+            self._paused[key] = time.monotonic() + PAUSE_S
+            return False
+        self._paused.pop(key, None)
+        self._work.passed(_subject(key))
+        left = self._ledger.unsealed[key] - taken
+        # The count takes in the sealed part of a batch across the seal: no chunk yet, ask at the next batch.
+        self._ledger.unsealed[key] = left if taken else chunks.RECORDS - 1
+        return taken > 0 and left >= chunks.RECORDS
+
+
+def _subject(key: WriterKey) -> str:
+    return f"run {key[0]}, writer {key[1]}"

@@ -1,0 +1,110 @@
+"""Onsets of NaN and infinities as rows that SQL can ask for. Pure but for :func:`read_book`.
+
+An onset is where a series of one writer stops being finite, and it ends where the series has a
+finite value again. Bound and policy: the first :data:`MOST_OF_SERIES` onsets of a series of a
+writer and the first :data:`MOST_OF_RUN` of a run are kept; later ones are counted with all other
+non-finite values in ``series``, and stay in the points themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from sqlalchemy import Connection, func, select
+
+from tocsin_server.core.models import F64, Column, RecordBatch
+from tocsin_server.store.tables import fault
+
+MOST_OF_SERIES = 1_000
+MOST_OF_RUN = 10_000
+SHORT = 64
+"""Up to so many values a plain loop beats numpy."""
+
+SeriesKey = tuple[int, int]
+"""(writer number, column number) within a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """A series stopped being finite at record ``seq``."""
+
+    writer_no: int
+    col_id: int
+    seq: int
+    step: int
+    time_ns: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The series whose onset was at ``seq`` was finite again at record ``end_seq``."""
+
+    writer_no: int
+    col_id: int
+    seq: int
+    end_seq: int
+    end_step: int
+
+
+@dataclass(slots=True)
+class FaultBook:
+    """What is recorded of one run: onsets a series, and which of them have not ended."""
+
+    counts: dict[SeriesKey, int] = field(default_factory=dict)
+    open: dict[SeriesKey, int] = field(default_factory=dict)
+    total: int = 0
+
+    def take(self, batch: RecordBatch, col_id: int, column: Column) -> list[Onset | Recovered]:
+        """What the values of one series of ``batch`` begin and end, in order."""
+        key = (batch.writer.writer_no, col_id)
+        if key not in self.open and all_finite(column.v):
+            return []
+        bad = ~np.isfinite(column.v)
+        edges = np.flatnonzero(np.diff(bad, prepend=key in self.open)).tolist()
+        found = [self._at(key, batch, column, place, begins=bool(bad[place])) for place in edges]
+        return [one for one in found if one is not None]
+
+    def _at(
+        self, key: SeriesKey, batch: RecordBatch, column: Column, place: int, *, begins: bool
+    ) -> Onset | Recovered | None:
+        row = place if column.at is None else int(column.at[place])
+        seq, step = batch.seq + row, int(batch.step[row])
+        if not begins:
+            began = self.open.pop(key, None)
+            return None if began is None else Recovered(*key, began, seq, step)
+        if self.counts.get(key, 0) >= MOST_OF_SERIES or self.total >= MOST_OF_RUN:
+            return None
+        self.counts[key] = self.counts.get(key, 0) + 1
+        self.total += 1
+        self.open[key] = seq
+        return Onset(*key, seq, step, int(batch.time_ns[row]), kind_of(float(column.v[place])))
+
+
+def kind_of(value: float) -> str:
+    """``nan``, ``+inf`` or ``-inf``."""
+    if math.isnan(value):
+        return "nan"
+    return "+inf" if value > 0 else "-inf"
+
+
+def all_finite(values: F64) -> bool:
+    """Whether no value is NaN or infinite."""
+    if values.size <= SHORT:
+        return all(map(math.isfinite, values.tolist()))
+    return bool(np.isfinite(values).all())
+
+
+def read_book(connection: Connection, run_id: str) -> FaultBook:
+    """The book of a run as its rows tell it."""
+    of_run = fault.c.run_id == run_id
+    counted = select(fault.c.writer_no, fault.c.col_id, func.count().label("n")).where(of_run)
+    rows = connection.execute(counted.group_by(fault.c.writer_no, fault.c.col_id)).all()
+    opened = select(fault.c.writer_no, fault.c.col_id, fault.c.seq).where(of_run, fault.c.end_seq.is_(None))
+    return FaultBook(
+        {(row.writer_no, row.col_id): row.n for row in rows},
+        {(row.writer_no, row.col_id): row.seq for row in connection.execute(opened)},
+        sum(row.n for row in rows),
+    )

@@ -1,0 +1,271 @@
+"""What a hello needs: the rows of run, attempt and writer, made or found. For ``StoreWriter.call``."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from tocsin.protocol import Hello, WriterId
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.models import RunState, Writer
+from tocsin_server.store.damage import sound_facts
+from tocsin_server.store.edits import called, edits_of
+from tocsin_server.store.environment import storable
+from tocsin_server.store.row_builder import upsert
+from tocsin_server.store.tables import attempt, project, run, writer
+from tocsin_server.store.writer_cache import last_event, last_seq, series_numbers
+
+JOIN_WITHIN_NS = 120 * 1_000_000_000
+"""Ranks without a launch id join one attempt if they say hello this close together (design, section 1)."""
+
+
+class ForeignRunError(TocsinError):
+    """A handshake names a run of a project that its token may not write to."""
+
+    def __init__(self) -> None:
+        # The token's owner must not learn from the text which project the run belongs to.
+        super().__init__("hello: expected a run of the token's own project, got another project's run")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Answer to hello. ``last_seq``, ``last_event``: -1 before anything is durable."""
+
+    writer: Writer
+    run_is_new: bool
+    last_seq: int
+    last_event: int
+    series: dict[str, int]
+
+
+def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = "") -> Registered:
+    """Find or create the run, attempt and writer of ``hello``; the same writer resumes where it was.
+
+    Args:
+        bound_to: The only project whose runs may be written to; empty for any.
+
+    Raises:
+        ForeignRunError: The run belongs to another project than ``bound_to``, however it was named.
+            The caller must roll back.
+    """
+    key = writer_key(hello.writer)
+    known = _known_writer(connection, hello, key)
+    run_id = known.run_id if known else _run_of(connection, hello, now_ns)
+    is_new = _ensure_run(connection, run_id, hello, now_ns)
+    if bound_to and not _belongs_to(connection, run_id, bound_to):
+        raise ForeignRunError
+    if known is None:
+        connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
+        known = _writer_by_key(connection, run_id, key)
+    who = _as_writer(known) if known else _new_writer(connection, run_id, key, hello, now_ns)
+    _greet(connection, who, hello, now_ns)
+    return Registered(
+        who,
+        is_new,
+        last_seq(connection, run_id, who.writer_no),
+        last_event(connection, run_id, who.writer_no),
+        series_numbers(connection, run_id),
+    )
+
+
+def writer_key(writer_id: WriterId) -> str:
+    """One word for a process of an attempt, the same at each of its hellos."""
+    return _digest(writer_id.attempt, writer_id.rank, writer_id.boot, writer_id.pid, writer_id.started_ns)
+
+
+def _as_writer(row: Row[Any]) -> Writer:
+    return Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).hexdigest()[:32]
+
+
+def _known_writer(connection: Connection, hello: Hello, key: str) -> Row[Any] | None:
+    if hello.run:
+        return _writer_by_key(connection, hello.run, key)
+    query = (
+        select(writer)
+        .join(run, run.c.id == writer.c.run_id)
+        .where(called(connection, hello.project, hello.name), writer.c.key == key)
+    )
+    return connection.execute(query).first()
+
+
+def _writer_by_key(connection: Connection, run_id: str, key: str) -> Row[Any] | None:
+    return connection.execute(select(writer).where(writer.c.run_id == run_id, writer.c.key == key)).first()
+
+
+def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
+    """The run that ``hello`` names, else the one its fellow ranks opened, else a new one."""
+    if hello.run:
+        return hello.run
+    fellow = _fellow_attempt(connection, hello, now_ns) or _restarted_attempt(connection, hello)
+    if fellow is not None:
+        return str(fellow.run_id)
+    return "r_" + _digest(hello.project, hello.name, writer_key(hello.writer))[:20]
+
+
+def _fellow_attempt(
+    connection: Connection, hello: Hello, now_ns: int, run_id: str | None = None
+) -> Row[Any] | None:
+    """Return the newest attempt that this rank may join: same rendezvous, world and restart, rank free,
+    recent."""
+    if not hello.rendezvous or hello.world_size < 2 or hello.launch:
+        return None
+    taken = select(writer.c.rank).where(
+        writer.c.run_id == attempt.c.run_id,
+        writer.c.attempt_no == attempt.c.attempt_no,
+        writer.c.rank == hello.writer.rank,
+    )
+    query = (
+        select(attempt)
+        .join(run, run.c.id == attempt.c.run_id)
+        .where(
+            attempt.c.rendezvous == hello.rendezvous,
+            attempt.c.started_ns >= now_ns - JOIN_WITHIN_NS,
+            attempt.c.world_size == hello.world_size,
+            attempt.c.restarts == hello.restarts,
+            called(connection, hello.project, hello.name),
+            ~taken.exists(),
+        )
+        .order_by(attempt.c.started_ns.desc())
+    )
+    if run_id is not None:
+        query = query.where(attempt.c.run_id == run_id)
+    return connection.execute(query).first()
+
+
+def _restarted_attempt(connection: Connection, hello: Hello) -> Row[Any] | None:
+    """Return the newest earlier attempt of a restarted launch, whose world size may have changed."""
+    if not hello.rendezvous or hello.launch or not hello.restarts:
+        return None
+    query = (
+        select(attempt)
+        .join(run, run.c.id == attempt.c.run_id)
+        .where(
+            attempt.c.rendezvous == hello.rendezvous,
+            attempt.c.restarts < hello.restarts,
+            called(connection, hello.project, hello.name),
+        )
+        .order_by(attempt.c.started_ns.desc())
+    )
+    return connection.execute(query).first()
+
+
+def _ensure_run(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> bool:
+    connection.execute(
+        upsert(connection, project).on_conflict_do_nothing(),
+        {"name": hello.project, "created_ns": now_ns, "settings": {}},
+    )
+    if connection.execute(select(run.c.id).where(run.c.id == run_id)).first() is not None:
+        return False
+    row = {
+        "id": run_id,
+        "project": hello.project,
+        "name": hello.name,
+        "state": RunState.RUNNING,
+        "created_ns": now_ns,
+        "last_seen_ns": now_ns,
+        "host": hello.host,
+        "notes": hello.notes,
+    }
+    made = upsert(connection, run).on_conflict_do_nothing().values(row).returning(run.c.id)
+    return connection.execute(made).first() is not None
+
+
+def _belongs_to(connection: Connection, run_id: str, project_name: str) -> bool:
+    belongs = select(run.c.id).where(run.c.id == run_id, run.c.project == project_name)
+    return connection.execute(belongs).first() is not None
+
+
+def _new_writer(connection: Connection, run_id: str, key: str, hello: Hello, now_ns: int) -> Writer:
+    attempt_no = _attempt_of(connection, run_id, hello, now_ns)
+    following = select(func.coalesce(func.max(writer.c.writer_no), -1) + 1).where(writer.c.run_id == run_id)
+    who = Writer(run_id, connection.execute(following).scalar_one(), attempt_no, hello.writer.rank)
+    row = {
+        "run_id": run_id,
+        "writer_no": who.writer_no,
+        "attempt_no": attempt_no,
+        "rank": who.rank,
+        "key": key,
+        "host": hello.host,
+        "boot": hello.writer.boot,
+        "pid": hello.writer.pid,
+        "process_ns": hello.writer.started_ns,
+        "hello_ns": now_ns,
+    }
+    connection.execute(writer.insert(), row)
+    return who
+
+
+def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> int:
+    of_run = attempt.c.run_id == run_id
+    found = connection.execute(
+        select(attempt.c.attempt_no).where(of_run, attempt.c.key == hello.writer.attempt)
+    ).scalar()
+    if found is not None:
+        return int(found)
+    fellow = _fellow_attempt(connection, hello, now_ns, run_id)
+    if fellow is not None:
+        return int(fellow.attempt_no)
+    following = select(func.coalesce(func.max(attempt.c.attempt_no), 0) + 1).where(of_run)
+    row = {
+        "run_id": run_id,
+        "attempt_no": connection.execute(following).scalar_one(),
+        "key": hello.writer.attempt,
+        "launch": hello.launch,
+        "restarts": hello.restarts,
+        "rendezvous": hello.rendezvous,
+        "world_size": hello.world_size,
+        "started_ns": now_ns,
+    }
+    connection.execute(attempt.insert(), row)
+    return int(row["attempt_no"])
+
+
+def _greet(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
+    """Writes what this hello says about run and writer; the run lives again."""
+    connection.execute(
+        writer.update()
+        .where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
+        .values(hello_ns=now_ns, clock_offset_ns=now_ns - hello.time_ns)
+    )
+    before = connection.execute(select(run).where(run.c.id == who.run_id)).one()
+    told = _told(hello, before) if who.rank == 0 or before.config is None else {}
+    facts = sound_facts(before.facts)
+    facts |= {"world_size": hello.world_size, "hosts": _hosts(facts, hello.host)}
+    if who.rank == 0 or "versions" not in facts:
+        facts |= {
+            "versions": hello.versions,
+            "optimizers": hello.optimizers,
+            "scalers": hello.scalers,
+            "schedulers": hello.schedulers,
+        }
+    alive = {"state": RunState.RUNNING, "ended_ns": None, "error": None, "last_seen_ns": now_ns}
+    connection.execute(
+        run.update()
+        .where(run.c.id == who.run_id)
+        .values(**told, **alive, facts=storable(facts), world_size=hello.world_size)
+    )
+
+
+def _told(hello: Hello, before: Row[Any]) -> dict[str, Any]:
+    """What the script says of itself; silence keeps what an earlier attempt said, and what a person wrote
+    in its place stays."""
+    edited = edits_of(before.facts)
+    return {
+        "config": before.config if hello.config is None else storable(hello.config),
+        "tags": before.tags if "tags" in edited else hello.tags or before.tags,
+        "notes": before.notes if "notes" in edited else hello.notes or before.notes,
+        "planned_steps": before.planned_steps if hello.planned_steps is None else hello.planned_steps,
+        "host": hello.host or before.host,
+    }
+
+
+def _hosts(facts: dict[str, Any], host: str) -> list[str]:
+    known = list(facts.get("hosts", ()))
+    return known if not host or host in known else [*known, host]

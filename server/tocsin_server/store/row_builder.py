@@ -1,0 +1,282 @@
+"""Turns a group of intakes into rows of one transaction. No thread here; see ``writer``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tocsin_server.core.models import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
+from tocsin_server.store import batch_codec
+from tocsin_server.store import environment as told
+from tocsin_server.store.latest_values import Latest
+from tocsin_server.store.nonfinite_onsets import Onset
+from tocsin_server.store.run_failures import failure_row
+from tocsin_server.store.tables import (
+    alert,
+    alert_transition,
+    event,
+    fault,
+    latest,
+    metric,
+    rule_state,
+    run,
+    tail,
+    writer,
+)
+from tocsin_server.store.writer_cache import Ledger
+
+Row = dict[str, Any]
+RUN_COLUMNS = frozenset(column.name for column in run.c) - {"id", "created_ns"}
+SEEN_EVERY_NS = 1_000_000_000
+"""``last_step`` and ``last_seen_ns`` of a run row follow its records at most this often."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows gathered from a group of intakes, by table, in the order of the intakes."""
+
+    metrics: list[Row] = field(default_factory=list)
+    tails: list[Row] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    alerts: dict[tuple[str, str, int], Row] = field(default_factory=dict)
+    transitions: list[Row] = field(default_factory=list)
+    snapshots: dict[str, Row] = field(default_factory=dict)
+    runs: dict[str, Row] = field(default_factory=dict)
+    dealt: dict[tuple[str, int], int] = field(default_factory=dict)
+    onsets: list[Row] = field(default_factory=list)
+    recovered: list[Row] = field(default_factory=list)
+    latest: list[Row] = field(default_factory=list)
+
+
+class Gatherer:
+    """Folds intakes into rows, skipping what is durable already."""
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
+        self.ledger = ledger
+        self.latest = Latest()
+        self._clock = clock
+        self._seen: dict[str, int] = {}
+
+    def apply(self, connection: Connection, intakes: Sequence[Intake], *, all_latest: bool = False) -> None:
+        """Writes what ``intakes`` hold. Raises what the database raises; nothing is committed here.
+
+        Newest values go along when they are due, or with ``all_latest``.
+        """
+        rows, now_s = Rows(), self._clock()
+        for intake in intakes:
+            if self.ledger.exists(connection, intake.run_id):
+                self._fold(connection, intake, rows)
+        if all_latest or now_s >= self.latest.due:
+            there = [row for row in self.latest.begin() if self.ledger.exists(connection, row["run_id"])]
+            rows.latest = there
+        write(connection, rows)
+
+    def committed(self) -> None:
+        """The transaction of the last :meth:`apply` is durable."""
+        self.latest.committed()
+
+    def rolled_back(self) -> None:
+        """It is not: what was remembered ahead of it is forgotten."""
+        self.ledger.clear()
+        self.latest.rolled_back(self._clock())
+
+    def forget(self, run_id: str) -> None:
+        """A deleted run: its newest values must not come back in the rows of one that begins anew."""
+        self.latest.forget(run_id)
+        self._seen.pop(run_id, None)
+
+    def _fold(self, connection: Connection, intake: Intake, rows: Rows) -> None:
+        if intake.batch is not None and intake.batch.n:
+            self._fold_batch(connection, intake.batch, rows)
+        if intake.refused_to_seq is not None:
+            self._fold_refused(connection, *intake.refused_to_seq, rows)
+        if intake.event is not None:
+            rows.events.append(_event_row(intake.event))
+            if intake.event.kind in told.KINDS and intake.event.writer.rank == 0:
+                self._learn(connection, intake.event, rows)
+        for transition in intake.transitions:
+            row = _alert_row(transition.alert)
+            rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
+            if transition.first:
+                rows.transitions.append(_transition_row(transition))
+        if intake.failure is not None:
+            rows.transitions.append(failure_row(intake.failure))
+        if intake.snapshot is not None:
+            state = intake.snapshot
+            rows.snapshots[state.run_id] = {
+                "run_id": state.run_id,
+                "arrival": state.arrival,
+                "body": state.body,
+            }
+        if intake.changes:
+            rows.runs.setdefault(intake.run_id, {}).update(_checked(intake.changes))
+
+    def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
+        """The run's facts follow: what is gathered of them, else what is stored."""
+        row = rows.runs.setdefault(item.run_id, {})
+        facts = row.get("facts")
+        if facts is None:
+            facts = connection.execute(select(run.c.facts).where(run.c.id == item.run_id)).scalar() or {}
+        row["facts"] = told.storable(told.learned(facts, item.kind, item.data))
+
+    def _fold_batch(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
+        key = (batch.run_id, batch.writer.writer_no)
+        skip = self.ledger.last_seq(connection, key) + 1 - batch.seq
+        if skip >= batch.n:
+            return
+        fresh = batch_codec.trimmed(batch, skip) if skip > 0 else batch
+        named = self.ledger.number(connection, batch.run_id, list(fresh.columns))
+        rows.metrics += [{"run_id": batch.run_id, "name": name, "col_id": col} for name, col in named]
+        rows.tails.append(_tail_row(fresh, self.ledger.numbers[batch.run_id]))
+        self.ledger.last[key] = fresh.seq + fresh.n - 1
+        self.ledger.unsealed[key] += fresh.n
+        self._note_faults(connection, fresh, rows)
+        self.latest.take(fresh, self.ledger.numbers[batch.run_id], self._clock())
+        self._see(fresh, rows)
+
+    def _note_faults(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
+        book, numbers = self.ledger.book(connection, batch.run_id), self.ledger.numbers[batch.run_id]
+        for name, column in batch.columns.items():
+            for found in book.take(batch, numbers[name], column):
+                if isinstance(found, Onset):
+                    rows.onsets.append({"run_id": batch.run_id} | asdict(found))
+                else:
+                    rows.recovered.append(
+                        {f"to_{k}": v for k, v in asdict(found).items()} | {"of_run": batch.run_id}
+                    )
+
+    def _fold_refused(self, connection: Connection, who: Writer, seq: int, rows: Rows) -> None:
+        key = (who.run_id, who.writer_no)
+        if seq > self.ledger.last_seq(connection, key):
+            self.ledger.last[key] = rows.dealt[key] = seq
+
+    def _see(self, batch: RecordBatch, rows: Rows) -> None:
+        newest = int(batch.time_ns[-1])
+        if newest - self._seen.get(batch.run_id, 0) < SEEN_EVERY_NS and batch.run_id not in rows.runs:
+            return
+        self._seen[batch.run_id] = newest
+        seen = {"last_step": int(batch.step.max()), "last_seen_ns": newest}
+        rows.runs[batch.run_id] = rows.runs.get(batch.run_id, {}) | seen
+
+
+_END_OF_FAULT = (
+    fault.update()
+    .where(
+        fault.c.run_id == bindparam("of_run"),
+        fault.c.writer_no == bindparam("to_writer_no"),
+        fault.c.col_id == bindparam("to_col_id"),
+        fault.c.seq == bindparam("to_seq"),
+    )
+    .values(end_seq=bindparam("to_end_seq"), end_step=bindparam("to_end_step"))
+)
+
+
+def write(connection: Connection, rows: Rows) -> None:
+    """Every gathered row, one statement a table."""
+    _add(connection, metric, rows.metrics)
+    _add(connection, tail, rows.tails)
+    _add(connection, event, rows.events)
+    _put(connection, alert, list(rows.alerts.values()))
+    _add(connection, alert_transition, rows.transitions)
+    _put(connection, rule_state, list(rows.snapshots.values()))
+    _change_runs(connection, rows.runs)
+    _add(connection, fault, rows.onsets)
+    _put(connection, latest, rows.latest)
+    if rows.recovered:
+        connection.execute(_END_OF_FAULT, rows.recovered)
+    if rows.dealt:
+        connection.execute(
+            writer.update()
+            .where(writer.c.run_id == bindparam("of_run"), writer.c.writer_no == bindparam("of_writer"))
+            .values(dealt_seq=bindparam("to")),
+            [{"of_run": key[0], "of_writer": key[1], "to": seq} for key, seq in rows.dealt.items()],
+        )
+
+
+def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """The dialect's INSERT, which knows ON CONFLICT."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def _add(connection: Connection, table: Table, rows: list[Row]) -> None:
+    if rows:
+        connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def _put(connection: Connection, table: Table, rows: list[Row]) -> None:
+    if not rows:
+        return
+    insert = upsert(connection, table)
+    keys = [column.name for column in table.primary_key]
+    values = {name: insert.excluded[name] for name in rows[0] if name not in keys}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=values), rows)
+
+
+def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
+    alike: dict[tuple[str, ...], list[Row]] = {}
+    for run_id, values in changes.items():
+        row = {f"to_{name}": value for name, value in values.items()}
+        alike.setdefault(tuple(sorted(values)), []).append(row | {"of_run": run_id})
+    for names, rows in alike.items():
+        statement = run.update().where(run.c.id == bindparam("of_run"))
+        connection.execute(statement.values({name: _change(name) for name in names}), rows)
+
+
+def _change(name: str) -> ColumnElement[Any]:
+    """The new value of a run column; old records brought in late do not make a run seen earlier."""
+    told: ColumnElement[Any] = bindparam(f"to_{name}", type_=run.c[name].type)
+    return case((run.c[name] > told, run.c[name]), else_=told) if name == "last_seen_ns" else told
+
+
+def _checked(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    unknown = set(changes) - RUN_COLUMNS
+    if unknown:
+        raise ValueError(f"changes of a run: expected {sorted(RUN_COLUMNS)}, got {sorted(unknown)}")
+    return changes
+
+
+def _tail_row(batch: RecordBatch, numbers: Mapping[str, int]) -> Row:
+    return {
+        "run_id": batch.run_id,
+        "writer_no": batch.writer.writer_no,
+        "seq": batch.seq,
+        "n": batch.n,
+        "arrival": batch.arrival,
+        "body": batch_codec.encode(batch, numbers),
+    }
+
+
+def _event_row(item: RunEvent) -> Row:
+    return {
+        "run_id": item.run_id,
+        "writer_no": item.writer.writer_no,
+        "no": item.no,
+        "arrival": item.arrival,
+        "kind": item.kind,
+        "step": item.step,
+        "time_ns": item.time_ns,
+        "data": item.data,
+    }
+
+
+def _alert_row(item: Alert) -> Row:
+    return {column.name: getattr(item, column.name) for column in alert.c}
+
+
+def _transition_row(item: Transition) -> Row:
+    return {
+        "run_id": item.alert.run_id,
+        "fingerprint": item.alert.fingerprint,
+        "episode": item.alert.episode,
+        "state": item.alert.state,
+        "severity": item.alert.severity,
+        "previous": item.previous,
+        "at_ns": item.at_ns,
+        "step": item.alert.resolved_step if item.alert.resolved_ns else item.alert.fired_step,
+        "summary": item.reason or item.alert.summary,
+    }

@@ -1,0 +1,127 @@
+"""Runs that failed, as rows that are to be told: lines of ``alert_transition`` without an alert.
+
+A failure is a fact about a run and no finding of a rule, so there is no alert of it. It shares the
+inbox of the transitions (``routed_ns`` null) and is written with the end of its run: no kill comes in
+between. Its key is (run, :data:`FINGERPRINT`, attempt), which no alert can have, whose fingerprints
+are hexadecimal. Functions of a Connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, tuple_
+
+from tocsin_server.core.models import Failure, RunState, Severity
+from tocsin_server.store.acks import Key
+from tocsin_server.store.damage import choice, texts
+from tocsin_server.store.tables import alert_transition, attempt, event, run
+
+FINGERPRINT = "failed"
+FAILED, LATE = "failed", "failed-late"
+"""``state`` of such a line: whether the word of it came in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """A failure and what its run says of itself now. ``over``: it goes on in a further attempt."""
+
+    failure: Failure
+    run_name: str
+    project: str
+    host: str
+    tags: tuple[str, ...]
+    imported: bool
+    over: bool
+    error: Mapping[str, Any]
+    ended_ns: int | None
+
+
+def failure_row(failure: Failure) -> dict[str, Any]:
+    """The line of a failure, not routed yet."""
+    return {
+        "run_id": failure.run_id,
+        "fingerprint": FINGERPRINT,
+        "episode": failure.attempt_no,
+        "state": LATE if failure.late else FAILED,
+        "severity": failure.severity,
+        "previous": None,
+        "at_ns": failure.at_ns,
+        "step": failure.step,
+        "summary": failure.summary,
+    }
+
+
+def known_failures(connection: Connection, keys: Iterable[Key]) -> dict[Key, KnownFailure]:
+    """The failures among these keys; those of deleted runs are missing."""
+    wanted = sorted(key for key in set(keys) if key[1] == FINGERPRINT)
+    line = alert_transition.c
+    return (
+        _known(connection, tuple_(line.run_id, line.fingerprint, line.episode).in_(wanted)) if wanted else {}
+    )
+
+
+def lately_failed(connection: Connection, since_ns: int) -> dict[Key, KnownFailure]:
+    """Failures after ``since_ns``."""
+    line = alert_transition.c
+    return _known(connection, (line.fingerprint == FINGERPRINT) & (line.at_ns > since_ns))
+
+
+def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | None) -> list[tuple[int, str]]:
+    """What happened to a run while an alert of it was open: when it failed, when an attempt began."""
+    line, last = alert_transition.c, until_ns or (1 << 62)
+    failed = select(line.at_ns, line.summary).where(line.run_id == run_id, line.fingerprint == FINGERPRINT)
+    begun = select(attempt.c.started_ns, attempt.c.attempt_no).where(attempt.c.run_id == run_id)
+    found = [
+        (row.at_ns, f"The run failed: {row.summary}")
+        for row in connection.execute(failed.where(line.at_ns.between(since_ns, last)))
+    ]
+    found += [
+        (row.started_ns, f"Attempt {row.attempt_no} began")
+        for row in connection.execute(begun.where(attempt.c.started_ns.between(since_ns + 1, last)))
+        if row.attempt_no > 1
+    ]
+    return sorted(found)
+
+
+def _known(connection: Connection, condition: Any) -> dict[Key, KnownFailure]:
+    imported = select(event.c.run_id).where(event.c.run_id == run.c.id, event.c.kind == "imported").exists()
+    newest = (
+        select(func.max(attempt.c.attempt_no))
+        .where(attempt.c.run_id == run.c.id)
+        .correlate(run)
+        .scalar_subquery()
+    )
+    columns = (run.c.name, run.c.project, run.c.host, run.c.tags, run.c.facts, run.c.error, run.c.ended_ns)
+    query = select(
+        alert_transition,
+        *columns,
+        run.c.state.label("run_state"),
+        newest.label("newest"),
+        imported.label("imported"),
+    ).join(run, run.c.id == alert_transition.c.run_id)
+    return {
+        (row.run_id, row.fingerprint, row.episode): _failure(row)
+        for row in connection.execute(query.where(condition))
+    }
+
+
+def _failure(row: Row[Any]) -> KnownFailure:
+    over = row.run_state != RunState.FAILED or (row.newest or 0) > row.episode
+    severity = choice(Severity.CRITICAL, row.severity, alert_transition, row, "severity")
+    told = Failure(
+        row.run_id, row.episode, severity, row.at_ns, row.step, row.summary, late=row.state == LATE
+    )
+    return KnownFailure(
+        told,
+        row.name,
+        row.project,
+        row.host,
+        texts(row.tags),
+        bool(row.imported) or "imported" in (row.facts or {}),
+        over,
+        {} if over else dict(row.error or {}),
+        row.ended_ns,
+    )

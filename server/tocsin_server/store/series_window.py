@@ -1,0 +1,351 @@
+"""A window of some series at the resolution of a screen: tail, chunks and pyramid in one answer.
+
+Cost follows the buckets asked for: exact records where the window holds no more of them, else
+sealed records decoded where they are few, else the coarsest level of the pyramid that has at
+least half as many buckets as were asked. A bucket that touches the window is in the answer, so nothing at
+its edge is lost. Functions of a Connection; the connection's transaction is the moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, func, select
+
+from tocsin_server.core.models import F64, I64, Column
+from tocsin_server.store import chunks, pyramid
+from tocsin_server.store.arrays import Points, joined
+from tocsin_server.store.chunk_reader import chunk_points, tail_points
+from tocsin_server.store.columns import LARGEST
+from tocsin_server.store.compactor import chunks_in_row
+from tocsin_server.store.results import SeriesAnswer, SeriesLayer
+from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, roll, series, tail, writer
+from tocsin_server.store.writer_cache import series_numbers
+
+DECODED = pyramid.LEVELS[0] // 2
+"""Up to this many records a bucket asked are decoded; beyond, the pyramid answers.
+
+So the finest level serves windows where it has half as many buckets as were asked; decoding
+these takes several times as long.
+"""
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From ``start`` to ``stop``, both included, None open; ``by`` step, or time in Unix ms."""
+
+    start: float | None
+    stop: float | None
+    by: str
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The ends in the unit that is stored: steps, or ns."""
+        ends = (self.start, self.stop) if self.by == "step" else (_ns(self.start), _ns(self.stop))
+        return _storable(ends[0]), _storable(ends[1])
+
+    def touches(self, ranges: pyramid.Ranges) -> pyramid.Mask:
+        """Which buckets have a part in the window."""
+        if self.by == "time":
+            return pyramid.overlapping(ranges.t0, ranges.t1, *self.bounds)
+        return pyramid.overlapping(ranges.step0, ranges.step1, *self.bounds)
+
+    def of(self, points: Points) -> Points:
+        """The records in the window."""
+        x = points.time_ns if self.by == "time" else points.step
+        return points.where(pyramid.overlapping(x, x, *self.bounds))
+
+
+def _ns(ms: float | None) -> float | None:
+    """Unix ms as whole ns: a float64 of ns would be wrong by a hundred of them."""
+    if ms is None or not math.isfinite(ms):
+        return ms
+    return int(ms) * NS_PER_MS + round((ms - int(ms)) * NS_PER_MS)
+
+
+def _storable(end: float | None) -> float | None:
+    """``end``, or the nearest number that the databases can compare with."""
+    return None if end is None else max(-LARGEST - 1, min(end, LARGEST))
+
+
+def to_ms(ns: I64) -> F64:
+    """Unix ns as float64 ms, rounded once."""
+    return ns // NS_PER_MS + (ns % NS_PER_MS) / NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One writer in a window: its row, the chunks that touch the window, its tail in the window."""
+
+    row: Row[Any]
+    numbers: Sequence[int]
+    tail: Points
+
+
+def writer_rows(connection: Connection, run_id: str) -> list[Row[Any]]:
+    """Writers of a run, newest attempt first, then by rank."""
+    query = select(writer).where(writer.c.run_id == run_id)
+    order = (writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
+    return list(connection.execute(query.order_by(*order)))
+
+
+def last_arrival(connection: Connection, run_id: str) -> int:
+    """The newest arrival number of the run, of a batch or an event; -1: nothing has arrived."""
+    newest = [
+        select(func.max(tail.c.arrival)).where(tail.c.run_id == run_id),
+        select(func.max(event.c.arrival)).where(event.c.run_id == run_id),
+        select(func.max(writer.c.sealed_arrival)).where(writer.c.run_id == run_id),
+    ]
+    found = [connection.execute(query).scalar() for query in newest]
+    return max([-1, *(int(value) for value in found if value is not None)])
+
+
+def read_series(
+    connection: Connection, run_id: str, names: Sequence[str] | None, window: Window, buckets: int
+) -> SeriesAnswer:
+    """See ``StoreReader.series``."""
+    numbers = series_numbers(connection, run_id)
+    asked = list(numbers) if names is None else list(dict.fromkeys(names))
+    wanted = {numbers[name]: name for name in asked if name in numbers}
+    answer: dict[str, list[SeriesLayer]] = {name: [] for name in asked}
+    first: list[int] = []
+    level = 0
+    for row in writer_rows(connection, run_id):
+        unsealed = tail_points(connection, run_id, row.writer_no, row.sealed_seq, wanted)
+        first += _ends(row, unsealed)
+        layer = Layer(row, _chunks_touched(connection, row, window), window.of(unsealed))
+        for col, made, size in _layers(connection, layer, sorted(wanted), window, buckets):
+            answer[wanted[col]].append(made)
+            level = max(level, size)
+    return SeriesAnswer(
+        run_id,
+        window.by,
+        level,
+        last_arrival(connection, run_id),
+        min(first, default=None),
+        max(first, default=None),
+        answer,
+    )
+
+
+def _ends(row: Row[Any], unsealed: Points) -> list[int]:
+    ends = [] if row.first_step is None else [row.first_step, row.last_step]
+    return ends + ([int(unsealed.step.min()), int(unsealed.step.max())] if unsealed.n else [])
+
+
+def _chunks_touched(connection: Connection, row: Row[Any], window: Window) -> Sequence[int]:
+    """Chunk numbers with a part in the window, by the directory; none is opened."""
+    start, stop = window.bounds
+    if not row.chunks or (start is None and stop is None):
+        return range(row.chunks)
+    low, high = (
+        (chunk_dir.c.t0, chunk_dir.c.t1) if window.by == "time" else (chunk_dir.c.step0, chunk_dir.c.step1)
+    )
+    query = select(chunk_dir.c.no).where(
+        chunk_dir.c.run_id == row.run_id, chunk_dir.c.writer_no == row.writer_no
+    )
+    if start is not None:
+        query = query.where(high >= start)
+    if stop is not None:
+        query = query.where(low <= stop)
+    return connection.execute(query.order_by(chunk_dir.c.no)).scalars().all()
+
+
+def _layers(
+    connection: Connection, layer: Layer, wanted: list[int], window: Window, buckets: int
+) -> list[tuple[int, SeriesLayer, int]]:
+    """(column, its layer, bucket size in records) of one writer."""
+    if not wanted:
+        return []
+    sealed = len(layer.numbers) * chunks.RECORDS
+    if not sealed or sealed + layer.tail.n <= DECODED * buckets:  # a long tail alone has no pyramid yet
+        points = _decoded(connection, layer, layer.numbers, wanted, window)
+        return [_from_points(layer, points, col, window, buckets) for col in wanted if col in points.columns]
+    few = _scarce(connection, layer, wanted, buckets)
+    out = []
+    for col, numbers in few.items():
+        points = _decoded(connection, layer, numbers, [col], window)
+        if col in points.columns:
+            out.append(_from_points(layer, points, col, window, buckets))
+    return out + _from_pyramid(connection, layer, [c for c in wanted if c not in few], window, buckets)
+
+
+def _decoded(
+    connection: Connection, layer: Layer, numbers: Sequence[int], wanted: Sequence[int], window: Window
+) -> Points:
+    """Sealed and unsealed records in the window."""
+    row = layer.row
+    sealed = chunk_points(connection, row.run_id, row.writer_no, numbers, wanted)
+    return joined([window.of(sealed), layer.tail])
+
+
+def _scarce(
+    connection: Connection, layer: Layer, wanted: list[int], buckets: int
+) -> dict[int, Sequence[int]]:
+    """Series with so few values in the window that all of them fit: the chunks that hold any."""
+    row = layer.row
+    counts = connection.execute(
+        select(series.c.col_id, series.c.n).where(
+            series.c.run_id == row.run_id, series.c.writer_no == row.writer_no, series.c.col_id.in_(wanted)
+        )
+    )
+    sealed = {found.col_id: found.n for found in counts}
+    out: dict[int, Sequence[int]] = {col: [] for col in wanted if col not in sealed}
+    for col, n in sealed.items():
+        if n * 2 <= row.sealed_records:
+            found = _values_in(connection, layer, col)
+            if sum(found.values()) <= buckets:
+                out[col] = sorted(found)
+    return out
+
+
+def _values_in(connection: Connection, layer: Layer, col: int) -> dict[int, int]:
+    """Chunk number to count of values of one column, in the chunks that touch the window."""
+    row, touched = layer.row, set(layer.numbers)
+    query = select(chunk.c.no, chunk.c.n).where(
+        chunk.c.run_id == row.run_id,
+        chunk.c.writer_no == row.writer_no,
+        chunk.c.col_id == col,
+        chunk.c.no.between(layer.numbers[0], layer.numbers[-1]),
+    )
+    return {found.no: found.n for found in connection.execute(query) if found.no in touched}
+
+
+def _from_points(
+    layer: Layer, points: Points, col: int, window: Window, buckets: int
+) -> tuple[int, SeriesLayer, int]:
+    column = points.columns[col]
+    if len(column.v) <= buckets:
+        return col, exact_layer(layer.row, points, column, window.by), 0
+    size = -(-points.n // buckets)
+    ranges = pyramid.ranges_of(points.step, points.time_ns, size)
+    values = pyramid.values_of(column, points.n, size)
+    return col, _bucket_layer(layer.row, ranges, values, window.by, buckets), size
+
+
+def _from_pyramid(
+    connection: Connection, layer: Layer, wanted: list[int], window: Window, buckets: int
+) -> list[tuple[int, SeriesLayer, int]]:
+    if not wanted:
+        return []
+    level = _level(len(layer.numbers) * chunks.RECORDS, buckets)
+    size = pyramid.LEVELS[level]
+    ranges, values = _gather(connection, layer, level, wanted)
+    touched = window.touches(ranges)
+    ranges = pyramid.chosen_ranges(ranges, touched)
+    out = []
+    for col in wanted:
+        parts = [pyramid.chosen_values(values[col], touched)]
+        spans = [ranges]
+        if layer.tail.n:
+            column = layer.tail.columns.get(col, Column(np.empty(0), np.empty(0, dtype=np.uint32)))
+            spans.append(pyramid.ranges_of(layer.tail.step, layer.tail.time_ns, size))
+            parts.append(pyramid.values_of(column, layer.tail.n, size))
+        made = _bucket_layer(
+            layer.row, pyramid.joined_ranges(spans), pyramid.joined_values(parts), window.by, buckets
+        )
+        if len(made.x):
+            out.append((col, made, size))
+    return out
+
+
+def _level(records: int, buckets: int) -> int:
+    """The coarsest level, by position, with at least half as many buckets as were asked."""
+    serving = [i for i, size in enumerate(pyramid.LEVELS) if records // size >= buckets / 2]
+    return serving[-1] if serving else 0
+
+
+def _gather(
+    connection: Connection, layer: Layer, level: int, wanted: list[int]
+) -> tuple[pyramid.Ranges, dict[int, pyramid.Values]]:
+    """Buckets over the touched chunks: full rows of ``level``, then what is newer from finer levels."""
+    low, end = layer.numbers[0], layer.numbers[-1] + 1
+    ranges: list[pyramid.Ranges] = []
+    values: dict[int, list[pyramid.Values]] = {col: [] for col in wanted}
+    while low < end:
+        span = chunks_in_row(level)
+        full = layer.row.chunks // span * span
+        if low < full:
+            numbers = range(low // span, (min(end, full) - 1) // span + 1)
+            _read_rows(connection, layer.row, level, numbers, ranges, values)
+            low = numbers[-1] * span + span
+        level -= 1
+    return pyramid.joined_ranges(ranges), {col: pyramid.joined_values(parts) for col, parts in values.items()}
+
+
+def _read_rows(
+    connection: Connection,
+    row: Row[Any],
+    level: int,
+    numbers: range,
+    ranges: list[pyramid.Ranges],
+    values: dict[int, list[pyramid.Values]],
+) -> None:
+    """Appends rows ``numbers`` of a level to ``ranges`` and ``values``."""
+    query = select(roll.c.col_id, roll.c.no, roll.c.n, roll.c.codec, roll.c.body).where(
+        roll.c.run_id == row.run_id,
+        roll.c.writer_no == row.writer_no,
+        roll.c.col_id.in_([STEP, *values]),
+        roll.c.level == pyramid.LEVELS[level],
+        roll.c.no.between(numbers[0], numbers[-1]),
+    )
+    found = {(r.col_id, r.no): r for r in connection.execute(query)}
+    for no in numbers:
+        span = pyramid.unpack_ranges(found[STEP, no].body)
+        ranges.append(span)
+        for col, parts in values.items():
+            of_col = found.get((col, no))
+            parts.append(
+                pyramid.empty_values(len(span.weight))
+                if of_col is None
+                else pyramid.unpack_values(of_col.codec, of_col.body, of_col.n)
+            )
+
+
+def exact_layer(row: Row[Any], points: Points, column: Column, by: str) -> SeriesLayer:
+    """The values of a column one by one, in order of x (equal ones in the order they were made)."""
+    at = chunks.rows_of(column, points.n)
+    order = np.argsort(points.time_ns[at] if by == "time" else points.step[at], kind="stable")
+    at, v = at[order], column.v[order]
+    t = to_ms(points.time_ns[at])
+    x = t if by == "time" else points.step[at].astype(np.float64)
+    flags = (np.isnan(v), np.isposinf(v), np.isneginf(v))
+    nan, pinf, ninf = (flag.astype(np.float64) for flag in flags)
+    return SeriesLayer(
+        row.attempt_no, row.rank, row.writer_no, True, x, x, t, v, np.ones(len(v)), nan, pinf, ninf
+    )
+
+
+def _bucket_layer(
+    row: Row[Any], ranges: pyramid.Ranges, values: pyramid.Values, by: str, buckets: int
+) -> SeriesLayer:
+    ranges, values = pyramid.reduce_to(ranges, values, buckets)
+    order = np.argsort(ranges.t0 if by == "time" else ranges.step0, kind="stable")
+    ends = (to_ms(ranges.t0), to_ms(ranges.t1)) if by == "time" else (ranges.step0, ranges.step1)
+
+    def sorted_floats(array: np.ndarray[Any, Any]) -> F64:
+        return array[order].astype(np.float64)
+
+    return SeriesLayer(
+        row.attempt_no,
+        row.rank,
+        row.writer_no,
+        False,
+        sorted_floats(ends[0]),
+        sorted_floats(ends[1]),
+        sorted_floats(to_ms(ranges.t0)),
+        sorted_floats(values.first),
+        sorted_floats(values.n),
+        sorted_floats(values.nan),
+        sorted_floats(values.pinf),
+        sorted_floats(values.ninf),
+        sorted_floats(values.min),
+        sorted_floats(values.max),
+        sorted_floats(pyramid.mean_of(values)),
+        sorted_floats(values.last),
+    )

@@ -1,0 +1,115 @@
+"""What the writer thread remembers between commits: column numbers and each writer's last numbers.
+
+It is a cache of the database and nothing else: after a rollback it is emptied and read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, func, select
+
+from tocsin_server.store.nonfinite_onsets import FaultBook, read_book
+from tocsin_server.store.tables import FIRST_SERIES, event, metric, run, tail, writer
+
+WriterKey = tuple[str, int]
+"""(run id, writer number)."""
+
+
+def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
+    """The highest record number of this writer that is durable or was refused; -1: none."""
+    row = connection.execute(
+        select(writer.c.dealt_seq, writer.c.sealed_seq).where(
+            writer.c.run_id == run_id, writer.c.writer_no == writer_no
+        )
+    ).first()
+    newest = connection.execute(
+        select(tail.c.seq, tail.c.n)
+        .where(tail.c.run_id == run_id, tail.c.writer_no == writer_no)
+        .order_by(tail.c.seq.desc())
+        .limit(1)
+    ).first()
+    return max(*(row or (-1,)), newest.seq + newest.n - 1 if newest else -1, -1)
+
+
+def last_event(connection: Connection, run_id: str, writer_no: int) -> int:
+    """The highest event number of this writer that is durable; -1: none."""
+    query = select(func.max(event.c.no)).where(event.c.run_id == run_id, event.c.writer_no == writer_no)
+    found = connection.execute(query).scalar()
+    return -1 if found is None else int(found)
+
+
+def series_numbers(connection: Connection, run_id: str) -> dict[str, int]:
+    """Name to column number of every series of the run."""
+    rows = connection.execute(select(metric.c.name, metric.c.col_id).where(metric.c.run_id == run_id))
+    return {row.name: row.col_id for row in rows}
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Caches by run and by writer; ``unsealed`` counts records of a writer that lie in the tail."""
+
+    numbers: dict[str, dict[str, int]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    last: dict[WriterKey, int] = field(default_factory=dict)
+    unsealed: dict[WriterKey, int] = field(default_factory=dict)
+    books: dict[str, FaultBook] = field(default_factory=dict)
+    surveyed: bool = False
+    """Whether tails of writers that say nothing any more were looked for."""
+
+    def clear(self) -> None:
+        """Forgets everything: the transaction that it ran ahead of was rolled back."""
+        self.numbers.clear()
+        self.known.clear()
+        self.last.clear()
+        self.unsealed.clear()
+        self.books.clear()
+        self.surveyed = False
+
+    def forget(self, run_id: str) -> None:
+        """Forgets one run, whose rows were changed or deleted by someone else."""
+        self.numbers.pop(run_id, None)
+        self.known.discard(run_id)
+        self.books.pop(run_id, None)
+        for key in [key for key in self.last | self.unsealed if key[0] == run_id]:
+            self.last.pop(key, None)
+            self.unsealed.pop(key, None)
+
+    def exists(self, connection: Connection, run_id: str) -> bool:
+        """Whether the run has a row; a deleted one has none, and its late records are let go."""
+        if run_id not in self.known:
+            found = connection.execute(select(run.c.id).where(run.c.id == run_id)).first()
+            if found is None:
+                return False
+            self.known.add(run_id)
+        return True
+
+    def last_seq(self, connection: Connection, key: WriterKey) -> int:
+        """See :func:`last_seq`; also counts what of this writer is not sealed yet."""
+        if key not in self.last:
+            self.last[key] = last_seq(connection, *key)
+            self.unsealed[key] = _unsealed(connection, *key)
+        return self.last[key]
+
+    def book(self, connection: Connection, run_id: str) -> FaultBook:
+        """The onsets of NaN and infinities that are recorded of the run."""
+        found = self.books.get(run_id)
+        if found is None:
+            found = self.books[run_id] = read_book(connection, run_id)
+        return found
+
+    def number(self, connection: Connection, run_id: str, names: list[str]) -> list[tuple[str, int]]:
+        """Gives new ``names`` their column numbers and returns these (name, number) pairs."""
+        known = self.numbers.get(run_id)
+        if known is None:
+            known = self.numbers[run_id] = series_numbers(connection, run_id)
+        following = max(known.values(), default=FIRST_SERIES - 1) + 1
+        fresh = [(name, following + i) for i, name in enumerate(n for n in names if n not in known)]
+        known.update(fresh)
+        return fresh
+
+
+def _unsealed(connection: Connection, run_id: str, writer_no: int) -> int:
+    of_writer = (tail.c.run_id == run_id) & (tail.c.writer_no == writer_no)
+    query = select(func.coalesce(func.sum(tail.c.n), 0)).where(of_writer)
+    return int(connection.execute(query).scalar_one())

@@ -1,0 +1,88 @@
+"""A digest of all that a run holds, the same for every format and every size of page. Pure.
+
+Every NaN counts as one: CSV and JSON lines have but one name for them (``nans`` keeps their bits).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import F64
+from tocsin_server.store.chunks import rows_of
+from tocsin_server.store.results import RecordPage
+from tocsin_server.transfer.column_names import COORDINATES
+
+
+@dataclass
+class Digest:
+    """Takes records in order of (writer, seq), events in order of arrival, alerts in any order."""
+
+    records: int = 0
+    events: int = 0
+    alerts: int = 0
+    _streams: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _alerts: list[str] = field(default_factory=list)
+
+    def take_page(self, page: RecordPage) -> RecordPage:
+        """Counts records in and hands them on."""
+        for name in COORDINATES:
+            self._stream("coordinate", name).update(getattr(page, name).astype("<i8").tobytes())
+        for name, column in page.columns.items():
+            rows = rows_of(column, page.n).astype("<i8") + self.records
+            self._stream("row", name).update(rows.tobytes())
+            self._stream("value", name).update(one_nan(column.v).tobytes())
+        self.records += page.n
+        return page
+
+    def take_event(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Counts an event in and hands it on."""
+        self._stream("event", "").update(canonical(item))
+        self.events += 1
+        return item
+
+    def take_alert(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Counts an alert with its history in and hands it on."""
+        self._alerts.append(hashlib.sha256(canonical(item)).hexdigest())
+        self.alerts += 1
+        return item
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"records": self.records, "events": self.events, "alerts": self.alerts}
+
+    def hexdigest(self) -> str:
+        """The digest of what was taken so far."""
+        whole = hashlib.sha256()
+        for part in self._parts():
+            whole.update(part.encode("utf-8", "replace") + b"\n")
+        return whole.hexdigest()
+
+    def _parts(self) -> Iterator[str]:
+        for (kind, name), stream in sorted(self._streams.items()):
+            yield f"{kind} {len(name)} {name} {stream.hexdigest()}"
+        yield from sorted(self._alerts)
+
+    def _stream(self, kind: str, name: str) -> Any:
+        return self._streams.setdefault((kind, name), hashlib.sha256())
+
+
+def canonical(item: dict[str, Any]) -> bytes:
+    """An object as bytes, whatever the order of its keys."""
+    return exact_json.dumps(_sorted(exact_json.plain(item))).encode("utf-8", "replace") + b"\n"
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def one_nan(values: F64) -> F64:
+    """``values`` with the same bits for every NaN."""
+    return np.where(np.isnan(values), np.nan, values).astype("<f8")

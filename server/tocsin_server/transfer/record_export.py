@@ -1,0 +1,213 @@
+"""Every record of a run as data, JSON lines, CSV or Parquet; never a sample. For API and command line.
+
+JSON lines keep every bit: floats as Python writes them, NaN and infinities by name, the time in
+nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a value that a record does not have is empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import hashlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sqlalchemy import select
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.store import tables
+from tocsin_server.store.database import Database
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RecordPage
+from tocsin_server.transfer.column_names import COORDINATES, heading
+from tocsin_server.transfer.parquet import parquet_bodies
+
+PAGE = 4096
+"""Records read at a time: bounds the memory of an export of any length."""
+
+
+class Format(enum.StrEnum):
+    """What an export can be."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is
+    """No run, or more than one, goes by that name."""
+
+
+def every_page(
+    reader: StoreReader,
+    run_id: str,
+    *,
+    names: Sequence[str] | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+) -> Iterator[RecordPage]:
+    """Yield all records of a run in pages, in order of (writer, seq).
+
+    Raises:
+        UnknownRun: The run was deleted meanwhile, so that records are missing in the pages so far.
+    """
+    created_ns = _created_ns(reader, run_id)
+    after: str | None = None
+    while True:
+        page = reader.records(run_id, names=names, start=start, stop=stop, after=after, limit=PAGE)
+        if page.n:
+            yield page
+        if page.next is None:
+            break
+        after = page.next
+    if _created_ns(reader, run_id) != created_ns:
+        raise UnknownRun(f"Run {run_id} was deleted while it was being exported.")
+
+
+def _created_ns(reader: StoreReader, run_id: str) -> int | None:
+    with reader.consistent() as connection:
+        query = select(tables.run.c.created_ns).where(tables.run.c.id == run_id)
+        return connection.execute(query).scalar()
+
+
+def items(page: RecordPage) -> Iterator[dict[str, Any]]:
+    """Each record of a page as docs/api.md shows it; ``values`` holds only what the record has."""
+    names = list(page.columns)
+    rows = zip(*(page.columns[name].dense(page.n) for name in names), strict=True) if names else [()] * page.n
+    for place, row in zip(_coordinates(page), rows, strict=True):
+        writer, attempt, rank, seq, step, time_ns, arrival = place
+        yield {
+            "seq": seq,
+            "writer": writer,
+            "attempt": attempt,
+            "rank": rank,
+            "step": step,
+            "time_ms": time_ns / 1e6,
+            "time_ns": time_ns,
+            "arrival": arrival,
+            "values": {name: value for name, value in zip(names, row, strict=True) if value is not None},
+        }
+
+
+def _coordinates(page: RecordPage) -> Iterator[tuple[int, ...]]:
+    columns = (page.writer, page.attempt, page.rank, page.seq, page.step, page.time_ns, page.arrival)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def jsonl(pages: Iterable[RecordPage]) -> Iterator[str]:
+    """The records of ``pages`` as JSON lines, one string a page."""
+    for page in pages:
+        yield "".join(exact_json.dumps(item) + "\n" for item in items(page))
+
+
+def csv_text(pages: Iterable[RecordPage], names: Sequence[str]) -> Iterator[str]:
+    """The records of ``pages`` as CSV (RFC 4180), one string for the header, then one a page."""
+    yield _csv_rows([[*COORDINATES, *map(heading, names)]])
+    for page in pages:
+        found = [page.columns[name].dense(page.n) if name in page.columns else None for name in names]
+        yield _csv_rows(
+            [*place, *(_cell(column[row]) if column else "" for column in found)]
+            for row, place in enumerate(_coordinates(page))
+        )
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def export_records(database: Database, run: str, form: Format, output: Path | None) -> int:
+    """Writes every record of a run to ``output`` (None: standard output); how many there were.
+
+    Raises UnknownRun where no run, or more than one, goes by that id or name.
+    """
+    reader = StoreReader(database)
+    run_id = find_run(reader, run)
+    count = 0
+
+    def counted() -> Iterator[RecordPage]:
+        nonlocal count
+        for page in every_page(reader, run_id):
+            count += page.n
+            yield page
+
+    with _opened(output) as file:
+        for body in bodies_of(counted(), form, series_names(reader, run_id)):
+            file.write(body)
+    return count
+
+
+def bodies_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -> Iterator[bytes]:
+    """``pages`` in a format, piece by piece; ``names`` are the columns of CSV and Parquet.
+
+    Raises :class:`parquet.MissingExtraError` where Parquet cannot be written here.
+    """
+    if form is Format.PARQUET:
+        return parquet_bodies(pages, names)
+    texts = jsonl(pages) if form is Format.JSONL else csv_text(pages, names)
+    return (text.encode("utf-8", "replace") for text in texts)
+
+
+def series_names(reader: StoreReader, run_id: str) -> list[str]:
+    """The names of all series of a run, in alphabetical order."""
+    facts = reader.run(run_id)
+    return sorted(series.name for series in facts.series) if facts else []
+
+
+def file_name(run_id: str) -> str:
+    """A run's id as a file name that no header and no file system reads as anything else.
+
+    Where that is not the id itself a digest follows: two runs never have the same name.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].strip(".") or "run"
+    return name if name == run_id else f"{name}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+
+
+def find_run(reader: StoreReader, run: str) -> str:
+    """The id of the run that goes by this id or name. Raises UnknownRun."""
+    if reader.run(run) is not None:
+        return run
+    named = [facts.id for facts in reader.runs() if facts.name == run]
+    if len(named) == 1:
+        return named[0]
+    which = f"{len(named)} runs of that name: {', '.join(named)}" if named else "none"
+    raise UnknownRun(f"run: expected the id or the name of one run, got {run!r} ({which})")
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[BinaryIO]:
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with replacing(output) as file:
+        yield file
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that replaces ``path`` when the block ends. If the block fails, ``path`` is unchanged."""
+    if path.exists() and not path.is_file():  # a pipe or a device
+        with path.open("wb") as file:
+            yield file
+        return
+    target = path.resolve()
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,166 @@
+"""Writes a run into a folder, as it is at the moment that the export begins. Memory stays bounded.
+
+What comes while it is written is left out: records up to the last number of each writer,
+events up to the last arrival, alerts and facts as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import RunEvent
+from tocsin_server.store.arrays import Points
+from tocsin_server.store.database import Database
+from tocsin_server.store.dump import Dump, read_dump
+from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.results import RecordPage
+from tocsin_server.transfer.acks import ack_items
+from tocsin_server.transfer.digest import Digest
+from tocsin_server.transfer.nan_payloads import NanWriter
+from tocsin_server.transfer.record_export import Format, bodies_of, every_page
+from tocsin_server.transfer.run_folder import (
+    ACKS,
+    ALERTS,
+    EVENTS,
+    FLIGHTS,
+    RUN,
+    BundleError,
+    Item,
+    Manifest,
+    records_file,
+    write_manifest,
+)
+from tocsin_server.transfer.snapshots import flight_items
+
+EVENTS_AT_ONCE = 1000
+
+
+def export_run(database: Database, run_id: str, form: Format, folder: Path) -> Manifest:
+    """Writes everything of a run into ``folder``, which must be new or empty of exports; what it wrote.
+
+    Raises :class:`BundleError` where there is an export already or no such run.
+    """
+    if (folder / RUN).exists():
+        raise BundleError(str(folder), "a new folder", "one that holds an exported run")
+    with database.reader.begin() as connection:
+        dump = read_dump(connection, run_id)
+        flights = list(flight_items(connection, run_id))
+        acks = list(ack_items(connection, run_id))
+    if dump is None:
+        raise BundleError("run", "the id of a run", repr(run_id))
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, reader = Digest(), StoreReader(database)
+    _write_records(folder, form, dump, pages_of(reader, dump), digest)
+    _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
+    _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
+    _write_lines(folder / FLIGHTS, flights)
+    _write_lines(folder / ACKS, acks)
+    manifest = Manifest(
+        form,
+        dump.run,
+        dump.attempts,
+        dump.writers,
+        dump.series,
+        dump.rule_state,
+        digest.counts,
+        digest.hexdigest(),
+    )
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_records(
+    folder: Path, form: Format, dump: Dump, pages: Iterator[RecordPage], digest: Digest
+) -> None:
+    nans = NanWriter(folder)
+
+    def taken() -> Iterator[RecordPage]:
+        for page in pages:
+            if form is not Format.PARQUET:
+                nans.take(page, digest.records)
+            yield digest.take_page(page)
+
+    with records_file(folder, form).open("wb") as file, closing(nans):
+        for body in bodies_of(taken(), form, dump.series):
+            file.write(body)
+
+
+def digest_of(database: Database, dump: Dump) -> Digest:
+    """The digest of a run as it is stored."""
+    digest, reader = Digest(), StoreReader(database)
+    for page in pages_of(reader, dump):
+        digest.take_page(page)
+    for item in events_of(reader, dump):
+        digest.take_event(item)
+    for item in dump.alerts:
+        digest.take_alert(item)
+    return digest
+
+
+def pages_of(reader: StoreReader, dump: Dump) -> Iterator[RecordPage]:
+    """The records of a run up to the moment of ``dump``."""
+    for page in every_page(reader, str(dump.run["id"])):
+        last = np.array([dump.last_seq.get(writer, -1) for writer in page.writer.tolist()], dtype=np.int64)
+        part = kept(page, page.seq <= last)
+        if part.n:
+            yield part
+
+
+def kept(page: RecordPage, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> RecordPage:
+    """The records of a page that ``keep`` bool[n] marks."""
+    if keep.all():
+        return page
+    names = list(page.columns)
+    columns = {place: page.columns[name] for place, name in enumerate(names)}
+    points = Points(page.seq, page.arrival, page.step, page.time_ns, columns).where(keep)
+    return RecordPage(
+        points.n,
+        page.attempt[keep],
+        page.rank[keep],
+        page.writer[keep],
+        points.seq,
+        points.step,
+        points.time_ns,
+        {names[place]: column for place, column in points.columns.items()},
+        page.next,
+        points.arrival,
+    )
+
+
+def events_of(reader: StoreReader, dump: Dump) -> Iterator[Item]:
+    """The events of a run up to the moment of ``dump``."""
+    after: str | None = None
+    while True:
+        page = reader.events(str(dump.run["id"]), after=after, limit=EVENTS_AT_ONCE)
+        for event in page.items:
+            if event.arrival > dump.last_arrival:
+                return
+            yield event_item(event)
+        after = page.next
+        if after is None:
+            return
+
+
+def event_item(event: RunEvent) -> Item:
+    """An event as a line of ``events.jsonl``."""
+    own: Mapping[str, object] = {
+        "writer": event.writer.writer_no,
+        "no": event.no,
+        "arrival": event.arrival,
+        "kind": event.kind,
+        "step": event.step,
+        "time_ns": event.time_ns,
+        "data": event.data,
+    }
+    return dict(own)
+
+
+def _write_lines(path: Path, items: Iterable[Item]) -> None:
+    with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+        for item in items:
+            file.write(exact_json.dumps(item) + "\n")

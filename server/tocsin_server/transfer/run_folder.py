@@ -1,0 +1,145 @@
+"""The folder of an exported run: its files, their shapes, and what can be wrong with them.
+
+``run.json`` describes the run and is written last: a folder without it is an export that did
+not end. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
+hold the rest; ``flights.jsonl`` and ``acks.jsonl`` what belongs to the alerts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tocsin_server.core import exact_json
+from tocsin_server.core.errors import TocsinError
+from tocsin_server.transfer.record_export import Format
+
+VERSION = 1
+RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
+FLIGHTS = "flights.jsonl"
+"""Frozen flight records; a folder of an earlier version has none, they are then made anew."""
+ACKS = "acks.jsonl"
+"""Acknowledgements of its alerts; a folder of an earlier version has none."""
+
+Item = dict[str, Any]
+
+
+class BundleError(TocsinError):
+    """A folder that cannot be imported, or written: which file and line, what was expected, what is there."""
+
+    def __init__(self, place: str, expected: str, got: object) -> None:
+        super().__init__(f"{place}: expected {expected}, got {got}")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """``run.json``: the run's row, attempts, writers and series, and a digest of all the rest."""
+
+    format: Format
+    run: Item
+    attempts: list[Item]
+    writers: list[Item]
+    series: list[str]
+    rule_state: Item | None
+    counts: dict[str, int]
+    digest: str
+
+    @property
+    def run_id(self) -> str:
+        return str(self.run["id"])
+
+
+_SHAPES: dict[str, type | tuple[type, ...]] = {
+    "run": dict,
+    "attempts": list,
+    "writers": list,
+    "series": list,
+    "rule_state": (dict, type(None)),
+    "counts": dict,
+    "digest": str,
+}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes ``run.json``, whole or not at all."""
+    told = {"version": VERSION, "format": str(manifest.format)}
+    told |= {name: getattr(manifest, name) for name in _SHAPES}
+    part = folder / f"{RUN}.part"
+    text = json.dumps(exact_json.plain(told), ensure_ascii=False, indent=1, allow_nan=False)
+    part.write_text(text + "\n", "utf-8", errors="replace")
+    part.replace(folder / RUN)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What ``run.json`` says. Raises :class:`BundleError`."""
+    path = folder / RUN
+    try:
+        told = _storable(str(path), exact_json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        raise BundleError(str(folder), f"{RUN} in it (an export writes it last)", "none") from None
+    except ValueError as error:
+        raise BundleError(str(path), "JSON", str(error)) from error
+    if not isinstance(told, dict) or told.get("version") != VERSION:
+        got = told.get("version") if isinstance(told, dict) else type(told).__name__
+        raise BundleError(str(path), f"an export of version {VERSION}", repr(got))
+    for name, kind in _SHAPES.items():
+        if not isinstance(told.get(name), kind):
+            raise BundleError(f"{path}: {name}", _called(kind), repr(told.get(name))[:200])
+    if told.get("format") not in list(Format):
+        raise BundleError(f"{path}: format", f"one of {', '.join(Format)}", repr(told.get("format")))
+    return Manifest(Format(told["format"]), **{name: told[name] for name in _SHAPES})
+
+
+def _called(kind: type | tuple[type, ...]) -> str:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    names = {dict: "an object", list: "a list", str: "text", type(None): "null"}
+    return " or ".join(names[each] for each in kinds)
+
+
+def records_file(folder: Path, form: Format) -> Path:
+    """Where the records of a run lie in its folder."""
+    return folder / f"{RECORDS}.{form}"
+
+
+def lines(path: Path) -> Iterator[tuple[int, Item]]:
+    """Line numbers from 1 and objects of a JSON lines file. Raises :class:`BundleError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                yield number, _object(path, number, line)
+    except FileNotFoundError:
+        raise BundleError(str(path), "a file", "none") from None
+    except UnicodeDecodeError as error:
+        raise BundleError(str(path), "UTF-8", str(error)) from error
+
+
+def _object(path: Path, number: int, line: str) -> Item:
+    try:
+        item = exact_json.loads(line)
+    except ValueError as error:
+        raise BundleError(f"{path}:{number}", "JSON", str(error)) from error
+    if not isinstance(item, dict):
+        raise BundleError(f"{path}:{number}", "an object", type(item).__name__)
+    _storable(f"{path}:{number}", item)
+    return item
+
+
+def _storable(where: str, value: Any) -> Any:
+    """Return ``value``. Raises :class:`BundleError` if it cannot be stored."""
+    wrong = exact_json.fault(value)
+    if wrong is not None:
+        raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "something else")
+    return value
+
+
+def bundles_in(path: Path) -> list[Path]:
+    """``path`` where it is a run's folder, else the run folders in it. Raises :class:`BundleError`."""
+    if (path / RUN).is_file():
+        return [path]
+    found = sorted(each.parent for each in path.glob(f"*/{RUN}"))
+    if not found:
+        raise BundleError(str(path), f"a folder that `tocsin-server export --out` wrote ({RUN})", "none")
+    return found

@@ -1,0 +1,331 @@
+"""Brings an exported run in: equal content, once, and nobody is notified.
+
+It goes the way of ordinary records, batch by batch as they came, in transactions of a page
+each. The run appears with the last of them, after what is stored was read back and compared
+with the export's digest; an import that ends before that leaves a mark by which its rows go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
+
+from tocsin.protocol import MOST_STEP
+from tocsin_server.core.models import Column, Intake, RecordBatch, RunEvent, RunState, Writer
+from tocsin_server.runs.validation import HIGHEST, Limits, names_fault, range_fault, run_id_fault, tags_fault
+from tocsin_server.store import audit, chunks, deletion, dump
+from tocsin_server.store.acks import AckRow
+from tocsin_server.store.compactor import seal
+from tocsin_server.store.database import Database
+from tocsin_server.store.deletion_jobs import Transact, take_away
+from tocsin_server.store.results import RecordPage
+from tocsin_server.store.row_builder import Gatherer
+from tocsin_server.store.snapshots import FlightRow
+from tocsin_server.store.tables import FIRST_SERIES
+from tocsin_server.store.writer_cache import Ledger
+from tocsin_server.transfer import schema
+from tocsin_server.transfer.acks import read_acks, write_acks
+from tocsin_server.transfer.digest import Digest
+from tocsin_server.transfer.nan_payloads import with_nans
+from tocsin_server.transfer.record_import import read_pages
+from tocsin_server.transfer.run_export import digest_of
+from tocsin_server.transfer.run_folder import (
+    ALERTS,
+    EVENTS,
+    RUN,
+    BundleError,
+    Item,
+    Manifest,
+    lines,
+    read_manifest,
+)
+from tocsin_server.transfer.schema import checked
+from tocsin_server.transfer.snapshots import base64_of, read_flights, write_flights
+
+PULSE_NS = 120 * 1_000_000_000
+"""An import that has written nothing for so long counts as dead, and its rows go."""
+EVENTS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did. ``was_there``: the same run was stored already, nothing was done."""
+
+    run_id: str
+    counts: dict[str, int]
+    was_there: bool
+
+
+def import_run(
+    database: Database, transact: Transact, folder: Path, *, actor: str, limits: Limits
+) -> Imported:
+    """Bring in the run of ``folder``.
+
+    Args:
+        limits: Those that a training process must keep to; they hold for an import too.
+
+    Raises:
+        BundleError: It does not fit, or differs from a run of its id that is there already. Nothing
+            was changed.
+    """
+    manifest = _sound(folder, read_manifest(folder), limits)
+    with database.reader.begin() as connection:
+        stored = dump.read_dump(connection, manifest.run_id)
+    if stored is not None:
+        return _compared(database, stored, manifest)
+    try:
+        transact(partial(_begin, manifest=manifest))
+    except (DataError, IntegrityError, ProgrammingError) as error:
+        raise BundleError(str(folder / RUN), "rows that fit together", str(error.orig)) from error
+    try:
+        _Import(database, transact, folder, manifest).bring_in(actor)
+    except (DataError, IntegrityError, ProgrammingError) as error:
+        take_away(transact, manifest.run_id)
+        raise BundleError(str(folder), "rows that fit together", str(error.orig)) from error
+    except BaseException:
+        take_away(transact, manifest.run_id)
+        raise
+    return Imported(manifest.run_id, manifest.counts, was_there=False)
+
+
+def _sound(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
+    """Raise :class:`BundleError` if a row of ``run.json`` does not have its shape, or holds a name or
+    number that a handshake may not hold."""
+    place = str(folder / RUN)
+    checked(manifest.run, schema.RunRow, f"{place}: run")
+    for name, rows, shape in (
+        ("attempts", manifest.attempts, schema.AttemptRow),
+        ("writers", manifest.writers, schema.WriterRow),
+    ):
+        for number, row in enumerate(rows):
+            checked(row, shape, f"{place}: {name}[{number}]")
+    if manifest.rule_state is not None:
+        checked(manifest.rule_state, schema.RuleStateRow, f"{place}: rule_state")
+        base64_of(manifest.rule_state["body"], f"{place}: rule_state.body")
+    if not all(isinstance(name, str) for name in manifest.series):
+        raise BundleError(f"{place}: series", "names", repr(manifest.series)[:200])
+    fault = _handshake_fault(manifest, limits)
+    if fault is not None:
+        raise BundleError(place, *fault)
+    return manifest
+
+
+def _handshake_fault(manifest: Manifest, limits: Limits) -> tuple[str, str] | None:
+    """Return (expected, got) of the first value that a training process could not have sent, or None."""
+    run = manifest.run
+    if not all(isinstance(tag, str) for tag in run["tags"]):
+        return "tags: a list of texts", repr(run["tags"])[:200]
+    faults = [
+        run_id_fault(run["id"], limits),
+        names_fault({"project": run["project"], "name": run["name"]}, {"host": run["host"]}, limits),
+        tags_fault(run["tags"], limits),
+        range_fault({"world_size": run["world_size"], "planned_steps": run["planned_steps"] or 0}),
+    ]
+    for row in manifest.attempts:
+        optional = {"launch": row["launch"], "rendezvous": row["rendezvous"]}
+        faults.append(names_fault({"key of an attempt": row["key"]}, optional, limits))
+        faults.append(range_fault({"restarts": row["restarts"], "world_size": row["world_size"]}))
+    for row in manifest.writers:
+        optional = {"host": row["host"], "boot": row["boot"]}
+        faults.append(names_fault({"key of a writer": row["key"]}, optional, limits))
+        faults.append(range_fault({"rank": row["rank"], "pid": row["pid"]}))
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _compared(database: Database, stored: dump.Dump, manifest: Manifest) -> Imported:
+    digest = digest_of(database, stored)
+    if digest.hexdigest() == manifest.digest:
+        return Imported(manifest.run_id, manifest.counts, was_there=True)
+    raise BundleError(
+        f"run {manifest.run_id}",
+        f"none of this id, or the same one ({_told(manifest.counts)})",
+        f"another one ({_told(digest.counts)}), which is not overwritten; delete it first",
+    )
+
+
+def _told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _begin(connection: Connection, manifest: Manifest) -> None:
+    if deletion.is_leaving(connection, manifest.run_id):
+        raise BundleError(
+            f"run {manifest.run_id}",
+            "no import or deletion of it under way",
+            f"one; where it was interrupted, try again in {PULSE_NS // 60_000_000_000} minutes",
+        )
+    deletion.doom(connection, manifest.run_id, time.time_ns() + PULSE_NS)
+    dump.write_frame(
+        connection, manifest.run_id, manifest.attempts, manifest.writers, manifest.series, FIRST_SERIES
+    )
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, database: Database, transact: Transact, folder: Path, manifest: Manifest) -> None:
+        self._database = database
+        self._transact = transact
+        self._folder = folder
+        self._manifest = manifest
+        self._run_id = manifest.run_id
+        self._gatherer = Gatherer(Ledger(known={manifest.run_id}))
+        self._digest = Digest()
+        self._writers = {
+            row["writer_no"]: Writer(manifest.run_id, row["writer_no"], row["attempt_no"], row["rank"])
+            for row in manifest.writers
+        }
+
+    def bring_in(self, actor: str) -> None:
+        """All of it, compared, then visible."""
+        self._take_records()
+        self._take_events()
+        path = self._folder / ALERTS
+        alerts = [
+            self._digest.take_alert(checked(item, schema.AlertLine, f"{path}:{number}"))
+            for number, item in lines(path)
+        ]
+        self._compare(self._digest, str(self._folder))
+        self._do(lambda connection: self._gatherer.apply(connection, (), all_latest=True))
+        stored = dump.Dump(
+            self._manifest.run, [], [], [], alerts, None, dict.fromkeys(self._writers, 2**63 - 1), 2**63 - 1
+        )
+        self._compare(digest_of(self._database, stored), "what was stored")
+        flights = read_flights(self._folder)
+        acks = read_acks(self._folder, {(item["fingerprint"], item["episode"]) for item in alerts})
+        self._transact(partial(self._appear, alerts=alerts, flights=flights, acks=acks, actor=actor))
+
+    def _compare(self, digest: Digest, place: str) -> None:
+        manifest = self._manifest
+        if digest.counts != manifest.counts:
+            raise BundleError(place, _told(manifest.counts), _told(digest.counts))
+        if digest.hexdigest() != manifest.digest:
+            raise BundleError(place, f"content of digest {manifest.digest}", digest.hexdigest())
+
+    def _take_records(self) -> None:
+        last = (-1, -1)
+        for page in with_nans(read_pages(self._folder, self._manifest.format), self._folder):
+            last = self._in_order(page, last)
+            self._digest.take_page(page)
+            intakes = [Intake(self._run_id, batch=batch) for batch in batches(page, self._writers)]
+            self._do(partial(self._put, intakes=intakes))
+
+    def _in_order(self, page: RecordPage, last: tuple[int, int]) -> tuple[int, int]:
+        """Raises :class:`BundleError` unless records come in order of (writer, seq), of known writers."""
+        place = f"{self._folder}: record {self._digest.records + 1}"
+        _in_bounds(page, f"{place} or later")
+        for writer, seq in zip(page.writer.tolist(), page.seq.tolist(), strict=True):
+            if writer not in self._writers:
+                raise BundleError(f"{place} or later", f"a writer of {RUN}", writer)
+            if (writer, seq) <= last:
+                raise BundleError(
+                    f"{place} or later", f"records after writer {last[0]}, seq {last[1]}", (writer, seq)
+                )
+            last = (writer, seq)
+        return last
+
+    def _take_events(self) -> None:
+        path, intakes = self._folder / EVENTS, []
+        for number, item in lines(path):
+            place = f"{path}:{number}"
+            self._digest.take_event(checked(item, schema.EventLine, place))
+            intakes.append(Intake(self._run_id, event=self._event(item, place)))
+            if len(intakes) == EVENTS_AT_ONCE:
+                self._do(partial(self._put, intakes=intakes))
+                intakes = []
+        self._do(partial(self._put, intakes=intakes))
+
+    def _event(self, item: Item, place: str) -> RunEvent:
+        who = self._writers.get(item["writer"])
+        if who is None:
+            raise BundleError(f"{place}: writer", f"a writer of {RUN}", item["writer"])
+        return RunEvent(
+            who, item["arrival"], item["no"], item["kind"], item["time_ns"], item["step"], item["data"]
+        )
+
+    def _do(self, work: Callable[[Connection], None]) -> None:
+        def alive(connection: Connection) -> None:
+            work(connection)
+            deletion.doom(connection, self._run_id, time.time_ns() + PULSE_NS)
+
+        self._transact(alive)
+        self._gatherer.committed()
+
+    def _put(self, connection: Connection, intakes: list[Intake]) -> None:
+        self._gatherer.apply(connection, intakes)
+        unsealed = self._gatherer.ledger.unsealed
+        for key in list(unsealed):
+            while unsealed[key] >= chunks.RECORDS and (taken := seal(connection, *key)):
+                unsealed[key] -= taken
+
+    def _appear(
+        self,
+        connection: Connection,
+        alerts: list[Item],
+        flights: list[FlightRow],
+        acks: list[AckRow],
+        actor: str,
+    ) -> None:
+        now_ns = time.time_ns()
+        dump.write_ends(connection, self._run_id, self._manifest.writers)
+        dump.write_alerts(connection, self._run_id, alerts)
+        row = as_imported(self._manifest.run, now_ns)
+        dump.write_run(connection, row, self._manifest.rule_state, now_ns)
+        write_flights(connection, self._run_id, flights)
+        write_acks(connection, self._run_id, acks)
+        deletion.spare(connection, self._run_id)
+        audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
+
+
+def _in_bounds(page: RecordPage, place: str) -> None:
+    """Raise :class:`BundleError` for a number that no record of a training process may have."""
+    for name, values, most in (
+        ("step", page.step, MOST_STEP),
+        ("time_ns", page.time_ns, HIGHEST),
+        ("seq", page.seq, HIGHEST),
+        ("arrival", page.arrival, HIGHEST),
+    ):
+        if page.n and not 0 <= int(values.min()) <= int(values.max()) <= most:
+            raise BundleError(f"{place}: {name}", f"0 to {most}", f"{values.min()} to {values.max()}")
+
+
+def as_imported(row: Item, now_ns: int) -> Item:
+    """The run's row. One that had not ended when it was exported is ``lost``: there is no word of it here."""
+    state = RunState(row["state"])
+    facts = row["facts"] | {"imported": {"at_ns": now_ns, "state": state.value}}
+    return row | {"facts": facts, "state": (state if state.ended else RunState.LOST).value}
+
+
+def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatch]:
+    """The records of a page in the batches in which they arrived."""
+    changes = (np.diff(page.writer) != 0) | (np.diff(page.arrival) != 0) | (np.diff(page.seq) != 1)
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), page.n]
+    begin = 0
+    for end in ends:
+        columns = {name: _part(column, begin, end) for name, column in page.columns.items()}
+        yield RecordBatch(
+            writers[int(page.writer[begin])],
+            int(page.arrival[begin]),
+            int(page.seq[begin]),
+            end - begin,
+            page.step[begin:end],
+            page.time_ns[begin:end],
+            {name: column for name, column in columns.items() if len(column.v)},
+        )
+        begin = end
+
+
+def _part(column: Column, begin: int, end: int) -> Column:
+    """Rows ``begin`` up to ``end`` of a column, dense where all of them have a value."""
+    if column.at is None:
+        return Column(column.v[begin:end])
+    first, last = np.searchsorted(column.at, (begin, end))
+    at = column.at[first:last] - np.uint32(begin)
+    return Column(column.v[first:last], None if len(at) == end - begin else at)

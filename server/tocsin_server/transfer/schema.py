@@ -1,0 +1,151 @@
+"""What the lines and rows of an exported run look like, checked before anything is stored. Pure.
+
+Numbers keep to the bounds of the handshake and of records: a step beyond 2^53, or a time that cannot be moved
+by a clock offset, would make periodic work fail for the run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Union
+
+import msgspec
+
+from tocsin.protocol import MOST_STEP
+from tocsin_server.core.models import AlertState, RunState, Severity
+from tocsin_server.runs.validation import HIGHEST
+from tocsin_server.transfer.run_folder import BundleError, Item
+
+Step = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEP)]
+Number = Annotated[int, msgspec.Meta(ge=-HIGHEST, le=HIGHEST)]
+"""A time in ns, or a count."""
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True):
+    """A row of a table: unknown fields are refused, for they would be lost."""
+
+
+class RunRow(_Row):
+    id: str
+    project: str
+    name: str
+    state: RunState
+    created_ns: Number
+    last_seen_ns: Number
+    ended_ns: Union[Number, None]
+    last_step: Union[Step, None]
+    planned_steps: Union[Step, None]
+    world_size: Number
+    host: str
+    notes: str
+    tags: list[Any]
+    config: Union[dict[str, Any], None]
+    facts: dict[str, Any]
+    error: Union[dict[str, Any], None]
+    board: Union[dict[str, Any], None]
+    archived: bool
+
+
+class AttemptRow(_Row):
+    attempt_no: Number
+    key: str
+    launch: str
+    restarts: Number
+    rendezvous: str
+    world_size: Number
+    started_ns: Number
+
+
+class WriterRow(_Row):
+    writer_no: Number
+    attempt_no: Number
+    rank: Number
+    key: str
+    host: str
+    boot: str
+    pid: Number
+    process_ns: Number
+    hello_ns: Number
+    clock_offset_ns: Number
+    dealt_seq: Number
+
+
+class RuleStateRow(_Row):
+    arrival: Number
+    body: str
+
+
+class EventLine(_Row):
+    writer: Number
+    no: Number
+    arrival: Number
+    kind: str
+    step: Union[Step, None]
+    time_ns: Number
+    data: dict[str, Any]
+
+
+class HistoryLine(_Row):
+    state: AlertState
+    severity: Severity
+    previous: Union[AlertState, None]
+    at_ns: Number
+    step: Union[Step, None]
+    summary: str
+
+
+class AlertLine(_Row):
+    fingerprint: str
+    episode: Number
+    rule: str
+    subject: str
+    severity: Severity
+    state: AlertState
+    onset_step: Union[Step, None]
+    onset_ns: Number
+    pending_ns: Union[Number, None]
+    fired_step: Union[Step, None]
+    fired_ns: Union[Number, None]
+    resolved_step: Union[Step, None]
+    resolved_ns: Union[Number, None]
+    updated_ns: Number
+    late: bool
+    summary: str
+    diagnosis: dict[str, Any]
+    labels: dict[str, Any]
+    history: list[HistoryLine]
+
+
+class FlightLine(_Row):
+    fingerprint: str
+    episode: Number
+    made_ns: Number
+    whole: bool
+    sha256: str
+    body: str
+
+
+class AckLine(_Row):
+    fingerprint: str
+    episode: Number
+    at_ns: Number
+    actor: str
+    note: str
+    undone: bool
+    sha256: str
+
+
+def checked(item: Item, shape: type[_Row], place: str) -> Item:
+    """``item`` as it is, where it has the shape. Raises :class:`BundleError`, which names ``place``."""
+    try:
+        msgspec.convert(item, shape)
+    except msgspec.ValidationError as error:
+        raise BundleError(place, *_told(str(error).replace("`", ""))) from error
+    return item
+
+
+def _told(text: str) -> tuple[str, str]:
+    """Return (expected, got) of what msgspec says; of a number out of bounds it does not say the number."""
+    expected, _, got = text.partition(", got ")
+    if expected.startswith("Expected "):
+        return expected.removeprefix("Expected "), got or "another"
+    return "fields that this version knows", text

@@ -1,0 +1,60 @@
+"""Frozen flight records as lines of ``flights.jsonl``, each with a digest of its own, and back.
+
+They are no part of the run's digest: the server may freeze one between two exports of the same run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from tocsin_server.store.snapshots import FlightRow, flight_rows, keep_flight
+from tocsin_server.transfer.run_folder import FLIGHTS, BundleError, Item, lines
+from tocsin_server.transfer.schema import FlightLine, checked
+
+
+def flight_items(connection: Connection, run_id: str) -> Iterator[Item]:
+    """The flight records of a run, a line each."""
+    for row in flight_rows(connection, run_id):
+        yield {
+            "fingerprint": row.fingerprint,
+            "episode": row.episode,
+            "made_ns": row.made_ns,
+            "whole": row.whole,
+            "sha256": hashlib.sha256(row.body).hexdigest(),
+            "body": base64.b64encode(row.body).decode("ascii"),
+        }
+
+
+def read_flights(folder: Path) -> list[FlightRow]:
+    """Those of an exported run; none where the folder has no such file. Raises :class:`BundleError`."""
+    path = folder / FLIGHTS
+    if not path.is_file():
+        return []
+    return [_row(item, f"{path}:{number}") for number, item in lines(path)]
+
+
+def _row(item: Item, place: str) -> FlightRow:
+    checked(item, FlightLine, place)
+    body = base64_of(item["body"], f"{place}: body")
+    if hashlib.sha256(body).hexdigest() != item["sha256"]:
+        raise BundleError(f"{place}: body", f"content of digest {item['sha256']}", "another")
+    return FlightRow(item["fingerprint"], item["episode"], item["made_ns"], item["whole"], body)
+
+
+def base64_of(text: str, place: str) -> bytes:
+    """Return the bytes that ``text`` stands for. Raises :class:`BundleError`, which names ``place``."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BundleError(place, "base64", str(error)) from error
+
+
+def write_flights(connection: Connection, run_id: str, rows: list[FlightRow]) -> None:
+    """Puts them beside the alerts of a run that is there."""
+    for row in rows:
+        keep_flight(connection, run_id, row)

@@ -1,0 +1,190 @@
+"""Killed, restarted, out of room: what was sent is stored once, bit for bit, with its alerts.
+
+The long form is ``benchmarks/bench_kills.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from sqlalchemy import event, make_url
+from sqlalchemy.engine import URL
+
+from tests.server import siege
+from tests.server.own_postgres import OwnPostgres
+from tests.small_disk import fill
+from tocsin.protocol import Ack
+from tocsin.transport.outbox import Outbox
+from tocsin.transport.sender import Sender
+from tocsin_server.runs.commit_queue import WIDEST_TICK_MS
+from tocsin_server.store.backup import check
+from tocsin_server.store.database import open_database
+from tocsin_server.store.integrity import faults
+from tocsin_server.store.reader import StoreReader
+
+Start = Callable[..., Any]
+
+KILLS = 4
+TRAINERS = 3
+
+
+def test_kills_under_load_lose_and_double_nothing(url: URL, tmp_path: Path) -> None:
+    """kill -9 at random moments, every trainer with a batch not yet acknowledged: all arrives, once."""
+    scene = siege.Siege(url, tmp_path, trainers=TRAINERS, seed=7)
+    records, _ = scene.run(KILLS)
+    siege.check(url, records, TRAINERS)
+
+
+class Training:
+    """The hook's outbox, spool and sender of one run, without a model."""
+
+    def __init__(self, server: Any, run: str, folder: Path, make_hello: Any) -> None:
+        self.outbox = Outbox()
+        self.steps = 0
+        self.sender = Sender(
+            self.outbox,
+            lambda: make_hello(run, server.token),
+            url=server.base,
+            spool_dir=folder / run,
+            exit_timeout=60.0,
+        )
+
+    def train(self, steps: int) -> None:
+        """That many steps; the loss says which."""
+        for step in range(self.steps, self.steps + steps):
+            self.outbox.put((step, time.time_ns(), ("loss",), float(step)))
+        self.steps += steps
+        self.sender.start()
+
+
+@pytest.mark.postgres
+def test_postgres_restarts_under_load(
+    own_postgres: OwnPostgres,
+    run_server: Start,
+    make_hello: Any,
+    tmp_path: Path,
+    eventually: Any,
+) -> None:
+    """While the database is away trainers spool and health says so; once it is back everything arrives."""
+    address = own_postgres.new_database().render_as_string(hide_password=False)
+    server = run_server(database_url=address)
+    trainings = [Training(server, f"r{no}", tmp_path / "spool", make_hello) for no in range(3)]
+    for training in trainings:
+        training.train(500)
+    eventually(lambda: all(t.sender.stats.acked_seq == 499 for t in trainings), "the first steps")
+    own_postgres.stop_at_once()
+    try:
+        for training in trainings:
+            training.train(500)
+        eventually(lambda: server.call(server.pipeline.health)["failing"], "health to say so")
+        eventually(lambda: all(t.sender.stats.spooled_bytes > 0 for t in trainings), "trainers to spool")
+        assert [t.sender.stats.acked_seq for t in trainings] == [499] * 3
+    finally:
+        own_postgres.start_again()
+    for training in trainings:
+        training.train(500)
+        training.sender.close()
+    for training in trainings:
+        assert training.sender.stats.acked_seq == 1499
+    for no in range(3):
+        page = server.services.reader.records(f"r{no}", limit=10_000)
+        assert page.seq.tolist() == list(range(1500))
+        np.testing.assert_array_equal(page.columns["loss"].v, np.arange(1500.0))
+    assert server.call(server.pipeline.health)["failing"] is None
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[URL]:
+    """An empty database there, on either kind."""
+    if request.param == "sqlite":
+        yield make_url(f"sqlite:///{small_disk / 'tocsin.db'}")
+        return
+    server: OwnPostgres = request.getfixturevalue("own_postgres")
+    with server.database_on(small_disk) as url:
+        yield url
+
+
+def test_a_full_disk_is_said_and_waited_out(
+    start_server: Start, dial: Any, watch: Any, small_disk: Path, on_small_disk: URL, eventually: Any
+) -> None:
+    """On a full disk nothing is acked, health and pages say so; with room again all is stored whole."""
+    address = on_small_disk.render_as_string(hide_password=False)
+    server = start_server("--database-url", address, TOCSIN_LIMIT_RECORDS_PER_S="1000000")
+    trainer = dial(server.base, "r1", server.trainer_token)
+    loss = np.random.default_rng(0).normal(size=40_000)
+    trainer.acked(trainer.train(range(10_000), loss=loss[:10_000].tolist()))
+    ballast = fill(small_disk)
+    last = trainer.train(range(10_000, 40_000), loss=loss[10_000:].tolist())
+    told = eventually(
+        lambda: (health := httpx.get(f"{server.base}/api/v1/health").json())["status"] != "ok" and health,
+        "health to say so",
+    )
+    assert told["status"] == "failing"
+    page = watch(server.base, server.token)
+    said = page.hear("beat", lambda beat: beat["failing"])["failing"]
+    assert "full" in said or "No space left on device" in said
+    ballast.unlink()
+    trainer.acked(last)
+    assert page.hear("beat", lambda beat: beat["failing"] is None)
+    assert server.stop() == 0
+    database = open_database(on_small_disk)
+    with database.reader.begin() as connection:
+        assert list(faults(connection)) == []
+    if database.dialect == "sqlite":
+        check(small_disk / "tocsin.db")
+    stored = StoreReader(database).records("r1", limit=100_000)
+    np.testing.assert_array_equal(stored.columns["loss"].v, loss)
+    database.close()
+
+
+def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
+    """With slow commits memory is bounded: acks wait, flushes widen, health says so, all arrives."""
+    limit, size, batches, trainers = 400_000, 1000, 40, 3
+    address = url.render_as_string(hide_password=False)
+    server = run_server(database_url=address, backlog_bytes=limit, limit_records_per_s=10**9)
+    sockets = [dial(server.base, f"r{no}", server.token) for no in range(trainers)]
+    slow = threading.Event()
+
+    @event.listens_for(server.services.database.engine, "commit")
+    def delayed(_connection: Any) -> None:
+        if not slow.is_set():
+            time.sleep(0.2)  # the slowness is the subject
+
+    senders = [threading.Thread(target=flood, args=(socket, size, batches)) for socket in sockets]
+    for sender in senders:
+        sender.start()
+    seen: list[dict[str, Any]] = []
+    eventually(lambda: looked(server, seen)["pressed"], "pressure")
+    for _ in range(50):
+        looked(server, seen)
+    assert max(told["backlog_bytes"] for told in seen) < limit + trainers * size * 50
+    assert max(told["flush_ms"] for told in seen) == server.settings.flush_ms_max
+    assert max(told["tick_ms"] for told in seen) == WIDEST_TICK_MS
+    slow.set()
+    for socket in sockets:
+        socket.acked(size * batches - 1)
+    for sender in senders:
+        sender.join(60)
+    told_to_wait = [heard for socket in sockets for heard in socket.heard if isinstance(heard, Ack)]
+    assert max(ack.flush_ms or 0 for ack in told_to_wait) > server.settings.flush_ms
+    for no in range(trainers):
+        assert server.services.reader.records(f"r{no}", limit=10**6).n == size * batches
+
+
+def looked(server: Any, seen: list[dict[str, Any]]) -> dict[str, Any]:
+    """Health now, kept among what was ``seen``."""
+    seen.append(server.call(server.pipeline.health))
+    return seen[-1]
+
+
+def flood(socket: Any, size: int, batches: int) -> None:
+    """Sends batches as fast as the server reads them."""
+    for no in range(batches):
+        socket.train(range(no * size, no * size + size), loss=[0.5] * size)

@@ -1,0 +1,74 @@
+"""A step at the end of 64 bits, stored before steps had a bound, breaks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.server.conftest import wait_until
+from tests.server.jobs.test_snapshot_recorder import alert_of
+from tests.server.store.conftest import hello, sealed
+from tocsin_server.core.models import Column, Intake, RecordBatch, Transition
+from tocsin_server.store.database import Database
+from tocsin_server.store.registration import register
+from tocsin_server.store.snapshots import flight_rows
+from tocsin_server.store.writer import StoreWriter
+
+FARTHEST = 2**63 - 1
+RECORDS = 9000
+
+
+def put(store: StoreWriter, run_id: str, last: int) -> None:
+    """A run that is still going on: two sealed chunks, a tail that ends at ``last``, an alert there."""
+    greeting = hello(run_id, config={"lr": 1.0})
+    who = store.call(lambda connection: register(connection, greeting, 2_000)).result(60).writer
+    step = np.arange(RECORDS, dtype=np.int64)
+    step[4000:4100] = step[-3:] = last
+    values = np.where(step == last, np.nan, 1.0)
+    columns = {name: Column(values) for name in ("loss", "grad_norm", "lr", "step_time")}
+    for no, at in enumerate(np.array_split(np.arange(RECORDS), 6)):
+        part = {name: Column(column.v[at]) for name, column in columns.items()}
+        batch = RecordBatch(who, no, int(at[0]), at.size, step[at], 10**18 + at, part)
+        store.submit(Intake(run_id, batch=batch))
+    told = alert_of(run_id, onset=last)
+    store.submit(Intake(run_id, transitions=(Transition(told, None, 7),)))
+    store.call(lambda _: None).result(60)
+
+
+def test_every_route_and_round_bears_it(
+    database: Database, store: StoreWriter, run_server: Callable[..., Any]
+) -> None:
+    """All GET routes of the run answer 200; the flight records of both runs are made; no round fails."""
+    for run_id, last in (("far", FARTHEST), ("near", RECORDS)):
+        put(store, run_id, last)
+        sealed(database, 2, run_id)
+    store.stop(30.0)
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+
+    def ask(path: str, **params: Any) -> httpx.Response:
+        return httpx.get(f"{server.base}/api/v1{path}", params=params, headers=headers, timeout=60)
+
+    every = ask("/openapi.json").json()["paths"].items()
+    paths = [path.removeprefix("/api/v1") for path, verbs in every if "get" in verbs]
+    alert_id = alert_of("far", onset=FARTHEST).id
+    for path in paths:
+        if "{run_id}" in path or "{alert_id}" in path:
+            named = path.replace("{run_id}", "far").replace("{alert_id}", alert_id)
+            assert ask(named).status_code == 200, named
+    for params in ({"from": 0}, {"from": 2**53}, {"format": "csv"}, {"format": "parquet"}):
+        assert ask("/runs/far/records", **params).status_code == 200, params
+    for buckets in (50, 8192):
+        answer = ask("/runs/far/series", names="loss", buckets=buckets)
+        assert answer.status_code == 200, answer.text
+    wait_until(lambda: len(_made(database)) == 2, "both flight records")
+    health = ask("/health").json()
+    assert (health["rounds"], health["writer"]["rule_crashes"]) == ([], 0)
+
+
+def _made(database: Database) -> list[Any]:
+    with database.reader.begin() as connection:
+        return [row for name in ("far", "near") for row in flight_rows(connection, name)]

@@ -1,0 +1,62 @@
+"""The command ``tocsin-server backtest``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.server.offline.test_backtest import calm, log_of
+from tocsin_server.cli.main import main
+
+
+def said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["tocsin-server", "backtest", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_text_and_json_tell_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where it fired, on how many healthy steps, and the settings that were in force."""
+    file = str(log_of(tmp_path / "a.csv", [*calm(300), *[3.0] * 5, *calm(200)]))
+    status, text, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3")
+    assert status == 0
+    assert "relative=0.3" in text
+    assert "step 300 warning loss" in text or "step 301 warning loss" in text
+    _, told, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3", "--json")
+    found = json.loads(told)
+    assert (found["steps"], found["settings"]["relative"]) == (505, 0.3)
+    assert found["runs"][0]["firings"][0]["onset_step"] == 300
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["loss-spike"], "expected FILE"),
+        (["loss-spike", "none.log"], "none.log"),
+        (["spike", "none.log"], "rule: expected one of"),
+        (["loss-spike", "none.log", "--set", "window"], "NAME=VALUE"),
+        (["loss-spike", "none.log", "--set", "window=x"], "loss-spike: window: expected a whole number"),
+        (["loss-spike", "--run", "nobody"], "run: expected"),
+        (["loss-spike", "--project", "nobody"], "project: expected one with runs"),
+    ],
+)
+def test_what_cannot_be_tested_is_said(
+    words: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """One sentence and status 2, no traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
+    status, _, err = said(monkeypatch, capsys, *words)
+    assert status == 2
+    assert reason in err
+    assert "Traceback" not in err

@@ -1,0 +1,177 @@
+"""The commands for the life of data, run as a person runs them, beside a server and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import URL
+
+from tests.server.conftest import said
+from tests.server.store.whole_run import rows_of, tell_all_to
+from tocsin_server.core.settings import Settings
+from tocsin_server.runs.registry import Roster
+from tocsin_server.store.database import migrate, open_database
+from tocsin_server.store.reader import StoreReader
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """A SQLite database with a run of everything, where the command looks for it."""
+    file = tmp_path / "tocsin.db"
+    fill(f"sqlite:///{file}", "r1")
+    return file
+
+
+def fill(url: URL | str, *run_ids: str) -> None:
+    migrate(url)
+    database = open_database(url)
+    for run_id in run_ids:
+        tell_all_to(database, run_id)
+    database.close()
+
+
+def rows(url: URL | str, run_id: str) -> int:
+    database = open_database(url)
+    count = sum(rows_of(database, run_id).values())
+    database.close()
+    return count
+
+
+def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_path: Path) -> None:
+    """On both databases; the second import has nothing to do."""
+    fill(url, "r1", "r2")
+    at = ("--database-url", url.render_as_string(hide_password=False))
+    out = str(tmp_path / "out")
+    done = tocsin("export", "--project", "deblur", "--format", "csv", "--out", out, *at)
+    assert done.stderr.count("4142 records, 2 events, 2 alerts") == 2
+    assert "2 runs are deleted" in tocsin("delete", "--project", "deblur", "--yes", *at).stdout
+    assert rows(url, "r1") == rows(url, "r2") == 0
+    assert tocsin("import", out, *at).stdout.count("4142 records") == 2
+    assert tocsin("import", out, *at).stdout.count("nothing to do") == 2
+
+
+def test_records_alone_go_where_told(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+    """To a file, in every format; the count is said."""
+    for form in ("jsonl", "csv", "parquet"):
+        done = tocsin("export", "r1", "--format", form, "-o", str(tmp_path / form))
+        assert done.stderr.splitlines()[-1] == "4142 records"
+        assert (tmp_path / form).stat().st_size > 10_000
+
+
+def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the line that brings it."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
+
+
+def test_beside_a_server_the_server_takes_the_rows_away(
+    tocsin: Run, whole: Path, start_server: Callable[..., Any], eventually: Callable[..., Any]
+) -> None:
+    """And an import beside it is on its page; a restore is refused."""
+    server = start_server()
+    assert tocsin("export", "r1", "--out", "out").returncode == 0
+    assert "the running server takes their rows away" in tocsin("delete", "r1", "--yes").stdout
+    eventually(lambda: rows(f"sqlite:///{whole}", "r1") == 0, "the rows to go")
+    assert "4142 records" in tocsin("import", "out").stdout
+    assert [row["id"] for row in server.get("/runs")["items"]] == ["r1"]
+    assert tocsin("backup", "copy.db").returncode == 0
+    assert "is in use by another tocsin-server" in said(tocsin("restore", "copy.db"))
+
+
+def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+    """The run is back after it was deleted; the other file is kept."""
+    before = rows(f"sqlite:///{whole}", "r1")
+    assert "checked" in tocsin("backup", "copy.db").stdout
+    assert tocsin("delete", "r1", "--yes").returncode == 0
+    done = tocsin("restore", "copy.db")
+    assert "The old one is" in done.stdout
+    assert rows(f"sqlite:///{whole}", "r1") == before
+    assert len(list(tmp_path.glob("tocsin.db.before-restore-*"))) == 1
+
+
+def test_prune_says_first_and_deletes_then(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+    """Only what is past its time; without a retention nothing is."""
+    assert "0 runs are deleted" in tocsin("prune").stdout
+    (tmp_path / "tocsin.toml").write_text("retention_days = 30\n[retention_projects]\nkept = 0\n")
+    done = tocsin("prune", "--dry-run")
+    assert "r1" in done.stdout
+    assert "1 runs would be deleted" in done.stdout
+    assert rows(f"sqlite:///{whole}", "r1") > 0
+    assert "1 runs are deleted" in tocsin("prune").stdout
+    assert rows(f"sqlite:///{whole}", "r1") == 0
+
+
+def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:
+    """From the first revision; the database keeps it."""
+    migrate(f"sqlite:///{tmp_path / 'tocsin.db'}", "0001")
+    done = tocsin("migrate", "--rehearse")
+    assert "Revision 0001 -> " in done.stdout
+    assert "Integrity: ok" in done.stdout
+    with closing(sqlite3.connect(tmp_path / "tocsin.db")) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+
+
+def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: Path) -> None:
+    """Where no server runs nobody else can be at it."""
+    assert tocsin("export", "r1", "--out", "out").returncode == 0
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("DELETE FROM run")
+        connection.execute("INSERT INTO deletion VALUES ('r1', 9000000000000000000, NULL)")
+        connection.commit()
+    done = tocsin("import", "out/r1")
+    assert "4142 records" in done.stdout, done.stderr
+
+
+def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
+    """One that had not ended is lost here: the server shows it and judges nothing about it."""
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("UPDATE run SET state = 'running', ended_ns = NULL")
+        connection.commit()
+    tocsin("export", "r1", "--out", "out")
+    tocsin("delete", "r1", "--yes")
+    tocsin("import", "out")
+    database = open_database(f"sqlite:///{whole}")
+    roster = Roster(Settings(), StoreReader(database))
+    assert asyncio.run(roster.seed()) == []
+    database.close()
+    assert roster.active == {}
+    assert [board.card.state for board in roster.newest_first()] == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["export", "nothing"], "expected the id or the name of one run"),
+        (["export"], "expected RUN or --project"),
+        (["export", "--project", "p"], "expected --out FOLDER"),
+        (["delete", "r1"], "expected --yes"),
+        (["delete", "nothing", "--yes"], "expected the id or the name of one run"),
+        (["delete", "--project", "nothing", "--yes"], "expected one with runs"),
+        (["delete", "--yes"], "expected RUN or --project, got neither"),
+        (["import", "nowhere"], "expected a folder that `tocsin-server export --out` wrote"),
+        (["backup", "tocsin.db"], "does not exist yet"),
+        (["restore", "nowhere.db"], "no such file"),
+        (["backup", "x", "--database-url", "postgresql://me:secret@db/t"], "pg_dump --format=custom"),
+        (["restore", "x", "--database-url", "postgresql://me:secret@db/t"], "pg_restore"),
+        (["migrate", "--rehearse", "--database-url", "postgresql://me:secret@db/t"], "createdb"),
+        (["backup", "x", "--data-dir", "empty"], "no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tocsin: Run, tmp_path: Path, command: list[str], words: str) -> None:
+    """One sentence, exit status 2; no password is shown."""
+    migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    if command[:2] == ["delete", "r1"]:
+        fill(f"sqlite:///{tmp_path / 'tocsin.db'}", "r1")
+    message = said(tocsin(*command))
+    assert words in message
+    assert "secret" not in message

@@ -1,0 +1,235 @@
+"""The command line, run as a person runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+from websockets.sync.client import connect
+
+from tests.server.conftest import said
+from tocsin.protocol import PATH, Ack, Hello, Records, WriterId, decode_server, encode, little_endian
+from tocsin_server.cli.main import app
+from tocsin_server.store.audit import listed
+from tocsin_server.store.database import open_database
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Run:
+    """``serving("--host", "0.0.0.0")``: a server that is expected not to start, as a process."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tocsin_server", "serve", "--port", "0", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=tmp_path,
+            env=os.environ | {"TOCSIN_DATA_DIR": str(tmp_path)} | environ,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["serve", "demo", "migrate", "export", "token", "token create", "token list", "token revoke", ""],
+)
+def test_every_command_has_help(command: str) -> None:
+    """A sentence, and an explanation of every option."""
+    done = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) > 5
+
+
+def test_the_version(tocsin: Run) -> None:
+    """As the distribution has it."""
+    assert tocsin("--version").stdout.strip() == version("tocsin-server")
+
+
+def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
+    """So that a script can take it; the words about it go to standard error."""
+    done = tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur")
+    assert done.stdout.startswith("tcn_")
+    assert len(done.stdout.splitlines()) == 1
+    assert "not shown again" in done.stderr
+
+
+def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Path) -> None:
+    """The user of the command line, and which token; never its secret."""
+    secret = tocsin("token", "create", "ci", "--scope", "read").stdout.strip()
+    token_id = tocsin("token", "list").stdout.splitlines()[-1].split()[0]
+    tocsin("token", "revoke", token_id)
+    database = open_database(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    with database.reader.connect() as connection:
+        acts = listed(connection)
+    database.close()
+    assert [(act.action, act.subject) for act in acts] == [
+        ("token.revoke", token_id),
+        ("token.create", token_id),
+    ]
+    assert all(act.actor.endswith("(command line)") for act in acts)
+    assert secret not in str(acts)
+
+
+def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:
+    """With their state and project."""
+    secret = tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur").stdout.strip()
+    listed = tocsin("token", "list").stdout
+    line = next(line for line in listed.splitlines() if line.endswith("ci"))
+    assert [line.split()[n] for n in (1, 3, 4, 5)] == ["ingest", "in", "force", "deblur"]
+    assert secret not in listed
+
+
+def test_a_running_server_knows_new_and_revoked_tokens(
+    tocsin: Run, start_server: Callable[..., Any], eventually: Callable[..., Any]
+) -> None:
+    """At once the one, within two seconds the other."""
+    server = start_server()
+    secret = tocsin("token", "create", "me", "--scope", "read").stdout.strip()
+    ask: dict[str, Any] = {
+        "url": f"{server.base}/api/v1/session",
+        "headers": {"authorization": f"Bearer {secret}"},
+    }
+    assert httpx.get(**ask).json()["name"] == "me"
+    token_id = next(
+        line for line in tocsin("token", "list").stdout.splitlines() if line.endswith("me")
+    ).split()[0]
+    assert tocsin("token", "revoke", token_id).returncode == 0
+    eventually(lambda: httpx.get(**ask).status_code == 401, "the token to be refused")
+
+
+def test_the_login_link_can_be_renewed(
+    tocsin: Run, start_server: Callable[..., Any], eventually: Callable[..., Any]
+) -> None:
+    """The old link ends while the server runs."""
+    server = start_server()
+    assert tocsin("token", "revoke", "admin").returncode == 0
+    ask: dict[str, Any] = {"url": f"{server.base}/api/v1/session", "headers": server.headers}
+    eventually(lambda: httpx.get(**ask).status_code == 401, "the old link to end")
+
+
+def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
+    """Unknown names, unfit projects and databases: one sentence each, exit status 2."""
+    assert "token list" in said(tocsin("token", "revoke", "t_none"))
+    assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
+    assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
+    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
+    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
+    assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
+
+
+def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> None:
+    """Settings, database, directory, port: no traceback of uvicorn or SQLAlchemy."""
+    (tmp_path / "file").touch()
+    assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
+    for url in ("hidden@host/nonsense", "postgresql://me:hidden@host:port/name"):
+        told = said(serving("--database-url", url))
+        assert "sqlite:///FILE" in told
+        assert "hidden" not in told
+    assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert "expected a free port" in said(serving("--port", str(other.getsockname()[1])))
+
+
+def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -> None:
+    """--host 0.0.0.0 without tokens prints the commands that make them, and with one of them the other."""
+    refused = said(serving("--host", "0.0.0.0"))
+    assert "token create trainers --scope ingest" in refused
+    assert "token create me --scope admin" in refused
+    tocsin("token", "create", "trainers", "--scope", "ingest")
+    refused = said(serving("--host", "0.0.0.0"))
+    assert "trainers" not in refused
+    assert "token create me" in refused
+
+
+def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server: Callable[..., Any]) -> None:
+    """It would number the other one's records."""
+    start_server()
+    assert "is in use by another tocsin-server" in said(serving())
+
+
+def test_an_export_holds_every_record(tocsin: Run, start_server: Callable[..., Any], tmp_path: Path) -> None:
+    """By the run's name, to a file or to standard output, while the server runs."""
+    server = start_server()
+    report(server, [math.nan, math.inf, -0.0])
+    tocsin("export", "exported", "--output", "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["values"]["loss"] for line in lines] == ["NaN", "Infinity", -0.0]
+    done = tocsin("export", "r_exported", "--format", "csv")
+    assert [line.split(",")[-1] for line in done.stdout.splitlines()] == ["loss", "nan", "inf", "-0.0"]
+    assert done.stderr == "3 records\n"
+
+
+def report(server: Any, losses: list[float]) -> None:
+    """One trainer that sends these losses and waits until they are durable."""
+    now_ns = time.time_ns()
+    who = WriterId("a", 0, "boot", 1, now_ns)
+    token = server.trainer_token
+    hello = Hello(1, token, "p", "exported", "r_exported", who, 1, "node", now_ns)
+    n = len(losses)
+    times = little_endian("q", [now_ns] * n)
+    records = Records(0, n, little_endian("q", range(n)), times, {"loss": little_endian("d", losses)})
+    with connect(server.base.replace("http", "ws", 1) + PATH) as socket:
+        for message in (hello, records):
+            socket.send(encode(message))
+        durable = -1
+        while durable < n - 1:
+            answer = decode_server(cast(bytes, socket.recv(30)))
+            durable = answer.seq if isinstance(answer, Ack) else durable
+
+
+def test_migrate_is_quiet_and_repeatable(tocsin: Run) -> None:
+    """Twice the same."""
+    for _ in range(2):
+        assert "newest schema" in tocsin("migrate").stdout
+
+
+OPENING = [
+    ["serve", "--port", "0"],
+    ["migrate"],
+    ["migrate", "--rehearse"],
+    ["token", "list"],
+    ["token", "create", "me"],
+    ["export", "r1"],
+    ["flight", "r1.a.1", "out.json"],
+    ["delete", "r1", "--yes"],
+    ["prune"],
+    ["backup", "copy.db"],
+    ["report", "r1", "out.html"],
+    ["rules", "export"],
+    ["backtest", "loss-spike", "--run", "r1"],
+]
+
+
+@pytest.fixture
+def newer(tocsin: Run, tmp_path: Path) -> Path:
+    """A database that a newer version has upgraded."""
+    assert tocsin("migrate").returncode == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "tocsin.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    return tmp_path / "tocsin.db"
+
+
+@pytest.mark.parametrize("command", OPENING, ids=" ".join)
+def test_a_newer_schema_is_a_sentence(tocsin: Run, newer: Path, command: list[str]) -> None:
+    """Whatever opens the database: which revision, why, what to do; no traceback."""
+    assert "9999" in said(tocsin(*command))

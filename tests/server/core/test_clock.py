@@ -1,0 +1,135 @@
+"""A clock that is set, on the server or at a trainer: nothing is found stalled or lost by it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from tocsin_server.core.clock import Clock
+from tocsin_server.core.models import RunState
+from tocsin_server.runs.watchdog import look
+from tocsin_server.store.alert_groups import GroupRow, put_group
+from tocsin_server.store.outbox import Notification, enqueue
+from tocsin_server.store.tables import notification, notify_group
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+S = 1_000_000_000
+HOUR_NS = 3600 * S
+
+
+class Hands:
+    """The two clocks of a machine: ``set`` moves the wall clock only, ``wait`` both."""
+
+    def __init__(self) -> None:
+        self.wall_ns, self.steady_ns = time.time_ns(), 5 * S
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.wall_ns, lambda: self.steady_ns)
+
+    def set(self, by_ns: int) -> None:
+        self.wall_ns += by_ns
+
+    def wait(self, seconds: float) -> None:
+        self.wall_ns += int(seconds * S)
+        self.steady_ns += int(seconds * S)
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def server(run_server: Start, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Its clocks are moved by hand, and nobody looks at the runs but the test."""
+
+    async def idle(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr("tocsin_server.app.application.watch", idle)
+    monkeypatch.setattr("tocsin_server.runs.pipeline.Clock", hands.clock)
+    return run_server()
+
+
+def states(server: Any) -> list[RunState]:
+    """Of every run, as the watchdog finds them now."""
+    server.call(lambda: look(server.pipeline, server.pipeline.clock()))
+    return [run.state for run in server.pipeline.roster.active.values()]
+
+
+@pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
+def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
+    """Neither at once nor later; a real silence is found after its usual time."""
+    trainer = dial(server.base, "r1", server.token)
+    for step in range(3):
+        trainer.acked(trainer.train([step], loss=[1.0]))
+        hands.wait(1)
+    hands.set(by_ns)
+    assert states(server) == [RunState.RUNNING]
+    trainer.acked(trainer.train([3], loss=[1.0]))
+    assert max(server.pipeline.roster.active["r1"].pulse.intervals_s) < 60
+    hands.wait(30)
+    assert states(server) == [RunState.RUNNING]
+    hands.wait(7200)
+    assert states(server) == [RunState.STALLED]
+
+
+@pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
+def test_a_clock_that_is_set_loses_nobody(
+    server: Any, hands: Hands, dial: Dial, eventually: Any, by_ns: int
+) -> None:
+    """A trainer that is away for a moment has its thirty seconds, and no more."""
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    hands.set(by_ns)
+    hands.wait(20)
+    assert states(server) == [RunState.RUNNING]
+    hands.wait(20)
+    assert states(server) == [RunState.LOST]
+
+
+def test_a_trainers_clock_counts_for_nothing(server: Any, hands: Hands, dial: Dial) -> None:
+    """Its records carry times of an hour ago: the server counts from when they came."""
+    trainer = dial(server.base, "r1", server.token, time_ns=time.time_ns() + HOUR_NS)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    hands.wait(20)
+    assert states(server) == [RunState.RUNNING]
+
+
+def test_an_ordinary_correction_is_no_jump(hands: Hands) -> None:
+    """A clock that is slewed by half a second, again and again, was never set."""
+    clock = hands.clock()
+    jumps: list[int] = []
+    clock.jumped = jumps.append
+    for _ in range(10):
+        hands.set(S // 2)
+        clock()
+    assert jumps == []
+
+
+def test_notifications_wait_no_longer_for_a_clock_that_is_set_back(
+    server: Any, hands: Hands, eventually: Any
+) -> None:
+    """What is due in two hours is so by the new clock."""
+    due_ns = time.time_ns() + 2 * HOUR_NS
+    with server.services.database.engine.begin() as connection:
+        put_group(connection, GroupRow("g", "alerts", "all", "c", {}, due_ns, due_ns, None))
+        enqueue(connection, Notification("n", "c", "g", "alerts", "t", due_ns=due_ns))
+    hands.set(-HOUR_NS)
+    states(server)
+
+    def waits() -> set[int]:
+        with server.services.database.reader.connect() as connection:
+            return {
+                connection.execute(select(each.c.due_ns)).scalar_one()
+                for each in (notify_group, notification)
+            }
+
+    eventually(lambda: waits() == {due_ns - HOUR_NS}, "both to be moved")

@@ -1,0 +1,140 @@
+"""Periodic jobs: what fails for one subject is reported, rests, and costs no other one its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from tocsin_server.core.periodic_jobs import KEPT_S, LONGEST_PAUSE_S, MOST, SLOW_S, Round, Rounds
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def job(clock: Clock) -> Round:
+    return Round("job", clock=clock)
+
+
+def away() -> OperationalError:
+    return OperationalError("SELECT 1", {}, Exception("connection refused"))
+
+
+def fail(job: Round, subject: str, error: Exception | None = None) -> None:
+    with job.isolated(subject):
+        raise error or ValueError("damaged")
+
+
+def test_a_failure_stays_with_its_subject(job: Round) -> None:
+    """It is reported with the reason; the others are not concerned."""
+    fail(job, "run r1")
+    with job.isolated("run r2"):
+        pass
+    (item,) = job.failing()
+    assert (item["round"], item["subject"], item["reason"]) == ("job", "run r1", "ValueError: damaged")
+    assert (job.rests("run r1"), job.rests("run r2")) == (True, False)
+    assert job.resting("run") == {"r1"}
+
+
+def test_pauses_grow_to_ten_minutes(job: Round, clock: Clock) -> None:
+    """A subject that fails is tried ever more seldom, and never given up."""
+    pauses = []
+    for _ in range(12):
+        fail(job, "run r1")
+        pauses.append(job.failing()[0]["next_try_s"])
+        clock.now_s += pauses[-1]
+        assert not job.rests("run r1")
+    assert pauses == [min(2.0**n, LONGEST_PAUSE_S) for n in range(12)]
+
+
+def test_what_works_again_is_forgotten(job: Round) -> None:
+    """Its next failure begins with the shortest pause."""
+    fail(job, "run r1")
+    with job.isolated("run r1"):
+        pass
+    assert job.failing() == []
+
+
+def test_a_deleted_run_is_not_reported_forever(job: Round, clock: Clock) -> None:
+    """A failure that did not come again is dropped."""
+    fail(job, "run r1")
+    clock.now_s += KEPT_S + 1
+    assert job.failing() == []
+
+
+def test_a_database_that_is_away_is_no_runs_fault(job: Round) -> None:
+    """It ends the round, whose failure it is, in the database's words."""
+
+    async def work() -> None:
+        fail(job, "run r1", away())
+
+    asyncio.run(job.once(work))
+    (item,) = job.failing()
+    assert (item["subject"], item["reason"]) == ("", "connection refused")
+
+
+def test_a_job_survives_every_failure(job: Round) -> None:
+    """The next round comes, and with it the end of the failure."""
+    turns = iter((ValueError("first"), None))
+
+    async def work() -> None:
+        error = next(turns)
+        if error is not None:
+            raise error
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(job.keep(work, 0.0))
+    assert job.failing()[0]["reason"] == "ValueError: first"
+
+
+def test_the_same_failure_is_logged_once(job: Round, caplog: pytest.LogCaptureFixture) -> None:
+    """With its traceback; another reason is another line."""
+    with caplog.at_level(logging.INFO, "tocsin.rounds"):
+        for reason in ("a", "a", "b"):
+            fail(job, "run r1", ValueError(reason))
+    assert [(line.exc_info is not None, line.levelname) for line in caplog.records] == [(True, "ERROR")] * 2
+
+
+def test_failures_are_bounded(job: Round) -> None:
+    """Ten thousand failing runs do not fill the memory."""
+    logging.getLogger("tocsin.rounds").disabled = True
+    for number in range(MOST + 10):
+        fail(job, f"run {number}")
+    logging.getLogger("tocsin.rounds").disabled = False
+    assert len(job.failing()) == MOST
+    assert job.failing()[-1]["subject"] == f"run {MOST + 9}"
+
+
+def test_a_round_that_does_not_end_is_reported(job: Round, clock: Clock) -> None:
+    """Health says how long it has been running."""
+    found = []
+
+    async def work() -> None:
+        clock.now_s += SLOW_S + 1
+        found.extend(job.failing())
+
+    asyncio.run(job.once(work))
+    assert found == [{"round": "job", "subject": "", "reason": "running for 121 s", "failures": 0}]
+
+
+def test_all_rounds_are_reported_together() -> None:
+    """By name; a name is one round."""
+    rounds = Rounds()
+    for name in ("b", "a"):
+        fail(rounds.round(name), "run r1")
+    assert rounds.round("a") is rounds.round("a")
+    assert [item["round"] for item in rounds.failing()] == ["a", "b"]

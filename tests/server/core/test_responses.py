@@ -1,0 +1,65 @@
+"""JSON answers and problems."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.core.responses import ExactJSON, Problem, problem_response, shortened
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(ANYTHING)
+def test_whatever_data_hold_the_answer_is_strict_json(value: object) -> None:
+    """NaN, infinities and lone surrogates never break a reader."""
+
+    def refuse(name: str) -> float:
+        raise AssertionError(f"bare {name}")
+
+    told = json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
+    again = json.loads(bytes(ExactJSON(told).body), parse_constant=refuse)
+    assert repr(again) == repr(told)  # what a reader understood is what it would say itself
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_keeps_every_bit(value: float) -> None:
+    """Negative zero and subnormals included."""
+    back = json.loads(bytes(ExactJSON([value]).body))[0]
+    assert math.copysign(1, back) == math.copysign(1, value)
+    assert back == value
+
+
+def test_what_is_nested_too_deeply_is_cut_off() -> None:
+    """Data that an earlier version let in does not break the answer that holds it."""
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+    told = json.loads(bytes(ExactJSON({"config": deep, "id": "r"}).body))
+    assert told["id"] == "r"
+    assert str(told["config"]).strip("[]") == "'(nested too deeply)'"
+
+
+def test_answers_are_not_stored() -> None:
+    """No cache keeps an answer of the API, unless a route says otherwise."""
+    assert ExactJSON({}).headers["cache-control"] == "no-store"
+
+
+def test_a_problem_says_what_was_expected_and_what_came() -> None:
+    """RFC 9457 members and ours, and a sentence made of them."""
+    answer = problem_response(Problem(404, subject="run", expected="the id of a run", got="x"))
+    body = json.loads(bytes(answer.body))
+    assert answer.media_type == "application/problem+json"
+    assert body["detail"] == "Run not found: x"
+    assert (body["status"], body["title"], body["type"]) == (404, "Not Found", "about:blank")
+
+
+def test_a_problem_repeats_little_of_what_came() -> None:
+    """Ten kilobytes of a hostile name are cut, and their length is said."""
+    assert shortened("x" * 10_000) == "x" * 200 + "… (10000 characters)"

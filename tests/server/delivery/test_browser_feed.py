@@ -1,0 +1,58 @@
+"""Open pages hear of notifications and of deliveries in trouble, without asking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tocsin_server.delivery.browser_feed import trouble
+
+Start = Callable[..., Any]
+QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
+AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0}]}
+
+
+def ring(trainer: Any) -> None:
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+
+
+def test_an_open_page_gets_each_notification(run_server: Start, dial: Any, watch: Any, desk: Any) -> None:
+    """Pushed as soon as it is stored, and the same as the query's item."""
+    server = run_server(**QUICK)
+    api = desk(server)
+    api.ask("POST", "/channels", name="pages", kind="browser")
+    api.ask("PUT", "/routes", **AT_ONCE)
+    page = watch(server.base, server.token)
+    page.hear("beat")
+    ring(dial(server.base, "r1", server.token))
+    note = page.hear("notification")["note"]
+    assert note["alerts"][0]["rule"] == "nonfinite-loss"
+    assert api.get("/notifications")["items"] == [note]
+
+
+def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
+    run_server: Start, dial: Any, watch: Any, desk: Any, receive: Any
+) -> None:
+    """With the channel and its reason; a page that opens later hears it at once."""
+    server, receiver = run_server(**QUICK), receive(404, 200)
+    api = desk(server)
+    page = watch(server.base, server.token)
+    assert page.hear("deliveries")["trouble"] == ""
+    api.hook(receiver.url, "phone")
+    ring(dial(server.base, "r1", server.token))
+    told = page.hear("deliveries", lambda message: message["failed"] == 1)
+    assert told["failing"] == ["phone"]
+    assert told["trouble"] == "Notifications are not delivered by phone: 404 Not Found"
+    late = watch(server.base, server.token)
+    assert late.hear("deliveries") == told
+    (item,) = api.get("/deliveries")["items"]
+    api.ask("POST", f"/deliveries/{item['id']}/retry")
+    page.hear("deliveries", lambda message: message["failing"] == [] and message["waiting"] == 0)
+
+
+def test_trouble_is_one_sentence_however_many_channels_there_are() -> None:
+    """The first three by name and reason, the others counted; no word where all is well."""
+    assert trouble([], {}) == ""
+    said = trouble(["a", "b", "c", "d", "e"], {"a": "503"})
+    assert said == "Notifications are not delivered by a: 503; b; c, and 2 more"

@@ -1,0 +1,99 @@
+"""The pure part of a backtest: settings are checked, healthy steps and false alarms counted."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tocsin_server.core.models import Alert, AlertState, Column, Diagnosis, RecordBatch, Severity, Writer
+from tocsin_server.detect.custom.backtest import Tally, per_thousand, settings_of, troubled
+from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.detect.rules.catalog import settings_types
+
+
+def alert_of(
+    rule: str, onset: int, resolved: int | None = None, severity: Severity = Severity.WARNING
+) -> Alert:
+    return Alert(
+        "r", rule, 1, rule, "loss", severity, AlertState.FIRING, onset, 0, None, onset + 2, 1, resolved, None,
+        "said", Diagnosis("why"),
+    )  # fmt: skip
+
+
+def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] | None = None) -> RecordBatch:
+    rows = None if at is None else np.array(at, dtype=np.uint32)
+    column = Column(np.ones(len(steps) if at is None else len(at)), rows)
+    step = np.array(steps, dtype=np.int64)
+    return RecordBatch(Writer("r", 1, 1, rank), 0, 0, len(steps), step, step, {name: column})
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "said"),
+    [
+        ("loss-spikes", {}, r"rule: expected one of docs/rules.md \(perhaps loss-spike"),
+        ("stalled", {}, "rule: expected one that judges records"),
+        ("loss-spike", {"sigma": 3}, "loss-spike: sigma: expected one of"),
+        ("loss-spike", {"window": 2.5}, "window: expected a whole number"),
+        ("loss-spike", {"window": 0}, "window: expected a whole number above 0"),
+        ("loss-spike", {"recover_updates": -1}, "recover_updates: expected a whole number from 0 on"),
+        ("loss-spike", {"deviations": "nan"}, "deviations: expected a finite number"),
+        ("loss-spike", {"deviations": True}, "deviations: expected a finite number"),
+        ("loss-spike", {"window": 10**12}, "window: expected at most"),
+        ("loss-spike", {"window": "many"}, "window: expected a whole number"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(rule: str, changes: dict[str, Any], said: str) -> None:
+    """The field, what was expected, and what was given."""
+    with pytest.raises(SettingError, match=said):
+        settings_of(rule, changes)
+
+
+@pytest.mark.parametrize("rule", sorted(settings_types()))
+def test_every_rule_takes_its_own_defaults(rule: str) -> None:
+    """As numbers and as text."""
+    defaults = settings_types()[rule]()
+    told = {item.name: getattr(defaults, item.name) for item in fields(defaults)}
+    assert (
+        settings_of(rule, told)
+        == settings_of(rule, {name: str(value) for name, value in told.items()})
+        == defaults
+    )
+
+
+def test_steps_are_training_records_of_the_lowest_process() -> None:
+    """Evaluations and other ranks tell of no further step."""
+    tally = Tally()
+    tally.take(batch_of([0, 1, 2], at=[0, 2]))
+    tally.take(batch_of([0, 1, 2], rank=1))
+    tally.take(batch_of([3], name="val/loss"))
+    assert len(tally) == 2
+
+
+def test_steps_under_an_alert_are_not_healthy() -> None:
+    """From its onset to its end; one that stays open lasts."""
+    steps = np.arange(100)
+    sick, before = troubled(steps, [alert_of("a", 70, 80), alert_of("b", 95)])
+    assert np.flatnonzero(sick).tolist() == [*range(70, 81), *range(95, 100)]
+    assert np.flatnonzero(before).tolist()[0] == 20
+
+
+def test_an_alarm_is_false_where_no_other_rule_has_cause() -> None:
+    """One far from other alerts counts; one just before or under them does not, nor does one of info."""
+    tally = Tally()
+    tally.take(batch_of(list(range(1000))))
+    alerts = [
+        alert_of("mine", 100),
+        replace(alert_of("mine", 480), episode=2),
+        replace(alert_of("mine", 505), episode=3),
+        alert_of("other", 500, 520),
+        alert_of("whisper", 90, 200, Severity.INFO),
+    ]
+    tested = tally.judged("r", "mine", alerts)
+    assert [firing.healthy for firing in tested.firings] == [True, False, False]
+    assert (tested.steps, tested.healthy_steps) == (1000, 979)
+    assert per_thousand([tested], Severity.WARNING) == pytest.approx(1000 / 979)
+    assert per_thousand([tested], Severity.CRITICAL) == 0
+    assert per_thousand([Tally().judged("r", "mine", [])], Severity.INFO) is None

@@ -1,0 +1,42 @@
+"""Globs over names."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.detect.custom.glob import any_matches, fault, matches
+
+texts = st.text("ab/*?.", max_size=12)
+
+
+@given(texts, st.text("ab/.", max_size=12))
+def test_a_glob_means_what_it_means_in_a_shell(pattern: str, name: str) -> None:
+    """As fnmatch, which knows brackets besides: these are themselves here."""
+    assert matches(pattern, name) is fnmatch.fnmatchcase(name, pattern)
+
+
+def test_brackets_are_letters() -> None:
+    """A tag may be called [new]."""
+    assert matches("[new]*", "[new] run")
+    assert not matches("[new]", "n")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("", "1 to 200"), ("x" * 201, "1 to 200"), ("*a" * 9, "at most 8 stars"), (5, "1 to 200")],
+)
+def test_what_would_take_long_is_refused(pattern: object, expected: str) -> None:
+    """Length and stars have bounds."""
+    assert expected in str(fault(pattern))
+    assert fault("val/*psnr?") is None
+
+
+def test_without_globs_every_name_is_meant() -> None:
+    """Of several names one is enough; of none, none."""
+    assert any_matches((), ())
+    assert any_matches(("b*",), ("a", "bc"))
+    assert not any_matches(("b*",), ())

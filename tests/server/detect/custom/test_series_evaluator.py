@@ -1,0 +1,99 @@
+"""The life of an episode of a rule that people made, through the engine itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.models import AlertState
+
+NAN, INF = math.nan, math.inf
+
+
+def made(**fields: Any) -> dict[str, Any]:
+    return {"id": "mine", "series": "x", "comparison": ">", "limit": 5.0} | fields
+
+
+def states(watch: Any, values: Sequence[float | None], **fields: Any) -> list[tuple[str, int]]:
+    """(state, step) of what the rule says of the series ``x``."""
+    run = watch(size=3)
+    run.told_by_server("rules", rules=[made(**fields)])
+    run.records(loss=[1.0] * len(values), x=values)
+    return [(item.state.value, item.step) for item in run.findings if item.rule == "mine"]
+
+
+def test_a_value_above_its_limit_fires_and_is_over_below(watch: Any) -> None:
+    """At once, where nothing else is asked for."""
+    assert states(watch, [1, 6, 7, 5, 6]) == [("firing", 1), ("resolved", 3), ("firing", 4)]
+
+
+def test_for_waits_without_a_break(watch: Any) -> None:
+    """Pending until it has held for so long; a break begins it anew, and is told once only if no longer."""
+    told = states(watch, [6, 6, 1, 6, 6, 1, 6, 6, 6, 6, 1], **{"for": "3 steps"})
+    assert told == [("pending", 0), ("resolved", 2), ("firing", 9), ("resolved", 10)]
+
+
+def test_recovery_has_a_limit_of_its_own(watch: Any) -> None:
+    """Hysteresis: between the two it goes on."""
+    assert states(watch, [6, 4, 4, 3], recover=3.0) == [("firing", 0), ("resolved", 3)]
+
+
+def test_it_goes_on_firing_for_a_while(watch: Any) -> None:
+    """Recovering meanwhile; what rises again fires again, and what is between begins the wait anew."""
+    told = states(watch, [6, 3, 3, 6, 3, 4, 3, 3, 3], keep_firing_for="2 steps", recover=3.0)
+    assert told == [
+        ("firing", 0), ("recovering", 1), ("firing", 3), ("recovering", 4), ("firing", 5), ("recovering", 6),
+        ("resolved", 8),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "expected"),
+    [
+        ({}, [NAN, 6, NAN, 1], [("firing", 1), ("resolved", 3)]),
+        ({}, [INF, -INF], [("firing", 0), ("resolved", 1)]),
+        ({"comparison": "!=", "limit": 0}, [NAN, 0, 1], [("firing", 2)]),
+        ({"comparison": "==", "limit": 0}, [1, 0, NAN, 1], [("firing", 1), ("resolved", 3)]),
+        ({"comparison": "<="}, [6, 5, 6], [("firing", 1), ("resolved", 2)]),
+        ({"comparison": ">="}, [4, 5, 4], [("firing", 1), ("resolved", 2)]),
+        ({"reducer": "mean", "window": "2 steps"}, [4, 8, 1], [("firing", 1), ("resolved", 2)]),
+        ({"reducer": "mean", "window": "2 steps"}, [4, NAN, 8], [("firing", 2)]),
+        ({"reducer": "min", "window": "2 steps"}, [6, 6, 1], [("firing", 0), ("resolved", 2)]),
+        ({"reducer": "max", "window": "2 steps"}, [6, 1, 1], [("firing", 0), ("resolved", 2)]),
+        ({"reducer": "change", "window": "3 steps"}, [1, 2, 7, 8], [("firing", 2)]),
+        ({"reducer": "rate", "window": "3 steps"}, [1, 2, 13], [("firing", 2)]),
+        ({"reducer": "rate", "window": "3 s"}, [1, 2, 13], [("firing", 2)]),
+        ({"reducer": "nonfinite", "window": "3 steps", "limit": 1}, [NAN, 1, INF, 1, 1],
+         [("firing", 2), ("resolved", 3)]),
+    ],
+)  # fmt: skip
+def test_what_a_reducer_makes_of_values(
+    watch: Any, fields: dict[str, Any], values: list[float], expected: list[tuple[str, int]]
+) -> None:
+    """NaN compares with nothing and is counted by nonfinite only; infinities are numbers."""
+    assert states(watch, values, **fields) == expected
+
+
+def test_a_missing_value_is_no_record(watch: Any) -> None:
+    """It neither breaks ``for`` nor confirms it."""
+    told = states(watch, [6, None, None, 6, 1], **{"for": "3 steps"})
+    assert [state for state, _ in told] == ["pending", "firing", "resolved"]
+
+
+def test_an_alert_says_what_was_compared(watch: Any) -> None:
+    """Numbers, the rule's own words, its labels and severity; the onset is where it began to hold."""
+    run = watch()
+    rule = made(reducer="mean", window="2 steps", severity="critical", labels={"team": "a"}, remedy="Stop.",
+                description="Too high.", **{"for": "2 steps"})  # fmt: skip
+    run.told_by_server("rules", rules=[rule])
+    run.records(loss=[1.0] * 6, x=[1, 9, 9, 9, 9, 9])  # the mean of steps 0 and 1 is 5: not above
+    (fired,) = run.firing("mine")
+    assert fired.summary == "Mean of x over 2 steps is 9, above 5 for 2 steps"
+    assert (fired.onset_step, fired.step) == (2, 4)
+    assert (fired.severity.value, fired.labels) == ("critical", {"team": "a"})
+    assert fired.diagnosis.cause == "Too high."
+    assert fired.diagnosis.remedies[0].text == "Stop."
+    assert fired.state is AlertState.FIRING

@@ -1,0 +1,122 @@
+"""What people change about rules while a run goes on: from which record on, and what becomes of alerts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.models import AlertState
+from tocsin_server.detect.engine.engine import Engine
+from tocsin_server.detect.engine.plan import NO_PLAN, Plan
+from tocsin_server.detect.interface.context import RunContext
+
+LIMIT = {"id": "mine", "series": "x", "comparison": ">", "limit": 5}
+
+
+def ends(run: Any, rule: str) -> list[str]:
+    return [item.summary for item in run.findings if item.rule == rule and item.state is AlertState.RESOLVED]
+
+
+def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
+    """Not the records that came before it."""
+    run = watch()
+    run.records(loss=[1.0] * 5, x=[9] * 5)
+    run.told_by_server("rules", rules=[LIMIT])
+    run.records(loss=[1.0] * 5, x=[9] * 5, start=5)
+    assert [item.step for item in run.firing("mine")] == [5]
+
+
+@pytest.mark.parametrize(
+    "after", [[], [{**LIMIT, "limit": 6}], [{**LIMIT, "enabled": True, "labels": {"a": "b"}}]]
+)
+def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any) -> None:
+    """And it says why."""
+    run = watch()
+    run.told_by_server("rules", rules=[LIMIT])
+    run.records(loss=[1.0] * 5, x=[9] * 5)
+    run.told_by_server("rules", rules=after, why={"mine": "The rule was deleted by anna"})
+    assert ends(run, "mine") == ["The rule was deleted by anna"]
+    run.records(loss=[1.0] * 5, x=[9] * 5, start=5)
+    assert len(run.firing("mine")) == 1 + len(after)
+
+
+def test_other_words_leave_an_alert_open_and_a_severity_is_told_at_once(watch: Any) -> None:
+    """A title is no judgement."""
+    run = watch()
+    run.told_by_server("rules", rules=[LIMIT])
+    run.records(loss=[1.0] * 5, x=[9] * 5)
+    run.told_by_server("rules", rules=[{**LIMIT, "title": "Too high", "severity": "critical"}])
+    assert ends(run, "mine") == []
+    assert run.severities("mine") == ["warning", "critical"]
+
+
+def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
+    """Off: its open alert is over and it says nothing; on again: it judges what comes then."""
+    run = watch()
+    run.records(loss=[1.0] * 20 + [float("nan")] * 5)
+    off = {"nonfinite-loss": {"enabled": False}}
+    run.told_by_server("rules", builtin=off, why={"nonfinite-loss": "The rule was switched off"})
+    run.records(loss=[float("nan")] * 5, start=25)
+    assert run.states("nonfinite-loss") == ["firing", "resolved"]
+    assert ends(run, "nonfinite-loss") == ["The rule was switched off"]
+    run.told_by_server("rules")
+    run.records(loss=[float("nan")] * 5, start=30)
+    assert [item.step for item in run.firing("nonfinite-loss")][-1] >= 30
+
+
+def test_a_built_in_rule_takes_the_severity_of_people(watch: Any) -> None:
+    """Instead of its own."""
+    run = watch()
+    run.told_by_server("rules", builtin={"nonfinite-loss": {"severity": "info"}})
+    run.records(loss=[1.0] * 20 + [float("nan")] * 30)
+    assert run.severities("nonfinite-loss") == ["info"]
+
+
+def test_settings_take_hold_in_a_running_run(watch: Any) -> None:
+    """With a fresh baseline: a spike of 30 % is one at the default, and none at twice the level."""
+    for tuned, fired in (({}, 1), ({"loss-spike": {"settings": {"relative": 1.0}}}, 0)):
+        run = watch()
+        run.records(loss=[2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(100)])
+        run.told_by_server("rules", builtin=tuned)
+        losses = [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(500)]
+        losses[400:403] = [2.6] * 3
+        run.records(loss=losses, start=100)
+        assert len({item.onset_step for item in run.firing("loss-spike")}) == fired
+
+
+def test_an_open_alert_goes_on_under_other_settings(watch: Any) -> None:
+    """It is over when the rule says so."""
+    run = watch()
+    run.records(loss=[1.0] * 20 + [float("nan")] * 5)
+    run.told_by_server(
+        "rules", builtin={"nonfinite-loss": {"settings": {"resolve_updates": 20, "recover_updates": 5}}}
+    )
+    run.records(loss=[1.0] * 60, start=25)
+    assert run.states("nonfinite-loss") == ["firing", "recovering", "resolved"]
+
+
+def test_no_script_can_say_which_rules_judge_it(watch: Any) -> None:
+    """An event of that kind counts from the server's own writer only."""
+    run = watch()
+    run.event("rules", builtin={"nonfinite-loss": {"enabled": False}})
+    run.records(loss=[1.0] * 20 + [float("nan")] * 5)
+    assert run.firing("nonfinite-loss")
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    """And what this version does not know is left out, not guessed."""
+    data = {
+        "rules": [LIMIT, {"id": "new", "reducer": "median"}],
+        "builtin": {"nothing": {}, "plateau": {"enabled": False}},
+    }
+    plan = Plan.from_plain(data)
+    assert (set(plan.by_id), set(plan.off)) == ({"mine"}, {"plateau"})
+    assert Plan.from_plain(plan.plain()) == plan
+    assert NO_PLAN.plain() == {}
+
+
+def test_an_older_snapshot_has_no_plan() -> None:
+    """An upgrade begins with the rules as they are built in."""
+    engine = Engine.restore(RunContext(), Engine(RunContext()).snapshot())
+    assert engine.plan == NO_PLAN

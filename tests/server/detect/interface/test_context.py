@@ -1,0 +1,109 @@
+"""Tests of what rules know of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, RunContext, ScalerFacts
+
+
+def test_healthy_rate_at_the_defaults() -> None:
+    """ln 2 / 2000, one overflow in about 2900 updates."""
+    assert math.isclose(ScalerFacts().healthy_rate, math.log(2) / 2000)
+
+
+@pytest.mark.parametrize(
+    "told", [{"growth_factor": 1.0}, {"growth_interval": 0}, {"backoff_factor": 2.0}, {"growth_factor": "x"},
+             {"init_scale": math.nan}, {"growth_interval": math.inf}, {"growth_interval": True}],
+)  # fmt: skip
+def test_impossible_settings_count_as_untold(told: dict[str, Any]) -> None:
+    """What a trainer sends must not divide by zero."""
+    assert ScalerFacts.from_plain(told) == ScalerFacts()
+
+
+def test_scalers_by_name() -> None:
+    """Each optimizer's own scaler, else the first."""
+    context = RunContext(scalers=[{"name": "G", "growth_interval": 100}, {"name": "D", "growth_interval": 7}])
+    intervals = [facts.growth_interval for name in ("", "G", "D", "E") if (facts := context.scaler(name))]
+    assert intervals == [100, 100, 7, 100]
+    assert RunContext().scaler("") is None
+
+
+def test_disabled_scalers_are_none() -> None:
+    """Told and disabled is known to be none; untold is unknown."""
+    assert RunContext(scalers=[{"enabled": False}]).has_scaler is False
+    assert RunContext().has_scaler is None
+
+
+def test_events_refine_it() -> None:
+    """Sources of norms, declared changes and checkpoints; other events change nothing."""
+    context = RunContext().learn("grad-norm-source", None, {"optimizer": "D", "source": "own"})
+    context = context.learn("grad-norm-source", 0, {"optimizer": "opt1", "series": "", "clip": 1.0})
+    assert context.clips == {"D": None, "": 1.0}
+    context = context.learn("expect", None, {"what": "lr-restart", "steps": [500, 1000]})
+    assert context.norm_sources == {"D": "own", "": ""}
+    assert context.expected == {"lr-restart": (500, 1000)}
+    assert context.learn("phase", 3, {"name": "eval"}) is context
+
+
+def test_checkpoints_are_bounded() -> None:
+    """The newest are kept, and the newest before a step is found."""
+    context = RunContext()
+    for step in range(CHECKPOINTS + 10):
+        context = context.learn("checkpoint", step, {"path": f"{step}.pt"})
+    assert len(context.checkpoints) == CHECKPOINTS
+    assert context.checkpoint_before(20) == (20, "20.pt")
+    assert context.checkpoint_before(3) is None
+
+
+def test_what_events_added_survives_a_snapshot() -> None:
+    """A hello's own words are newer than those of a snapshot."""
+    context = RunContext(scalers=[{"growth_interval": 5}]).learn("checkpoint", 7, {"path": "7.pt"})
+    again = RunContext(scalers=[{"growth_interval": 9}]).relearn(context.learned())
+    assert again.checkpoints == ((7, "7.pt"),)
+    assert again.scalers == ({"growth_interval": 9},)
+
+
+ODD: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "steps",
+    "what",
+    "path",
+    "optimizers",
+    "scalers",
+    "schedulers",
+    "optimizer",
+    "series",
+    "source",
+    "clip",
+)
+KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "loss-components", "metric")
+
+
+@given(
+    st.sampled_from([*KINDS, "nonfinite-input", "sibling-facts", "layers", "layer-names"]),
+    st.dictionaries(
+        st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table"]), ODD
+    ),
+)
+def test_nothing_that_an_event_says_ends_the_judging(kind: str, data: dict[str, Any]) -> None:
+    """A script may send any data under any kind; what is not as expected says nothing."""
+    learnt = RunContext().learn(kind, 5, data)
+    assert learnt.learn("expect", 5, {"what": "eval", "steps": [math.nan, math.inf, 7.0, "x"]}).expected[
+        "eval"
+    ] == (7,)
+
+
+def test_announced_steps_are_bounded() -> None:
+    """The newest are kept."""
+    learnt = RunContext().learn("expect", None, {"what": "eval", "steps": list(range(EXPECTED + 10))})
+    assert learnt.expected["eval"] == tuple(range(10, EXPECTED + 10))

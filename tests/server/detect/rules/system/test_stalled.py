@@ -1,0 +1,96 @@
+"""Tests of the rule stalled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tocsin_server.detect.interface.liveness import Liveness
+from tocsin_server.detect.rules.system.stalled import judge
+
+S = 10**9
+RUNNING = Liveness(
+    opened_ns=0,
+    last_record_ns=1000 * S,
+    last_step=41,
+    intervals_s=(0.2,) * 100,
+    phase="",
+    phase_since_ns=None,
+    connected=True,
+    silent_since_ns=None,
+    server_started_ns=0,
+    ended=False,
+)
+
+
+def verdicts(facts: Liveness, silence_s: float) -> list[str]:
+    return [f"{item.state} {item.severity}" for item in judge(facts, (1000 + int(silence_s)) * S)]
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "said"),
+    [(119, []), (121, ["firing warning"]), (1799, ["firing warning"]), (1801, ["firing critical"])],
+)
+def test_two_minutes_at_least_and_half_an_hour(silence_s: Any, said: Any) -> None:
+    """A fast run is stalled after 120 s, critically after 1800 s."""
+    assert verdicts(RUNNING, silence_s) == said
+
+
+def test_the_limit_follows_the_runs_own_pace() -> None:
+    """A run whose longest step took 100 s may take 500 s."""
+    slow = replace(RUNNING, intervals_s=(90.0, 100.0, 80.0))
+    assert verdicts(slow, 499) == []
+    assert verdicts(slow, 501) == ["firing warning"]
+
+
+def test_a_slow_run_is_critical_at_three_times_its_limit() -> None:
+    """Steps of 200 s: a warning after 1000 s, critical after 3000 s."""
+    slow = replace(RUNNING, intervals_s=(200.0,) * 3)
+    assert [verdicts(slow, at) for at in (999, 1001, 2999, 3001)] == [
+        [], ["firing warning"], ["firing warning"], ["firing critical"],
+    ]  # fmt: skip
+
+
+def test_a_pause_as_long_as_one_before_is_no_stall() -> None:
+    """An evaluation of five minutes that nobody declared, long ago, may take ten."""
+    pausing = replace(RUNNING, longest_pause_s=300.0)
+    assert verdicts(pausing, 599) == []
+    assert verdicts(pausing, 601) == ["firing warning"]
+
+
+def test_the_first_steps_may_be_slow() -> None:
+    """Until the length of a step is known, steps of 100 s or an LBFGS step are no stall."""
+    beginning = replace(RUNNING, intervals_s=(1.0, 100.0))
+    assert verdicts(beginning, 1199) == []
+    assert verdicts(beginning, 1201) == ["firing warning"]
+
+
+def test_the_first_step_gets_twenty_minutes() -> None:
+    """Compilation and data loading come before it."""
+    starting = replace(RUNNING, opened_ns=1000 * S, last_record_ns=None, last_step=None, intervals_s=())
+    assert verdicts(starting, 1199) == []
+    assert verdicts(starting, 1201) == ["firing warning"]
+
+
+def test_a_declared_phase_is_no_stall() -> None:
+    """An evaluation of half an hour was announced."""
+    assert verdicts(replace(RUNNING, phase="eval", phase_since_ns=1001 * S), 1800) == []
+
+
+@pytest.mark.parametrize("change", [{"ended": True}, {"connected": False}])
+def test_ended_or_unconnected_runs_are_not_stalled(change: Any) -> None:
+    """A run that ended well, or whose trainer is gone, is another matter."""
+    assert verdicts(replace(RUNNING, **change), 4000) == []
+
+
+def test_counted_from_the_servers_own_start() -> None:
+    """A server that was down for an hour accuses nobody of it."""
+    assert verdicts(replace(RUNNING, server_started_ns=4000 * S), 3030) == []
+
+
+def test_resolves_when_steps_come_again() -> None:
+    """An open alert is resolved by the next record; without one there is nothing to say."""
+    again = replace(RUNNING, open=frozenset({"stalled"}))
+    assert verdicts(again, 1) == ["resolved info"]

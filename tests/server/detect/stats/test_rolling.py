@@ -1,0 +1,65 @@
+"""Tests of the rolling median."""
+
+from __future__ import annotations
+
+import statistics
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, OrderedWindow, RollingMedian
+
+values = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60)
+
+
+@given(values, st.integers(1, 20))
+def test_median_and_deviation_of_the_last_values(items: list[float], size: int) -> None:
+    """As the standard library says of the last ``size`` values, duplicates and all."""
+    rolling = RollingMedian(size)
+    for item in items:
+        rolling.push(item)
+    last = items[-size:]
+    centre = statistics.median(last)
+    assert rolling.median == centre
+    assert rolling.sigma == MAD_TO_SIGMA * statistics.median([abs(item - centre) for item in last])
+
+
+@given(values)
+def test_saved_and_restored(items: list[float]) -> None:
+    """The state survives msgpack bit for bit."""
+    rolling = RollingMedian(10)
+    for item in items:
+        rolling.push(item)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(rolling), type=RollingMedian) == rolling
+
+
+@given(st.lists(st.floats(-2, 9), min_size=1, max_size=60), st.integers(0, 20))
+def test_passing_over_is_pushing_until_one_stands_out(items: list[float], start: int) -> None:
+    """What is passed over is in the window as if pushed; it ends at the first above all, or not above 0."""
+    passed, pushed = RollingMedian(10), RollingMedian(10)
+    for window in (passed, pushed):
+        window.push(5.0)
+    at = passed.pass_over(items, min(start, len(items)))
+    for item in items[min(start, len(items)) : at]:
+        assert 0 < item <= pushed.highest
+        pushed.push(item)
+    assert passed == pushed
+    assert at == len(items) or not 0 < items[at] <= pushed.highest
+
+
+@given(values, st.floats(0, 1e10), st.floats(0, 10))
+def test_within_is_what_the_deviation_says(items: list[float], height: float, deviations: float) -> None:
+    """The quick answer by quartiles is never another than the exact one."""
+    rolling = RollingMedian(20)
+    for item in items:
+        rolling.push(item)
+    assert rolling.within(height, deviations) == (height <= deviations * rolling.sigma)
+
+
+@given(values, st.integers(1, 20))
+def test_an_ordered_window_is_in_order(items: list[float], size: int) -> None:
+    """After each push the last ``size`` values by size."""
+    window = OrderedWindow(size)
+    for end, item in enumerate(items, 1):
+        assert window.push(item) == sorted(items[max(0, end - size) : end])

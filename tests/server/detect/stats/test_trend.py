@@ -1,0 +1,70 @@
+"""Tests of slow trends: bins, tests without a distribution, chance levels."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.detect.interface.view import View
+from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
+
+
+def view_of(values: list[float], start: int) -> View:
+    steps = list(range(start, start + len(values)))
+    return View(range(len(values)), steps, steps, {"loss": list(values)})
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_bins_do_not_depend_on_how_records_come(sizes: list[int]) -> None:
+    """One by one or in pieces: the same medians at the same steps."""
+    draw = random.Random(1)
+    values = [draw.gauss(0, 1) for _ in range(sum(sizes))]
+    single, pieces, at = Bins(16, 5), Bins(16, 5), 0
+    for step, value in enumerate(values):
+        single.push(step, value)
+    for size in sizes:
+        list(pieces.extend(view_of(values[at : at + size], at)))
+        at += size
+    assert (single.medians, single.steps, single.waiting) == (pieces.medians, pieces.steps, pieces.waiting)
+
+
+@given(st.integers(1, 2000))
+def test_growing_bins_stay_few_and_keep_the_beginning(count: int) -> None:
+    """Neighbours are joined: at most ``keep``, the first still begins at the first step."""
+    bins = Bins(4, 60, grow=True)
+    for step in range(count):
+        bins.push(step, float(step))
+    assert len(bins.medians) <= 60
+    assert not bins.steps or (bins.steps[0] == 0 and bins.medians == sorted(bins.medians))
+
+
+def test_kendall_tells_a_rise_from_noise() -> None:
+    """Ten rising values have a z of 3.9, and falling ones its negative."""
+    assert kendall(range(10)) > 3.8
+    assert kendall(range(10)) == -kendall(range(9, -1, -1))
+    assert kendall([1.0] * 10) == 0.0
+
+
+def test_mann_whitney_tells_a_fall() -> None:
+    """All late values below all early ones; none where they are alike."""
+    assert falls([2.0] * 10, [1.0] * 10) > 3.5
+    assert falls([1.0] * 10, [1.0] * 10) == 0.0
+
+
+def test_autocorrelation_of_a_swing() -> None:
+    """-1 at half a period, 1 at the whole, 0 of a constant; short of what the window cuts off."""
+    swing = [math.sin(math.pi * step / 4) for step in range(400)]
+    assert autocorrelation(swing, 4) < -0.95
+    assert autocorrelation(swing, 8) > 0.95
+    assert autocorrelation([1.0] * 50, 1) == 0.0
+
+
+def test_chance_prefers_round_numbers_of_classes() -> None:
+    """ln 1000, not ln 1024; nothing far from any ln K, nothing below 0."""
+    assert chance(6.91, 0.005) == 1000
+    assert chance(math.log(50257), 1e-4) == 50257
+    assert chance(3.0, 0.001) is None
+    assert chance(-1.0, 0.005) is None

@@ -1,0 +1,50 @@
+"""Acknowledging over the API, and the whole life of an alert."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.server.http.api.test_channels import ask
+
+
+def ringing(server: Any, trainer: Callable[..., Any]) -> str:
+    """The id of an alert that fires."""
+    run = trainer()
+    run.records({"loss": [1.0, math.nan]})
+    return str(server.get("/alerts", run=run.run)["items"][0]["id"])
+
+
+def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[..., Any]) -> None:
+    """Who, when and why; each act is a line of its history and of the audit log."""
+    alert = ringing(server, trainer)
+    marks = ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"}).json()
+    assert (marks["ack"]["by"], marks["ack"]["note"]) == ("admin login link", "mine")
+    assert abs(marks["ack"]["at_ms"] / 1000 - time.time()) < 60
+    assert ask(server, "DELETE", f"/alerts/{alert}/ack").json()["ack"] is None
+    life = server.get(f"/alerts/{alert}/history")
+    assert [line["kind"] for line in life["items"]] == ["transition", "ack", "unack"]
+    assert life["marks"]["ack"] is None
+
+
+def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[..., Any]) -> None:
+    """Derived: it goes with the silence."""
+    alert = ringing(server, trainer)
+    run = alert.rsplit(".", 2)[0]
+    body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "r"}
+    silence = ask(server, "POST", "/silences", body).json()["id"]
+    assert server.get(f"/alerts/{alert}/history")["marks"]["silenced_by"] == [silence]
+    ask(server, "DELETE", f"/silences/{silence}")
+    assert server.get(f"/alerts/{alert}/history")["marks"]["silenced_by"] == []
+
+
+def test_readers_acknowledge_nothing(server: Any, trainer: Callable[..., Any]) -> None:
+    """Scope write does; an unknown alert is a 404."""
+    alert = ringing(server, trainer)
+    for scope, status in (("read", 403), ("write", 200)):
+        token = ask(server, "POST", "/tokens", {"name": scope, "scope": scope}).json()["token"]
+        assert ask(server, "POST", f"/alerts/{alert}/ack", {}, token=token).status_code == status
+    assert ask(server, "POST", "/alerts/r_0.f.1/ack", {}).status_code == 404
+    assert ask(server, "POST", f"/alerts/{alert}/ack", {"note": "x" * 1001}).status_code == 422

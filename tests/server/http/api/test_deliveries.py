@@ -1,0 +1,22 @@
+"""The delivery log's parameters; what it says is tested with the couriers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.http.api.test_channels import ask
+
+
+@pytest.mark.parametrize("query", ["state=nonsense", "limit=0", "limit=1001"])
+def test_a_bad_parameter_is_refused_by_name(server: Any, query: str) -> None:
+    """With what was expected."""
+    answer = ask(server, "GET", f"/deliveries?{query}")
+    assert (answer.status_code, answer.json()["subject"]) == (422, query.split("=")[0])
+
+
+def test_an_empty_log_is_one(server: Any) -> None:
+    """An unknown channel has no deliveries; nothing that is not there can be retried."""
+    assert ask(server, "GET", "/deliveries?channel=nobody").json() == {"items": [], "next": None}
+    assert ask(server, "POST", "/deliveries/nothing/retry").status_code == 404

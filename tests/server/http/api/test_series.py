@@ -1,0 +1,103 @@
+"""What a chart draws."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tocsin_server.http.api.series import VITAL_SIGNS
+
+NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
+
+
+def unpacked(array: dict[str, str]) -> Any:
+    assert array["dtype"] == "f8"
+    return np.frombuffer(base64.b64decode(array["bdata"]), "<f8")
+
+
+def test_a_small_window_is_exact_to_the_bit(server: Any, trainer: Callable[..., Any]) -> None:
+    """One item a record, `first` being its value; no min, max, mean or last."""
+    run = trainer()
+    run.records({"loss": NASTY})
+    answer = server.get(f"/runs/{run.run}/series", names="loss")
+    (layer,) = answer["series"]["loss"]
+    assert (answer["level"], answer["first_step"], answer["last_step"]) == (0, 0, 5)
+    assert layer["exact"]
+    assert unpacked(layer["first"]).tobytes() == np.array(NASTY).tobytes()
+    assert unpacked(layer["x"]).tolist() == [0, 1, 2, 3, 4, 5]
+    assert not {"min", "max", "mean", "last"} & set(layer)
+
+
+def test_a_large_window_loses_no_fault(server: Any, trainer: Callable[..., Any]) -> None:
+    """In buckets, too, a spike and every non-finite value can be found."""
+    run = trainer()
+    loss = [1.0] * 4000
+    loss[100], loss[1000], loss[2000], loss[3000] = 1e6, math.nan, math.inf, -math.inf
+    run.records({"loss": loss})
+    answer = server.get(f"/runs/{run.run}/series", names="loss", buckets=50)
+    (layer,) = answer["series"]["loss"]
+    assert not layer["exact"]
+    assert len(unpacked(layer["x"])) <= 2 * 50
+    assert np.nanmax(unpacked(layer["max"])) == 1e6
+    assert [unpacked(layer[kind]).sum() for kind in ("n", "nan", "pinf", "ninf")] == [4000, 1, 1, 1]
+
+
+def test_without_names_the_vital_signs_come(server: Any, trainer: Callable[..., Any]) -> None:
+    """A series that the run does not have is there, without layers."""
+    run = trainer()
+    run.records({"loss": [1.0], "extra": [2.0]})
+    series = server.get(f"/runs/{run.run}/series")["series"]
+    assert list(series) == VITAL_SIGNS
+    assert [len(series[name]) for name in VITAL_SIGNS] == [1, 0, 0, 0]
+
+
+def test_a_window_by_time(server: Any, trainer: Callable[..., Any]) -> None:
+    """With x=time the window and x are Unix ms."""
+    run = trainer()
+    run.records({"loss": [1.0, 2.0]})
+    layer = server.get(f"/runs/{run.run}/series", names="loss", x="time")["series"]["loss"][0]
+    now_ms = unpacked(layer["x"])[0]
+    assert unpacked(layer["x"]).tolist() == unpacked(layer["t"]).tolist()
+    later = server.get(f"/runs/{run.run}/series", names="loss", x="time", **{"from": now_ms + 1e6})
+    assert all(len(unpacked(layer["x"])) == 0 for layer in later["series"]["loss"])
+
+
+def test_the_cursor_moves_with_each_arrival(server: Any, trainer: Callable[..., Any]) -> None:
+    """The live socket can go on from it."""
+    run = trainer()
+    run.records({"loss": [1.0]})
+    before = server.get(f"/runs/{run.run}/series")["cursor"]
+    run.records({"loss": [2.0]}, first_step=1)
+    assert server.get(f"/runs/{run.run}/series")["cursor"] > before
+
+
+@pytest.mark.parametrize(
+    ("params", "subject"),
+    [
+        ({"buckets": 49}, "buckets"),
+        ({"buckets": 8193}, "buckets"),
+        ({"x": "tokens"}, "x"),
+        ({"from": "nan"}, "from"),
+    ],
+)
+def test_a_bad_parameter_is_named(server: Any, params: dict[str, Any], subject: str) -> None:
+    """422 with the parameter's name."""
+    answer = httpx.get(f"{server.base}/api/v1/runs/r/series", params=params, headers=server.headers)
+    assert (answer.status_code, answer.json()["subject"]) == (422, subject)
+
+
+def test_an_unknown_run_is_404(server: Any) -> None:
+    """Not an empty chart."""
+    assert httpx.get(f"{server.base}/api/v1/runs/no/series", headers=server.headers).status_code == 404
+
+
+def test_a_run_without_records_is_an_empty_chart(server: Any, trainer: Callable[..., Any]) -> None:
+    """It exists; it has only said hello."""
+    answer = server.get(f"/runs/{trainer().run}/series")
+    assert (answer["first_step"], answer["last_step"]) == (None, None)

@@ -1,0 +1,86 @@
+"""What would become of open alerts: routes and silences tried before they are in force."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.server.http.api.test_channels import ask, made
+
+
+@pytest.fixture
+def ringing(server: Any, trainer: Callable[..., Any]) -> tuple[str, str]:
+    """The project and the id of a critical alert that fires."""
+    run = trainer(project="tried")
+    run.records({"loss": [1.0, math.nan]})
+    return run.run, str(server.get("/alerts", run=run.run)["items"][0]["id"])
+
+
+def way(server: Any, alert: str, routing: Any) -> Any:
+    answer = ask(server, "POST", "/routes/test", {"routing": routing})
+    assert answer.status_code == 200, answer.text
+    return next(item for item in answer.json()["items"] if item["alert"] == alert)
+
+
+def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> None:
+    """The first route that matches, further ones behind `continue`, and nothing is stored."""
+    channel = made(server, enabled=True)["name"]
+    own = {"matchers": [f'run_id="{ringing[0]}"'], "channels": [channel]}
+    routes = [
+        {"name": "no", "matchers": ['severity="info"']},
+        {"name": "a", "continue": True, **own},
+        {"name": "b", **own},
+        {"name": "c"},
+    ]
+    before = ask(server, "GET", "/routes").json()
+    found = way(server, ringing[1], {"routes": routes})
+    assert [(one["name"], one["channels"], one["wait_s"]) for one in found["routes"]] == [
+        ("a", [channel], 5.0),
+        ("b", [channel], 5.0),
+    ]
+    assert found["routes"][0]["group"] == {"project": "tried", "run_id": ringing[0]}
+    assert ask(server, "GET", "/routes").json() == before
+
+
+def test_made_up_labels_tell_their_way(server: Any) -> None:
+    """Without any alert: a critical one waits 5 s, an info one takes no route of the usual document."""
+    for severity, waits in (("critical", [5.0]), ("warning", [30.0]), ("info", [])):
+        labels = {"severity": severity, "rule": "loss-spike"}
+        body = {"routing": {"mute_times": []}, "labels": labels}
+        (row,) = ask(server, "POST", "/routes/test", body).json()["items"]
+        assert [taken["wait_s"] for taken in row["routes"]] == waits
+
+
+def test_a_muted_route_says_so(server: Any) -> None:
+    """A mute time that covers every hour covers this one."""
+    always = {"name": "always", "times": [{"from": "00:00", "to": "24:00"}]}
+    routing = {"routes": [{"name": "a", "mute_times": ["always"]}], "mute_times": [always]}
+    answer = ask(server, "POST", "/routes/test", {"routing": routing, "labels": {"severity": "info"}})
+    assert answer.json()["items"][0]["routes"][0]["muted"] is True
+
+
+@pytest.mark.parametrize(
+    ("routing", "subject"),
+    [
+        ({"routes": [{"name": "a", "matchers": ["x"]}]}, "routes[0].matchers[0]"),
+        ({"routes": [{"name": "a", "channels": ["nowhere"]}]}, "routes[0].channels"),
+        ({"else": 1}, "routing.else"),
+    ],
+)
+def test_a_bad_document_is_refused_by_field(server: Any, routing: Any, subject: str) -> None:
+    """As when it is put in force."""
+    answer = ask(server, "POST", "/routes/test", {"routing": routing})
+    assert (answer.status_code, answer.json()["subject"]) == (422, subject)
+
+
+def test_a_silence_says_what_it_would_silence(server: Any, ringing: tuple[str, str]) -> None:
+    """The ids of open alerts that match; nothing is silenced by asking."""
+    body = {"matchers": [f'run_id="{ringing[0]}"', 'severity=~"crit.*"']}
+    answer = ask(server, "POST", "/silences/test", body).json()
+    assert answer["items"] == [ringing[1]]
+    assert answer["open"] >= 1
+    assert server.get(f"/alerts/{ringing[1]}/history")["marks"]["silenced_by"] == []
+    assert ask(server, "POST", "/silences/test", {"matchers": []}).json()["subject"] == "matchers"

@@ -1,0 +1,84 @@
+"""A browser's queue is bounded, and its messages are checked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tocsin_server.http.live.subscriber import MOST_VIEWS, SubscriptionError, Viewer
+
+
+def subscribe(number: int, **view: Any) -> str:
+    return json.dumps({"type": "subscribe", "id": number, **view})
+
+
+async def drained(viewer: Viewer) -> list[str]:
+    found = []
+    while viewer.waiting_bytes:
+        found.append(await viewer.next())
+    return found
+
+
+def test_a_slow_browser_is_told_to_ask_again() -> None:
+    """Above its bound a queue is emptied, and each view gets resync once."""
+    viewer = Viewer(limit_bytes=1000)
+    viewer.hear(subscribe(1, view="fleet"))
+    viewer.hear(subscribe(2, view="run", run="r"))
+    for _ in range(7):
+        viewer.put("x" * 100)
+    assert asyncio.run(drained(viewer)) == ['{"type":"resync","id":1}', '{"type":"resync","id":2}']
+    assert viewer.dropped == 7
+    assert list(viewer.views) == [1]
+
+
+def test_messages_come_out_in_order() -> None:
+    """What was put first is sent first, and a sender may wait for it."""
+
+    async def scene() -> list[str]:
+        viewer = Viewer(1000)
+        waiting = asyncio.create_task(viewer.next())
+        await asyncio.sleep(0)
+        viewer.put("a")
+        viewer.put("b")
+        return [await waiting, await viewer.next()]
+
+    assert asyncio.run(scene()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[" * 100_000,
+        "[]",
+        '{"type":"subscribe"}',
+        subscribe(1, view="other"),
+        subscribe(1, view="run"),
+        subscribe(1, view="run", run="r", cursor="x"),
+        subscribe(1, view="run", run="r", cursor=True),
+        subscribe(1, view="run", run="r", names="loss"),
+        subscribe(1, view="run", run="r", names=[1]),
+        subscribe(1, view="run", run="r", names=["n"] * 2000),
+    ],
+)
+def test_a_message_that_is_none_is_refused(text: str) -> None:
+    """Anything but a subscription of docs/api.md is refused with a sentence and changes nothing."""
+    viewer = Viewer(1000)
+    with pytest.raises(SubscriptionError, match="expected"):
+        viewer.hear(text)
+    assert viewer.views == {}
+
+
+def test_views_are_bounded() -> None:
+    """One browser may watch so many things and no more; one that ended makes room."""
+    viewer = Viewer(1000)
+    for number in range(MOST_VIEWS):
+        viewer.hear(subscribe(number, view="fleet"))
+    with pytest.raises(SubscriptionError, match=str(MOST_VIEWS)):
+        viewer.hear(subscribe(MOST_VIEWS, view="fleet"))
+    viewer.hear('{"type":"unsubscribe","id":0}')
+    viewer.hear(subscribe(MOST_VIEWS, view="fleet"))

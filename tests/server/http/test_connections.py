@@ -1,0 +1,224 @@
+"""Which connections may stay: the ones that wait for their peer go first, and nothing acts silently."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tocsin_server.app import application
+from tocsin_server.core.settings import Settings
+from tocsin_server.http.connections import (
+    ALLOWANCE,
+    CLOSING_S,
+    SAY_EVERY_S,
+    SPARE,
+    STUCK_S,
+    Bounds,
+    Connection,
+    Connections,
+    Inbound,
+    Receiver,
+    group_of,
+    is_local,
+)
+
+FAR, NEAR, OTHER = "203.0.113.7", "127.0.0.1", "198.51.100.1"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Scene:
+    """Connections that note how they ended."""
+
+    def __init__(self, total: int = 4, of_address: int = 3) -> None:
+        self.clock = Clock()
+        self.connections = Connections(Bounds(total, of_address), self.clock)
+        self.ended: list[tuple[str, str]] = []
+
+    def open(self, name: str, group: str = FAR, *, working: bool = False) -> Connection | None:
+        made = Connection(
+            group,
+            lambda why: self.ended.append((name, why)),
+            lambda: self.ended.append((name, "aborted")),
+        )
+        if not self.connections.add(made):
+            return None
+        if working:
+            self.connections.waits(made, False)
+        return made
+
+
+def test_the_one_that_has_waited_longest_makes_room() -> None:
+    """Of the address that has most of them: a newcomer of another address is never the price."""
+    scene = Scene()
+    for name, group in (("a", OTHER), ("b", FAR), ("c", FAR), ("d", NEAR)):
+        assert scene.open(name, group)
+    assert scene.open("e", NEAR)
+    assert scene.ended == [("b", "aborted")]
+    assert len(scene.connections) == 4
+
+
+def test_who_works_or_is_logged_in_stays() -> None:
+    """Beyond the limit there is room for short requests only, and for a few of these."""
+    scene = Scene(total=4)
+    for number in range(4):
+        scene.open(str(number), NEAR, working=True)
+    spare = [scene.open(f"spare {number}", NEAR, working=True) for number in range(SPARE)]
+    assert scene.ended == []
+    assert all(one is not None and not scene.connections.may_stay_open(one, "trainer") for one in spare)
+    assert scene.open("one more", NEAR) is None
+    scene.connections.remove(spare[0])  # type: ignore[arg-type]
+    assert scene.open("now", NEAR)
+
+
+def test_one_address_has_its_own_limit() -> None:
+    """Its own oldest goes, or the new one where all are logged in; peers on this machine have none."""
+    scene = Scene(total=100, of_address=2)
+    scene.open("a"), scene.open("b"), scene.open("c")
+    assert scene.ended == [("a", "aborted")]
+    for name in ("x", "y"):
+        scene.open(name, OTHER, working=True)
+    assert scene.open("z", OTHER) is None
+    assert all(scene.open(str(number), NEAR) for number in range(50))
+
+
+@pytest.mark.parametrize(
+    ("host", "group", "local"),
+    [
+        ("203.0.113.7", "203.0.113.7", False),
+        ("::ffff:203.0.113.7", "203.0.113.7", False),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", False),
+        ("fe80::1%eth0", "fe80::/64", False),
+        ("::1", "::1", True),
+        ("127.0.0.9", "127.0.0.9", True),
+        (None, "", True),
+        ("a path", "", True),
+    ],
+)
+def test_an_address_is_what_one_peer_can_have_many_of(host: str | None, group: str, local: bool) -> None:
+    """A machine has a whole network of IPv6 addresses; a peer on this machine is not counted."""
+    assert group_of(host) == group
+    assert is_local(group) is local
+
+
+def test_pages_leave_room_for_trainers() -> None:
+    """Half of the connections may be live pages, and no more."""
+    scene = Scene(total=4)
+    pages = [scene.open(str(number), NEAR, working=True) for number in range(3)]
+    told = [scene.connections.may_stay_open(page, "page") for page in pages if page]
+    assert told == [True, True, False]
+    assert scene.connections.may_stay_open(pages[2], "trainer")  # type: ignore[arg-type]
+
+
+def test_who_is_late_hears_why() -> None:
+    """A deadline closes once; who has answered in time has none."""
+    scene = Scene()
+    late, in_time = scene.open("late"), scene.open("in time")
+    assert late is not None
+    assert in_time is not None
+    late.expect("head", 10.0)
+    in_time.expect("head", 10.0)
+    in_time.expect("", None)
+    scene.clock.now = 9.9
+    scene.connections.sweep()
+    assert scene.ended == []
+    scene.clock.now = 10.0
+    scene.connections.sweep()
+    scene.connections.sweep()
+    assert scene.ended == [("late", "head")]
+
+
+def test_who_takes_nothing_is_cut_off() -> None:
+    """Neither an answer that nobody reads nor a close that nobody confirms holds a connection."""
+    scene = Scene()
+    stuck, closing = scene.open("stuck"), scene.open("closing")
+    assert stuck is not None
+    assert closing is not None
+    stuck.stuck_since = closing.closing_since = 0.0
+    scene.clock.now = CLOSING_S
+    scene.connections.sweep()
+    assert scene.ended == [("closing", "aborted")]
+    scene.connections.remove(closing)
+    scene.clock.now = STUCK_S
+    scene.connections.sweep()
+    assert scene.ended[1:] == [("stuck", "aborted")]
+
+
+def test_the_log_tells_of_a_limit_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    """A thousand refusals make one line, and a later one counts them; health has the exact number."""
+    scene = Scene()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            scene.connections.acted("head", FAR, "too large")
+        scene.clock.now = SAY_EVERY_S
+        scene.connections.acted("head", FAR, "too large")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Closed a connection from 203.0.113.7: too large",
+        "Closed a connection from 203.0.113.7: too large (999 more since the last message)",
+    ]
+    assert scene.connections.closed == {"head": 1001}
+
+
+@pytest.mark.parametrize(("files", "total"), [(None, 4096), (1024, 768), (100_000, 4096), (128, 64)])
+def test_files_are_kept_for_the_rest(monkeypatch: pytest.MonkeyPatch, files: int | None, total: int) -> None:
+    """Where the process may open few files, there are fewer connections: the database needs some too."""
+    monkeypatch.setattr(application, "open_files", lambda: files)
+    bounds = application.bounds_of(Settings())
+    assert bounds.total == total
+    assert bounds.of_address <= max(total * 3 // 4, 1)
+
+
+class Sender(Receiver):
+    """Sends messages of ``size`` bytes in chunks, unless it is held."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.held, self.done = size, 0, 0
+        self.on_hold = False
+
+    def hold(self) -> None:
+        self.on_hold = True
+
+    def release(self) -> None:
+        self.on_hold = False
+
+
+CHUNK = 4 * ALLOWANCE
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 15), min_size=1, max_size=8), st.data())
+def test_large_messages_are_bounded_and_all_come_to_an_end(sizes: list[int], data: Any) -> None:
+    """Whoever the network favours: what has come in stays near the limit, and nobody waits for ever."""
+    limit = 5 * CHUNK
+    inbound, senders = Inbound(limit), [Sender(size * CHUNK) for size in sizes]
+    while not all(sender.done for sender in senders):
+        ready = [sender for sender in senders if not sender.on_hold and not sender.done]
+        assert ready, "everybody waits"
+        sender = data.draw(st.sampled_from(ready))
+        sender.held += CHUNK
+        inbound.count(sender, sender.held)
+        assert inbound.bytes <= limit + max(sizes) * CHUNK + len(senders) * CHUNK
+        if sender.held >= sender.size:
+            sender.held, sender.done = 0, 1
+            inbound.count(sender, 0)
+    assert inbound.bytes == 0
+
+
+def test_a_small_message_is_never_held() -> None:
+    """An ordinary trainer goes on while others send megabytes; one that is gone holds nobody up."""
+    inbound, large, small, other = Inbound(ALLOWANCE), Sender(0), Sender(0), Sender(0)
+    inbound.count(large, 5 * ALLOWANCE)
+    inbound.count(other, 5 * ALLOWANCE)
+    inbound.count(small, ALLOWANCE)
+    assert (large.on_hold, other.on_hold, small.on_hold) == (False, True, False)
+    inbound.forget(large)
+    assert not other.on_hold

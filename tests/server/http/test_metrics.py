@@ -1,0 +1,115 @@
+"""``/metrics`` as Prometheus reads it, by the parser of its own client."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+Start = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
+QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
+DOC = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+
+
+def fetch(server: Any, token: str = "") -> httpx.Response:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return httpx.get(f"{server.base}/metrics", headers=headers, timeout=60)
+
+
+def scraped(server: Any) -> dict[tuple[str, ...], float]:
+    """Value by name and the values of its labels."""
+    families = text_string_to_metric_families(fetch(server, server.token).text)
+    return {
+        (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_what_the_server_counts(
+    run_server: Start, dial: Any, receive: Any, eventually: Any
+) -> None:
+    """Records, events, commits, runs, alerts, channels and attempts, after a run with a NaN and a broken
+    receiver."""
+    server, receiver = run_server(**QUICK), receive(404)
+    headers = {"authorization": f"Bearer {server.token}"}
+    channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
+    httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan], lr=[0.1, 0.1]))
+    failed = ("tocsin_delivery_attempts_total", "phone", "webhook", "failed")
+    found = eventually(lambda: (told := scraped(server)).get(failed) and told, "the attempt to be counted")
+    expected = {
+        ("tocsin_records_total",): 2,
+        ("tocsin_points_total",): 4,
+        ("tocsin_runs", "running"): 1,
+        ("tocsin_runs", "lost"): 0,
+        ("tocsin_open_alerts", "critical", "firing"): 1,
+        ("tocsin_notifications_failed", "phone"): 1,
+        ("tocsin_notifications_waiting", "phone"): 0,
+        ("tocsin_trainers",): 1,
+        ("tocsin_database_up",): 1,
+        ("tocsin_writer_failing",): 0,
+    }
+    assert {name: found[name] for name in expected} == expected
+    assert found["tocsin_commit_seconds_count",] >= 1
+    assert found["tocsin_judging_seconds_total",] > 0
+    assert found["process_resident_memory_bytes",] > 0
+
+
+def test_waiting_notifications_tell_their_age(
+    run_server: Start, dial: Any, receive: Any, eventually: Any
+) -> None:
+    """One that is tried again counts as waiting and grows old."""
+    server, receiver = run_server(**QUICK), receive(503)
+    headers = {"authorization": f"Bearer {server.token}"}
+    channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
+    httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    retrying = ("tocsin_notifications_retrying", "phone")
+    first = eventually(lambda: (told := scraped(server)).get(retrying) and told, "the first attempt")
+    assert first["tocsin_notifications_waiting", "phone"] == 1
+    age = ("tocsin_notification_oldest_seconds", "phone")
+    eventually(lambda: scraped(server)[age] > first[age], "it to grow older")
+
+
+def test_metrics_need_a_token_that_may_read(run_server: Start) -> None:
+    """On loopback too: without one 401, with one that may only report 403."""
+    server = run_server()
+    made = httpx.post(
+        f"{server.base}/api/v1/tokens",
+        headers={"authorization": f"Bearer {server.token}"},
+        json={"name": "trainer", "scope": "ingest", "project": None},
+        timeout=60,
+    ).json()
+    assert [fetch(server, token).status_code for token in ("", made["token"], server.token)] == [
+        401,
+        403,
+        200,
+    ]
+
+
+def test_the_documented_names_and_rules_are_those_of_the_server(run_server: Start) -> None:
+    """Every name in the table and in the alert rules of docs/operations.md is served, and no other."""
+    text = DOC.read_text("utf-8")
+    server = run_server()
+    families = text_string_to_metric_families(fetch(server, server.token).text)
+    served = {family.name for family in families if family.name.startswith("tocsin_")}
+    table = set(re.findall(r"^\| `(tocsin_\w+)`", text, re.MULTILINE))
+    assert {name.removesuffix("_total") for name in table} == served
+    (block,) = re.findall(r"```yaml\n(groups:.*?)```", text, re.DOTALL)
+    rules = yaml.safe_load(block)["groups"][0]["rules"]
+    assert len(rules) == 3
+    for rule in rules:
+        named = {name.removesuffix("_bucket") for name in re.findall(r"tocsin_\w+", rule["expr"])}
+        assert named <= table
+        assert {"alert", "expr", "for", "labels", "annotations"} == rule.keys()

@@ -1,0 +1,218 @@
+"""What a browser loads, and under which security headers."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, sync_playwright
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+
+from tocsin_server.core.permissions import Scope, Token, digest_of
+from tocsin_server.core.settings import Settings
+from tocsin_server.http.api.failures import install
+from tocsin_server.http.auth.authentication import Auth
+from tocsin_server.http.auth.middleware import Guard
+from tocsin_server.http.auth.sessions import COOKIE
+from tocsin_server.http.pages import DEEP_LINKS, SecurityHeaders, by_https, page_routes, web_directory
+from tocsin_server.http.plotlyjs import installed
+
+PLOTLY = installed()
+ASSETS = f"/assets/plotly-{PLOTLY.version}"
+TOKEN = Token("t_1", "me", Scope.READ, "", digest_of("s3cret"), 0)
+LOGGED_IN = {"authorization": "Bearer s3cret"}
+INDEX = f"""<!doctype html><title>page</title>
+<link rel="stylesheet" id="plotly.js-style-global" class="no-inline-styles" href="{ASSETS}.css">
+<link rel="icon" href="data:,"><script src="{ASSETS}.min.js"></script>
+<script type="module" src="/lib/draw.js"></script><div id="chart"></div>"""
+RULES = """() => Array.from(
+    document.getElementById("plotly.js-style-global").sheet.cssRules, rule => rule.cssText)"""
+DRAW = """await Plotly.newPlot("chart", [{y: [1, 2]}], {width: 300, height: 200});
+document.title = (await Plotly.toImage("chart", {format: "png"})).slice(0, 22);"""
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Path:
+    folder = tmp_path / "web"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "index.html").write_text(INDEX)
+    (folder / "lib" / "draw.js").write_text(DRAW)
+    (folder / "app.css").write_text("body{}")
+    (tmp_path / "secret.txt").write_text("outside")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    return folder
+
+
+@pytest.fixture
+def auth(tmp_path: Path) -> Auth:
+    return Auth(Settings(data_dir=tmp_path / "data"), lambda: [TOKEN])
+
+
+@pytest.fixture
+def address(
+    web: Path, auth: Auth, tmp_path: Path, serve_app: Callable[[FastAPI], AbstractContextManager[str]]
+) -> Iterator[str]:
+    guard = Middleware(Guard, settings=Settings(data_dir=tmp_path), gate=auth)
+    app = FastAPI(middleware=[Middleware(SecurityHeaders), guard, Middleware(GZipMiddleware)])
+    install(app)
+    app.include_router(page_routes(web, PLOTLY))
+    with serve_app(app) as where:
+        yield where
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, headers=LOGGED_IN) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, auth: Auth, address: str) -> Iterator[Page]:
+    """A page whose browser is logged in."""
+    context = browser.new_context()
+    context.add_cookies([{"name": COOKIE, "value": auth.issue_cookie(TOKEN), "url": address}])
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("path", [link.replace("{rest:path}", "r_1/<b>..%2F") for link in DEEP_LINKS])
+def test_every_deep_link_opens_the_page(client: httpx.Client, path: str) -> None:
+    """The page reads its own address, whatever a run is called."""
+    answer = client.get(path)
+    assert (answer.status_code, answer.text) == (200, INDEX)
+
+
+def test_nobody_sees_the_login_page_instead(client: httpx.Client) -> None:
+    """It says how to get in and remembers where one wanted to go, escaped."""
+    answer = client.get('/runs/"><script>', headers={"authorization": ""}, params={"x": "1"})
+    assert answer.status_code == 401
+    assert "tocsin-server serve" in answer.text
+    assert "<script>" not in answer.text
+    assert "%3Cscript%3E?x=1" in answer.text
+
+
+def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:
+    """Pages, files, assets and errors alike."""
+    for path in ("/", "/lib/draw.js", f"{ASSETS}.css", "/absent", "/login"):
+        headers = client.get(path).headers
+        assert "script-src 'self';" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "referrer-policy" in headers
+
+
+def test_modules_are_revalidated_and_typed(client: httpx.Client) -> None:
+    """An upgrade never mixes old and new modules, on whatever machine."""
+    answer = client.get("/lib/draw.js")
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    again = client.get("/lib/draw.js", headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["cache-control"] == "no-cache"
+
+
+def test_a_changed_module_is_seen(client: httpx.Client, web: Path) -> None:
+    """The ETag follows the file."""
+    etag = client.get("/lib/draw.js").headers["etag"]
+    (web / "lib" / "draw.js").write_text("export const changed = 1;")
+    os.utime(web / "lib" / "draw.js", (1, 1))
+    assert client.get("/lib/draw.js", headers={"if-none-match": etag}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../secret.txt", "/%2e%2e/secret.txt", "/lib/..%2f..%2fsecret.txt", "/link.txt", "//etc/passwd",
+     "/%2fetc/passwd", "/lib", "/lib/", "/absent.js", "/lib/%00", "/" + "x" * 5000, "/..%5csecret.txt"],
+)  # fmt: skip
+def test_nothing_outside_is_served(client: httpx.Client, path: str) -> None:
+    """Path tricks, links out of the folder and folders are 404 problems."""
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["subject"] == "path"
+
+
+@pytest.mark.parametrize("path", ["/nonsense", "/runs", "/fleet/x.html"])
+def test_a_mistyped_address_is_a_page(client: httpx.Client, path: str) -> None:
+    """Who typed it in a browser is told where to go on; the status is a 404 all the same."""
+    answer = client.get(path, headers={"accept": "text/html,*/*;q=0.8"})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<title>page</title>" in answer.text
+    assert client.get("/api/v1/absent", headers={"accept": "text/html"}).json()["status"] == 404
+
+
+def test_plotly_never_changes_under_its_address(client: httpx.Client) -> None:
+    """Immutable, compressed once, open without login, and no other version at hand."""
+    with client.stream("GET", f"{ASSETS}.min.js", headers={"authorization": ""}) as answer:
+        body = b"".join(answer.iter_raw())
+    assert (answer.status_code, answer.headers["content-encoding"]) == (200, "gzip")
+    assert "immutable" in answer.headers["cache-control"]
+    assert gzip.decompress(body) == PLOTLY.script
+    plain = client.get(f"{ASSETS}.min.js", headers={"accept-encoding": "identity"})
+    assert plain.content == PLOTLY.script
+    assert client.get("/assets/plotly-0.0.0.min.js").status_code == 404
+
+
+def test_the_pages_are_where_they_should_be() -> None:
+    """The checkout's web/ is found without being installed."""
+    assert (web_directory() / "index.html").is_file()
+
+
+@pytest.mark.browser
+def test_plotly_draws_and_exports_under_our_policy(page: Page, address: str) -> None:
+    """Layout and PNG export work; only the inline style sheet of maps is blocked, and we draw none."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(f"{address}/runs/r_1")
+    page.wait_for_function("document.title.startsWith('data:image/png;base64')")
+    where = page.evaluate("getComputedStyle(document.querySelector('.main-svg')).position")
+    assert where == "absolute"
+    assert len(said) == 1
+    assert "style-src-elem" in said[0]
+
+
+@pytest.mark.browser
+def test_the_style_sheet_is_what_plotly_would_insert(page: Page, address: str) -> None:
+    """Rule by rule, in the same order."""
+    page.goto(address)
+    ours = page.evaluate(RULES)
+    page.route("**/free", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
+    page.goto(f"{address}/free")
+    page.add_script_tag(content=PLOTLY.script.decode())
+    assert page.evaluate(RULES) == ours
+    assert len(ours) > 50
+
+
+@pytest.mark.parametrize(
+    ("public_url", "scheme", "host", "asked"),
+    [
+        ("", "https", "node:8321", True),
+        ("", "http", "node:8321", False),
+        ("https://tocsin.lab", "http", "tocsin.lab", True),
+        ("https://tocsin.lab:8443/", "http", "tocsin.lab:8443", True),
+        ("https://tocsin.lab", "http", "127.0.0.1:8321", False),
+        ("http://tocsin.lab", "http", "tocsin.lab", False),
+        ("https://tocsin.lab", "http", "", False),
+    ],
+)
+def test_https_is_known_from_the_request_or_the_public_address(
+    public_url: str, scheme: str, host: str, asked: bool
+) -> None:
+    """Plain HTTP on this machine is none, also where the public address is https."""
+    scope = {"type": "http", "scheme": scheme, "headers": [(b"host", host.encode())]}
+    assert by_https(scope, public_url) is asked

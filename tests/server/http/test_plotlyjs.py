@@ -1,0 +1,47 @@
+"""plotly.js and its style sheet out of the installed distribution."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from tocsin_server.core.errors import StartError
+from tocsin_server.http.plotlyjs import installed, style_sheet
+
+
+def test_it_is_found_without_importing_plotly() -> None:
+    """The server never pays plotly's import."""
+    plotly = installed()
+    assert plotly.version == version("plotly")
+    assert b"plotly.js v" in plotly.script[:200]
+    script = (
+        "import sys; from tocsin_server.http.plotlyjs import installed; installed(); "
+        "print('plotly' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "False"
+
+
+def test_the_gzipped_one_is_the_same() -> None:
+    """What travels compressed is the installed file, byte for byte."""
+    plotly = installed()
+    assert gzip.decompress(plotly.script_gzipped) == plotly.script
+
+
+def test_later_rules_come_first_as_plotly_inserts_them() -> None:
+    """X is a plot, Y the notifier, and each rule is inserted before those already there."""
+    script = """var t={"X,X div":'margin:0;',"X a:hover":"color:red;",Y:"top:50px;"};for(k in t)"""
+    assert style_sheet(script).splitlines() == [
+        ".plotly-notifier{top:50px;}",
+        ".js-plotly-plot .plotly a:hover{color:red;}",
+        ".js-plotly-plot .plotly,.js-plotly-plot .plotly div{margin:0;}",
+    ]
+
+
+def test_another_plotly_is_refused_with_a_sentence() -> None:
+    """Where the rules cannot be found the start fails, not the page."""
+    with pytest.raises(StartError, match="style rules"):
+        style_sheet("no rules here")

@@ -1,0 +1,340 @@
+"""What a peer may do to the server's sockets before and after it has logged in: real sockets, real server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+from websockets.exceptions import InvalidStatus
+from websockets.protocol import State
+
+from tests.server.conftest import ServerThread, hello_of, records_of, server_thread
+from tests.server.raw_socket import frame, websocket
+from tocsin import protocol
+from tocsin_server.http import ingest
+from tocsin_server.http.pages import PIECE, Pieces
+from tocsin_server.http.socket_limits import BoundedWebSocket
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+DEADLINE_S = 60.0
+HEAD = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
+    """One server for all tests that need no settings of their own; use run names of your own."""
+    place = tmp_path_factory.mktemp("server")
+    limits: dict[str, Any] = {"limit_connections": 64, "limit_body_bytes": 1000, "limit_records_per_s": 10**9}
+    with server_thread(place, head_timeout_s=DEADLINE_S, body_timeout_s=DEADLINE_S, **limits) as running:
+        yield running
+
+
+@pytest.fixture
+def plug() -> Iterator[Callable[[Any], socket.socket]]:
+    """``plug(server)``: a bare connection, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(server: Any) -> socket.socket:
+            host, port = server.base.split("//")[1].split(":")
+            made = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+            return stack.enter_context(made)
+
+        yield connect
+
+
+Plug = Callable[[Any], socket.socket]
+
+
+def heard(peer: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := peer.recv(65536):
+            found += piece
+    return found
+
+
+def shouted(peer: socket.socket, piece: bytes, most: int) -> int:
+    """Sends ``piece`` again and again until the server closes, at most ``most`` bytes; how many went out."""
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < most:
+            peer.sendall(piece)
+            sent += len(piece)
+    return sent
+
+
+def healthy(server: Any) -> bool:
+    answer = httpx.get(f"{server.base}/api/v1/health", timeout=DEADLINE_S)
+    return answer.status_code == 200
+
+
+# The head of a request
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [(b"GET /", b"a" * 4096), (HEAD + b"x: ", b"a" * 4096), (HEAD, b"x: 1\r\n"), (HEAD, b"x: 1\r\n" * 600)],
+    ids=["url", "value", "headers", "many-at-once"],
+)
+def test_an_endless_head_is_refused(server: ServerThread, plug: Plug, begin: bytes, piece: bytes) -> None:
+    """The connection ends after a bounded number of bytes, whatever of the head has no end."""
+    before = server.services.connections.closed["head"]
+    peer = plug(server)
+    peer.sendall(begin)
+    sent = shouted(peer, piece, 200 << 20)
+    assert sent < 100 << 20  # what the kernel takes of it is not ours
+    assert heard(peer)[:12] in (b"HTTP/1.1 431", b"")  # "": the kernel threw it away with what was not read
+    assert server.services.connections.closed["head"] == before + 1
+    assert healthy(server)
+
+
+def test_a_head_within_the_limit_is_answered(server: ServerThread) -> None:
+    """Thirty kilobytes of cookies and a long address are an ordinary request."""
+    headers = {"cookie": "c=" + "x" * 20_000}
+    answer = httpx.get(f"{server.base}/api/v1/health?{'q' * 8000}", headers=headers)
+    assert answer.status_code == 200
+
+
+UNFINISHED = {
+    "silent": b"",
+    "empty lines": b"\r\n\r\n",
+    "half": HEAD,
+    "half of the second": HEAD + b"\r\n" + HEAD,
+    "body": b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\ntoken",
+}
+
+
+def test_who_does_not_finish_in_time_is_closed(run_server: Start, plug: Plug) -> None:
+    """Neither silence nor a half-sent head or body holds a connection; the answer says what is missing."""
+    server = run_server(head_timeout_s=0.5, body_timeout_s=0.5)
+    peers = {name: plug(server) for name in UNFINISHED}
+    for name, peer in peers.items():
+        peer.sendall(UNFINISHED[name])
+    last = {name: heard(peer).rpartition(b"HTTP/1.1 ")[2] for name, peer in peers.items()}
+    assert {name: answer[:3] for name, answer in last.items()} == dict.fromkeys(UNFINISHED, b"408")
+    assert b"The request body did not arrive" in last["body"]
+    assert server.services.connections.closed["timeout"] == len(UNFINISHED)
+
+
+def test_a_refused_body_that_never_comes_is_closed(run_server: Start, plug: Plug) -> None:
+    """The answer is out already; the connection ends as well."""
+    server = run_server(body_timeout_s=0.5)
+    peer = plug(server)
+    peer.sendall(HEAD.replace(b"GET", b"POST") + b"Content-Length: 50\r\n\r\n")
+    assert heard(peer).startswith(b"HTTP/1.1 4")
+
+
+def test_a_pipeline_is_bounded(server: ServerThread, plug: Plug) -> None:
+    """A thousand requests in one write are not taken in; the server goes on."""
+    peer = plug(server)
+    peer.sendall((HEAD + b"\r\n") * 1000)
+    assert heard(peer).count(b"HTTP/1.1 200") <= 10
+    assert healthy(server)
+
+
+def test_requests_behind_each_other_are_answered(server: ServerThread, plug: Plug) -> None:
+    """A connection that is kept alive serves one request after the other, bodies included."""
+    peer = plug(server)
+    for _ in range(3):
+        peer.sendall(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 7\r\n\r\ntoken=x")
+        answer = b""
+        while b"</html>" not in answer:
+            answer += peer.recv(65536)
+        assert b"unknown or was revoked" in answer
+
+
+def test_trailers_behind_a_body_are_not_kept(server: ServerThread, plug: Plug) -> None:
+    """An endless body of tiny chunks and trailers ends, too."""
+    peer = plug(server)
+    peer.sendall(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+    assert shouted(peer, b"x: 1\r\n" * 1000, 200 << 20) < 100 << 20
+    assert healthy(server)
+
+
+# How many
+
+
+def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
+    """Twice as many as there may be: a trainer and a health check come in, the oldest silent ones went."""
+    silent = [plug(server) for _ in range(128)]
+    assert healthy(server)
+    trainer = dial(server.base, "r2", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    assert heard(silent[0]) == b""
+    assert len(server.services.connections) <= 64
+    assert server.services.connections.closed["connections"] >= 60
+
+
+def test_websockets_without_a_hello_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
+    """They wait for their peer as silent connections do."""
+    for _ in range(80):
+        websocket(plug(server))
+    trainer = dial(server.base, "r0", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+
+
+def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start, dial: Dial) -> None:
+    """Where all are logged in, a further one is asked to come later, and the others notice nothing."""
+    server = run_server(limit_connections=8)
+    trainers = [dial(server.base, f"r{number}", server.token) for number in range(8)]
+    with pytest.raises(InvalidStatus, match="503"):
+        dial(server.base)
+    assert healthy(server)
+    for trainer in trainers:
+        trainer.acked(trainer.train([0], loss=[1.0]))
+    trainers[0].socket.close()
+    assert dial(server.base, "r9", server.token).welcome.seq == -1
+
+
+# Websockets
+
+
+def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Plug) -> None:
+    """They are parsed as they are taken, in order and none lost, with a close behind them."""
+    peer = websocket(plug(server))
+    count = 3000
+    frames = [frame(protocol.encode(records_of(no, [no], loss=[1.0]))) for no in range(count)]
+    peer.sendall(frame(protocol.encode(hello_of("r1", server.token))))
+    peer.sendall(b"".join(frames) + frame(struct.pack("!H", 1000), opcode=8))
+    heard(peer)
+    server.services.writer.call(lambda _: None).result(DEADLINE_S)
+    assert server.services.reader.records("r1", limit=10_000).step.tolist() == list(range(count))
+
+
+def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) -> None:
+    """Together they are ten times what may come in at a time: each is acked, and nothing is left counted."""
+    server, values = run_server(receive_bytes=200_000), [0.5] * 8000
+    trainers = [dial(server.base, f"r{number}", server.token) for number in range(4)]
+    for trainer in trainers:
+        trainer.train(range(8000), loss=values, **{f"extra{number}": values for number in range(6)})
+    for trainer in trainers:
+        trainer.acked(7999)
+
+
+def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) -> None:
+    """Before a login little may lie half way; a small hello comes in all the same."""
+    server = run_server(receive_bytes=400_000)
+    half = [websocket(plug(server)) for _ in range(3)]
+    for peer in half:
+        peer.sendall(frame(bytes(1_000_000))[:60_000])
+    assert any(heard(peer) == b"" for peer in half[1:])
+    assert dial(server.base, "r1", server.token).welcome.seq == -1
+    assert server.services.connections.closed["strangers"] >= 1
+
+
+def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: Plug) -> None:
+    """Its pongs would pile up without end: the kernel's buffers fill instead."""
+    peer = websocket(plug(server))
+    peer.settimeout(1.0)
+    assert shouted(peer, frame(bytes(100), opcode=9) * 600, 400 << 20) < 200 << 20
+    assert healthy(server)
+
+
+def test_a_hello_behind_many_pings_is_heard(server: ServerThread, plug: Plug) -> None:
+    """Pings before, between and after messages cost nobody a message."""
+    peer = websocket(plug(server))
+    peer.sendall(
+        frame(b"", 9) * 100 + frame(protocol.encode(hello_of("r1", server.token))) + frame(b"", 9) * 3
+    )
+    found = b""
+    while b"welcome" not in found:
+        found += peer.recv(65536)
+
+
+def test_a_trainer_that_is_held_back_for_long_is_not_silent(
+    run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """While the server does not read it, its silence says nothing; it comes in once there is room."""
+    monkeypatch.setattr(ingest, "SILENCE_S", 0.2)
+    monkeypatch.setattr(ingest, "LOOK_S", 0.02)
+    server, gate = run_server(backlog_bytes=10_000), threading.Event()
+    trainer = dial(server.base, "r1", server.token)
+    server.services.writer.call(lambda _: gate.wait(DEADLINE_S))
+    last = [trainer.train(range(no, no + 1000), loss=[0.5] * 1000) for no in range(0, 3000, 1000)][-1]
+    eventually(lambda: server.call(server.pipeline.health)["pressed"], "back-pressure")
+    time.sleep(0.5)  # longer than the silence that is none
+    gate.set()
+    trainer.acked(last)
+
+
+def test_a_pong_is_not_missed_while_nothing_is_read() -> None:
+    """A connection that the server does not read is pinged again; one that it reads is given up."""
+
+    class Transport:
+        closed = False
+
+        def is_closing(self) -> bool:
+            return self.closed
+
+        def close(self) -> None:
+            self.closed = True
+
+        def write(self, _data: bytes) -> None:
+            return
+
+    async def scene() -> None:
+        config = uvicorn.Config(lambda: None, ws_ping_interval=20.0, log_config=None)
+        config.load()
+        peer = BoundedWebSocket(config, ServerState(), {}, asyncio.get_running_loop())
+        transport: Any = Transport()
+        peer.transport, peer.read_paused = transport, True
+        peer.keepalive_timeout()
+        assert not transport.closed
+        assert peer.ping_timer is not None
+        peer.stop_keepalive()
+        peer.read_paused = False
+        peer.conn.state = State.OPEN
+        peer.keepalive_timeout()
+        assert transport.closed
+
+    asyncio.run(scene())
+
+
+# What goes out
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
+def test_a_body_goes_out_in_pieces(size: int) -> None:
+    """Nothing is lost or added, the last piece says that it is the last, and none is large."""
+    body, sent = bytes(range(256)) * (size // 256 + 1), []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body[:size], "more_body": False})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError
+
+    asyncio.run(Pieces(app)({"type": "http"}, receive, send))
+    pieces = sent[1:]
+    assert b"".join(piece["body"] for piece in pieces) == body[:size]
+    assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert all(len(piece["body"]) <= PIECE for piece in pieces)
+
+
+def test_an_asset_that_nobody_reads_is_not_copied(server: ServerThread, plug: Plug, eventually: Any) -> None:
+    """Of five megabytes a peer that reads nothing gets what the kernel takes, and is cut off in the end."""
+    version = server.app.state.plotly_version
+    peer = plug(server)
+    path = f"/assets/plotly-{version}.min.js".encode()
+    peer.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    connections = server.services.connections
+    stuck = lambda: [one for one in connections._all if one.stuck_since is not None]  # noqa: E731
+    (one,) = eventually(lambda: server.call(stuck), "the server to stop writing")
+    server.call(lambda: setattr(one, "stuck_since", time.monotonic() - 3600))
+    eventually(lambda: len(connections) == 0, "the connection to be cut off")

@@ -1,0 +1,294 @@
+"""Damaged texts in the database: isolated, named by `check`, repaired by `check --repair`."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from sqlalchemy import Connection, literal, select, text
+from sqlalchemy.engine import URL
+
+from tests.server.app.test_isolation import listed
+from tests.server.store.whole_run import tell_all_to
+from tocsin_server.core.permissions import Scope, Token, digest_of
+from tocsin_server.store import alert_groups, notification_config, outbox, rules
+from tocsin_server.store.alert_groups import GroupRow
+from tocsin_server.store.alert_rows import diagnosis_of
+from tocsin_server.store.database import Database
+from tocsin_server.store.notification_config import ChannelRow, SilenceRow
+from tocsin_server.store.outbox import Notification
+from tocsin_server.store.rules import OwnRow, TuningRow
+from tocsin_server.store.tables import RUN_TABLES, chunk, flight, metadata, rule_state
+from tocsin_server.store.tokens import add_token
+
+Run = Callable[..., Any]
+FAR_NS = 2**61
+OF_RUN = {
+    "run": ("config", "facts", "tags", "error", "board"),
+    "alert": ("diagnosis", "labels"),
+    "event": ("data",),
+}
+OF_ALL = {
+    "channel": ("config", "secret"),
+    "silence": ("matchers",),
+    "setting": ("value",),
+    "user_rule": ("body",),
+    "rule_tuning": ("body",),
+    "notification": ("body",),
+    "notify_group": ("labels",),
+    "project": ("settings",),
+}
+BYTES = {
+    "invalid": b'{"a": nonsense}',
+    "truncated": b'{"a": [1, 2',
+    "wrong type": b'"a text"',
+    "too deep": b"[" * 100_000,
+    "not UTF-8": b'{"a": "\xff"}',
+    "NUL": b'{"a": "\x00"}',
+}
+LISTS = (
+    "alerts", "channels", "silences", "routes", "rules", "deliveries", "notifications", "projects", "audit",
+    "configs",
+)  # fmt: skip
+ON_SQLITE = ("not UTF-8", "NUL")
+
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "channel": ("c_1", "id", "name"),
+    "silence": ("s_1", "id"),
+    "setting": (notification_config.ROUTING, "name"),
+    "user_rule": ("mine", "id"),
+    "rule_tuning": ("*", "project"),
+    "notification": ("n_1", "id"),
+    "notify_group": ("g_1", "id"),
+    "project": ("deblur", "name"),
+    "run": ("good", "id"),
+}
+"""The row of each table, and the columns that tell its copies apart."""
+
+
+def populate(database: Database) -> None:
+    """A whole run, and one row of everything that people decide."""
+    tell_all_to(database, "good")
+    group = GroupRow("g_1", "alerts", "all", "c_1", {}, 1, FAR_NS, None)
+    with database.engine.begin() as connection:
+        notification_config.put_channel(connection, ChannelRow("c_1", "desk", "browser"))
+        notification_config.put_silence(
+            connection, SilenceRow("s_1", ['rule="a"'], 0, FAR_NS, "me", "", FAR_NS - 1)
+        )
+        notification_config.write_choice(connection, notification_config.ROUTING, {"routes": []}, 1)
+        rules.add_rule(connection, OwnRow("mine", {"series": "loss"}))
+        rules.put_tuning(connection, TuningRow("loss-spike", "*", {"enabled": False}))
+        alert_groups.put_group(connection, group)
+        outbox.enqueue(connection, Notification("n_1", "c_1", "g_1", "alerts", "t", {"alerts": []}))
+
+
+def copy(connection: Connection, name: str) -> None:
+    """A copy of everything, called ``name``."""
+    for table, (one, *keys) in (KEYS | {each.name: ("good", "run_id") for each in RUN_TABLES}).items():
+        columns = metadata.tables[table].columns
+        kept = [literal(name).label(c.name) if c.name in keys else c for c in columns]
+        query = select(*kept).where(columns[keys[0]] == one)
+        connection.execute(metadata.tables[table].insert().from_select(columns.keys(), query))
+
+
+def wrong_in(kind: str) -> dict[str, tuple[str, ...]]:
+    """Table -> columns in which it is damage: a setting may be JSON of any type."""
+    return {
+        name: cols for name, cols in (OF_RUN | OF_ALL).items() if (name, kind) != ("setting", "wrong type")
+    }
+
+
+def spoil(connection: Connection, kind: str) -> None:
+    """Damage every JSON column of the copy of this name, and the routes."""
+    body, sqlite = BYTES[kind], connection.dialect.name == "sqlite"
+    value = "CAST(:body AS TEXT)" if sqlite else ":body"
+    given = {"body": body if sqlite else body.decode(), "kind": kind, "routes": notification_config.ROUTING}
+    for table, columns in wrong_in(kind).items():
+        key = KEYS.get(table, ("good", "run_id"))[1]
+        for column in columns:
+            query = text(f"UPDATE {table} SET {column} = {value} WHERE {key} IN (:kind, :routes)")
+            assert connection.execute(query, given).rowcount, (kind, table, column)
+
+
+@pytest.fixture
+def kinds(url: URL) -> list[str]:
+    """Kinds of damage that this database takes."""
+    on_sqlite = url.get_backend_name() == "sqlite"
+    return [kind for kind in BYTES if on_sqlite or kind not in ON_SQLITE]
+
+
+@pytest.fixture
+def damaged(database: Database, kinds: list[str]) -> None:
+    """Damage of each kind in every JSON column of a copy of its own."""
+    populate(database)
+    with database.engine.begin() as connection:
+        for kind in kinds:
+            copy(connection, kind)
+            spoil(connection, kind)
+
+
+@pytest.fixture
+def check(tocsin: Run, address: str) -> Run:
+    """``check("--repair")``: the command on the database of the test."""
+    return lambda *options: tocsin("check", "--database-url", address, *options)
+
+
+@pytest.mark.usefixtures("damaged")
+def test_the_server_starts_and_serves_the_others(run_server: Run, kinds: list[str]) -> None:
+    """Every list answers, the good run is as it was, and no round fails for it."""
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+    assert listed(server) == sorted(["good", *kinds])
+    paths = [f"/runs/{quote(run_id)}{more}" for run_id in ("good", *kinds) for more in ("", "/events")]
+    for path in [*paths, "/alerts/marks", *(f"/{name}" for name in LISTS)]:
+        answer = httpx.get(f"{server.base}/api/v1{path}", headers=headers, timeout=60)
+        assert answer.status_code == 200, (path, answer.text[:300])
+    good = httpx.get(f"{server.base}/api/v1/runs/good", headers=headers, timeout=60).json()
+    assert good["tags"] == ["a", "b"]
+    failing = httpx.get(f"{server.base}/api/v1/health", headers=headers, timeout=60).json()["rounds"]
+    assert [item for item in failing if "good" in item["subject"]] == []
+
+
+@pytest.mark.usefixtures("damaged")
+def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str], tmp_path: Path) -> None:
+    """One line each and status 1; repaired, what was replaced is in a private file, and nothing is left."""
+    before = check()
+    lines = [line.split("\t") for line in before.stdout.splitlines()]
+    assert before.returncode == 1
+    for kind in kinds:
+        named = {(table, column) for table, run, key, column, _ in lines if kind in (run, *key.split("."))}
+        assert named >= {(table, column) for table, columns in wrong_in(kind).items() for column in columns}
+    of_good = {(line[0], line[3]) for line in lines if line[1] == "good"}
+    assert of_good == {("run", "board")}  # `tell_all` stores half of one
+    repaired = check("--repair")
+    (kept,) = tmp_path.glob("damaged-*.jsonl")
+    assert len([json.loads(line) for line in kept.read_text().splitlines()]) == len(lines)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert (repaired.returncode, check().stdout) == (0, "")
+
+
+def test_check_does_not_create_a_database(tocsin: Run, tmp_path: Path) -> None:
+    """A wrong directory is an error with status 2, and nothing is written."""
+    done = tocsin("check", "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert f"There is no database at {tmp_path}/tocsin.db" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, check: Run) -> None:
+    """Its counts and newest values as if nothing had been damaged."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = '{'"))
+    assert check("--repair").returncode == 0
+    with database.reader.begin() as connection:
+        board = json.loads(connection.execute(text("SELECT board FROM run")).scalar_one())
+    assert (board["last_step"], board["arrival"]) == (2**41 + 1, 5003)
+
+
+CHOSEN = {"run.state": "lost", "alert.state": "resolved", "alert.severity": "critical", "token.scope": "read"}
+
+
+@pytest.mark.parametrize("place", CHOSEN)
+def test_a_word_that_is_none_of_the_known_ones_is_repaired(
+    database: Database, check: Run, run_server: Run, place: str
+) -> None:
+    """A token whose scope is damaged opens nothing; a state that is damaged hides no run."""
+    table, column = place.split(".")
+    tell_all_to(database, "bad")
+
+    def spoilt() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text(f"UPDATE {table} SET {column} = 'nonsense'"))
+
+    with database.engine.begin() as connection:
+        add_token(connection, Token("t_1", "ci", Scope.ADMIN, "", digest_of("secret"), 1))
+    spoilt()
+    assert check("--repair").returncode == 0
+    with database.reader.begin() as connection:
+        assert set(connection.execute(text(f"SELECT {column} FROM {table}")).scalars()) == {CHOSEN[place]}
+    spoilt()
+    server = run_server()
+    assert listed(server) == ["bad"]
+    stranger = {"authorization": "Bearer secret"}
+    answer = httpx.get(f"{server.base}/api/v1/runs", headers=stranger, timeout=60)
+    assert answer.status_code == (401 if table == "token" else 200)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]},
+        {"disproof": 5},
+        {"evidence": [{"name": "a", "value": 1, "step": "x"}]}, {"alternatives": [5]}, {"story": [[1, 2, 3]]},
+    ],
+)  # fmt: skip
+def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) -> None:
+    """Otherwise the report of the run would fail on it."""
+    with pytest.raises(ValueError, match="Expected"):
+        diagnosis_of(told)
+
+
+def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:
+    """The run is restored, and its alerts can be routed."""
+    tell_all_to(database, "bad")
+    odd = {"tags": "[5]", "facts": '{"versions": 5}', "state": "running"}
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET tags = :tags, facts = :facts, state = :state"), odd)
+    server = run_server()
+    assert list(server.pipeline.roster.active) == ["bad"]
+    with database.reader.begin() as connection:
+        (known,) = alert_groups.known_alerts(connection, [("bad", "f1", 1)]).values()
+    assert known.tags == ("5",)
+
+
+def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
+    """The saved state of the rules and a flight record: named once, and gone after the repair."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = NULL"))
+        for table in (rule_state, flight):
+            connection.execute(table.update().values(body=b"damaged"))
+    lines = [line.split("\t")[:4] for line in check().stdout.splitlines()]
+    assert lines == [["rule_state", "bad", "-", "body"], ["flight", "bad", "f1.1", "body"]]
+    assert check("--repair").returncode == 0
+    assert check().stdout == ""
+
+
+def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:
+    """A changed byte in a sealed body: its run, series and chunk; --repair does not touch it."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
+    for options in ((), ("--repair",)):
+        done = check(*options)
+        assert done.returncode == 1
+        (line,) = done.stdout.splitlines()
+        assert line.startswith("chunk\tbad\twriter 0, step, chunk 0\tbody\t")
+
+
+def test_who_asks_for_damaged_records_is_told(
+    database: Database, run_server: Run, tocsin: Run, address: str
+) -> None:
+    """The API and the command line say that it is damage, and what to do; the run's own page is there."""
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
+    exported = tocsin("export", "bad", "--database-url", address)
+    assert (exported.returncode, "Stored records are damaged" in exported.stderr) == (2, True)
+    assert "Traceback" not in exported.stderr
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+    asked = {
+        path: httpx.get(f"{server.base}/api/v1/runs/bad{path}", headers=headers) for path in ("", "/records")
+    }
+    assert {path: answer.status_code for path, answer in asked.items()} == {"": 200, "/records": 500}
+    assert "`tocsin-server check` lists them" in asked["/records"].json()["detail"]

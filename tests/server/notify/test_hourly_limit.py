@@ -1,0 +1,31 @@
+"""The limit of notifications an hour, and when digests are told."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.notify.hourly_limit import DIGEST_NS, LATE_MOST_NS, LATE_NS, digest_due, is_over, late_due
+
+
+@given(st.integers(0, 200), st.integers(0, 200))
+def test_the_limit_is_reached_after_that_many(sent: int, limit: int) -> None:
+    """0 means no limit."""
+    assert is_over(sent, limit) is (limit > 0 and sent >= limit)
+
+
+@given(st.none() | st.integers(0, 10**13), st.integers(10**12, 10**13))
+def test_digests_of_a_channel_keep_their_distance(told: int | None, now: int) -> None:
+    """What is held back is told within ten minutes, and never two digests within ten minutes."""
+    due = digest_due(None, told, now)
+    assert due >= now
+    assert due <= max(now, told or 0) + DIGEST_NS
+    assert not told or due >= told + DIGEST_NS
+    assert digest_due(due, told, now + 1) == due
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**13))
+def test_the_digest_of_late_alerts_waits_for_the_spool_but_not_for_ever(first: int, after: int) -> None:
+    """A minute after the newest, ten minutes after the first at most."""
+    due = late_due(first, first + after)
+    assert due == min(first + after + LATE_NS, first + LATE_MOST_NS)

@@ -1,0 +1,70 @@
+"""Backtests of log files: where a rule would have fired with other settings."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from tocsin_server.detect.custom.backtest import settings_of
+from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.offline.backtest import Backtest, Bounds
+
+
+def log_of(path: Path, losses: list[float]) -> Path:
+    path.write_text("step,loss\n" + "".join(f"{step},{loss}\n" for step, loss in enumerate(losses)))
+    return path
+
+
+def calm(n: int) -> list[float]:
+    """A loss that falls a little and swings by a percent."""
+    return [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(n)]
+
+
+@pytest.fixture
+def spiky(tmp_path: Path) -> Path:
+    """Three records at 2.6 from step 300 on, a third above the usual."""
+    losses = calm(600)
+    losses[300:303] = [2.6, 2.6, 2.6]
+    return log_of(tmp_path / "log.csv", losses)
+
+
+def test_settings_decide_whether_a_rule_fires(spiky: Path) -> None:
+    """A spike of 30 % is one at the default of 20 %, and none where half as much again is asked for."""
+    fired = Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)
+    silent = Backtest("loss-spike", settings_of("loss-spike", {"relative": 0.5})).of_file(spiky)
+    assert [(firing.onset_step, firing.severity.value) for firing in fired.firings] == [(300, "warning")]
+    assert silent.firings == []
+    assert fired.steps == 600
+
+
+def test_each_launch_in_a_file_is_judged_on_its_own(tmp_path: Path) -> None:
+    """A header that comes again begins a new run, whose steps are others."""
+    one, two = log_of(tmp_path / "a", calm(300)), log_of(tmp_path / "b", calm(100))
+    both = tmp_path / "both.csv"
+    both.write_text(one.read_text() + two.read_text())
+    tested = Backtest("loss-spike", settings_of("loss-spike", {})).of_file(both)
+    assert (tested.steps, tested.firings) == (400, [])
+
+
+def test_a_bound_is_kept_and_told(spiky: Path) -> None:
+    """Records of one run, and time in all."""
+    settings = settings_of("loss-spike", {})
+    short = Backtest("loss-spike", settings, Bounds(records=512)).of_file(spiky)
+    assert short.steps == 512
+    assert "first 512 records" in short.cut
+    late = Backtest("loss-spike", settings, Bounds(seconds=0.5), clock=itertools.count().__next__)
+    assert "were over" in late.of_file(spiky).cut
+
+
+def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a crash: the rule and what it said."""
+    from tocsin_server.detect.rules.loss.loss_spike import RULE
+
+    def broken(self: object, view: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(RULE, "observe", broken)
+    with pytest.raises(SettingError, match="loss-spike: settings: expected values that fit together"):
+        Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)

@@ -1,0 +1,192 @@
+"""``tocsin-server diagnose`` as a person and as a script run it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tocsin.importers import open_log
+from tocsin_server.cli.main import app
+from tocsin_server.core.models import Severity
+from tocsin_server.offline.replay import judge
+
+BROKEN = "".join(f"step {step}: loss = {'nan' if step > 99 else 0.5}\n" for step in range(110))
+HEALTHY = "".join(f"step {step}: loss = {2 - step / 200}\n" for step in range(200))
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A log whose loss ends as NaN."""
+    path = tmp_path / "broken.log"
+    path.write_text(BROKEN)
+    return path
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Path:
+    """A log in which nothing is wrong."""
+    path = tmp_path / "healthy.log"
+    path.write_text(HEALTHY)
+    return path
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    """Exit status and output of ``tocsin-server diagnose``."""
+    result = CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+    return result.exit_code, result.stdout
+
+
+def test_json_has_the_shape_of_the_contract(broken: Path) -> None:
+    """Strict JSON; every key of the design, evidence and remedies with it."""
+    status, out = run(broken, "--json")
+    (file,) = json.loads(out, parse_constant=pytest.fail)["files"]
+    assert status == 0
+    assert (file["path"], file["format"], file["records"]) == (str(broken), "key=value lines", 110)
+    (alert,) = [alert for alert in file["alerts"] if alert["rule"] == "nonfinite-loss"]
+    assert (alert["severity"], alert["onset_step"], alert["fired_step"]) == ("critical", 100, 100)
+    assert alert["resolved_step"] is None
+    assert alert["series"] == "loss"
+    assert alert["summary"]
+    assert alert["evidence"][0].keys() == {"name", "value", "unit", "step"}
+    assert alert["causes"]
+    assert all(remedy.keys() == {"text", "code"} for remedy in alert["remedies"])
+
+
+def test_the_text_is_a_report_to_paste(broken: Path) -> None:
+    """What was read, the signals with their NaN, an alert a line, cause, story and remedies."""
+    status, out = run(broken)
+    assert status == 0
+    assert "key=value lines, 110 records, steps 0 to 109" in out
+    assert "×" in out
+    assert "10 NaN" in out
+    assert "critical  nonfinite-loss  loss  since step 100 (said at 100)" in out
+    assert "Most likely: " in out
+    assert "What happened" in out
+    assert "What to do" in out
+
+
+def test_the_same_log_gives_the_same_words(broken: Path) -> None:
+    """Byte for byte."""
+    assert run(broken) == run(broken)
+
+
+def test_a_healthy_log_says_so(healthy: Path) -> None:
+    """Nothing found, and nothing more."""
+    status, out = run(healthy, "--fail-on", "warning")
+    assert status == 0
+    assert "Nothing found." in out
+
+
+@pytest.mark.parametrize(("severity", "status"), [("warning", 1), ("critical", 1)])
+def test_the_exit_status_can_fail_a_pipeline(severity: str, status: int, broken: Path, healthy: Path) -> None:
+    """Where something that severe was found in any of the files."""
+    assert run(healthy, broken, "--fail-on", severity)[0] == status
+
+
+def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) -> None:
+    """With the reason; the other files are diagnosed all the same."""
+    (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
+    status, out = run(tmp_path / "poem.txt", broken, "--json")
+    poem, log = json.loads(out)["files"]
+    assert status == 2
+    assert "expected one of" in poem["error"]
+    assert log["records"] == 110
+
+
+def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
+    """How many, which, and what that means for the verdict."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": NaN}\n')
+    _, out = run(path, "--json")
+    (file,) = json.loads(out)["files"]
+    assert file["unread_lines"] == {"count": 1, "first": [{"line": 2, "why": "a JSON object was expected"}]}
+    assert any("Only 2 training records" in note for note in file["notes"])
+    assert "1 line could not be read (number 2)." in file["notes"]
+    assert file["alerts"][0]["rule"] == "nonfinite-loss"
+
+
+def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -> None:
+    """They can be read but once, and nothing of them is lost in finding out their format."""
+    wanted = json.loads(run(broken, "--json")[1])["files"][0]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = BROKEN.encode()
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    piped = json.loads(run(pipe, "--json")[1])["files"][0]
+    writer.join()
+    given = CliRunner().invoke(app, ["diagnose", "-", "--json"], input=text)
+    assert piped == wanted | {"path": str(pipe)}
+    assert json.loads(given.stdout)["files"][0] == wanted | {"path": "-"}
+
+
+def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> None:
+    """And the report says so."""
+    lines = "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(9000))
+    path = tmp_path / "train.log.gz"
+    path.write_bytes(gzip.compress(lines.encode())[:-1000])
+    status, out = run(path)
+    assert status == 0
+    assert "Note: The file breaks off: Compressed file ended" in out
+
+
+def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
+    """Each alert says of which one it is, in text and JSON."""
+    path = tmp_path / "twice.log"
+    path.write_text(HEALTHY + BROKEN)
+    assert "nonfinite-loss  loss  run 2, since step 100" in run(path)[1]
+    (file,) = json.loads(run(path, "--json")[1])["files"]
+    assert [alert["attempt"] for alert in file["alerts"] if alert["rule"] == "nonfinite-loss"] == [2]
+
+
+def test_one_episode_is_one_story(tmp_path: Path) -> None:
+    """A rate that runs away, a norm and a loss that follow: one cause in full, not one an alert."""
+    noise = random.Random(1)
+    loss = [1 + noise.gauss(0, 0.02) for _ in range(300)] + [2.0, 40.0, 4e6, math.inf, math.inf]
+    norm = [1 + noise.gauss(0, 0.05) for _ in range(299)] + [9.0, 60.0, 4e3, 1e8, math.inf, math.inf]
+    rows = zip(range(305), loss, norm, strict=True)
+    path = tmp_path / "runaway.log"
+    path.write_text(
+        "".join(f"step={step} loss={a} grad_norm={b} lr={1e-3 * 1.01**step}\n" for step, a, b in rows)
+    )
+    out = run(path)[1]
+    assert len(judge(open_log(path)).alerts) > 2
+    assert out.count("Most likely: ") == 1
+    assert "Most likely: Likely" not in out
+    assert "Alerts: grad-" in out
+
+
+LOGS = os.environ.get("TOCSIN_REAL_LOGS", "")
+
+
+@pytest.mark.skipif(not LOGS, reason="TOCSIN_REAL_LOGS names no folder of real logs")
+def test_real_logs_are_read_to_their_normalized_records() -> None:
+    """Every training loss of each original, in order and to the bit."""
+    from tocsin.importers import LogRecord, open_log
+
+    for folder in sorted(path for path in Path(LOGS).iterdir() if path.is_dir()):
+        made = {"PROVENANCE.txt", "label.json", "normalized.jsonl"}
+        originals = [path for path in folder.iterdir() if path.name not in made]
+        for original in originals:
+            wanted = [json.loads(line) for line in (folder / "normalized.jsonl").read_text().splitlines()]
+            read = [item.values for item in open_log(original).items() if isinstance(item, LogRecord)]
+            losses = [values["loss"] for values in read if "loss" in values]
+            assert losses == pytest.approx([row["loss"] for row in wanted if "loss" in row], nan_ok=True)
+
+
+def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
+    """Each line four times, by processes that do not know of each other: a warning, with the cause first."""
+    file = tmp_path / "train.log"
+    file.write_text("".join(f"step {step} loss {2 - step / 600:.4f} lr 0.1\n" * 4 for step in range(120)))
+    judged = judge(open_log(file))
+    (alert,) = [one for one in judged.alerts if one.severity is not Severity.INFO]
+    assert (alert.rule, "4 processes" in alert.summary) == ("duplicate-steps", True)
+    assert "each believes to be alone" in alert.diagnosis.cause

@@ -1,0 +1,130 @@
+"""A hello ends in a run that is there for good, or in a request to come again, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.conftest import hello_of
+from tocsin_server.core.models import Writer
+from tocsin_server.core.settings import Settings
+from tocsin_server.runs import admission, registry, watchdog
+from tocsin_server.runs.admission import Admission, TryLaterError
+from tocsin_server.runs.registry import Roster
+from tocsin_server.store.registration import Registered, register
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+on_both = pytest.mark.usefixtures("url")
+
+
+class Held:
+    """Does what ``work`` does, then waits for ``go`` before it says so."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self._work = work
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, *told: Any, **named: Any) -> Any:
+        result = self._work(*told, **named)
+        self.begun.set()
+        assert self.go.wait(60)
+        return result
+
+
+@on_both
+def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
+    run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """The read brings back a run that is gone: its trainer is asked to come later, no row of it is shown."""
+    server = run_server()
+    first = dial(server.base, "r1", server.token)
+    first.acked(first.train([0], loss=[1.0]))
+    first.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    server.call(lambda: server.pipeline.roster.retire("r1"))
+    reading = Held(registry.recall)
+    monkeypatch.setattr(registry, "recall", reading)
+    late = dial(server.base)
+    late.send(hello_of("r1", server.token))
+    assert reading.begun.wait(60)
+    headers = {"authorization": f"Bearer {server.token}"}
+    assert httpx.delete(f"{server.base}/api/v1/runs/r1", headers=headers).status_code == 204
+    reading.go.set()
+    assert late.ended() == 4503
+    assert server.pipeline.roster.active == {}
+    assert server.call(server.pipeline.rows) == []
+
+
+class Answering:
+    """A store whose calls the test answers."""
+
+    failing: str | None = None
+
+    def __init__(self) -> None:
+        self.answer: Future[Any] = Future()
+
+    def call(self, work: Callable[..., Any]) -> Future[Any]:
+        return self.answer
+
+
+def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> None:
+    """Between registering and joining the run was deleted: the numbers it was told are of no run."""
+
+    async def scene() -> None:
+        store, runs = Answering(), Roster(Settings(), reader=None)  # type: ignore[arg-type]
+        hello = hello_of("r1")
+        admitted = asyncio.create_task(Admission(store, runs).admit(hello, 1))
+        await asyncio.sleep(0)
+        store.answer.set_result((Registered(Writer("r1", 0, 1, 0), False, 99, 9, {}), False))
+        runs.drop("r1")
+        runs.active["r1"] = type("Anew", (), {"id": "r1", "writers": {}})()
+        with pytest.raises(TryLaterError, match="deleted"):
+            await admitted
+        assert runs.active["r1"].writers == {}
+
+    asyncio.run(scene())
+
+
+@on_both
+def test_a_hello_not_begun_in_time_leaves_nothing(
+    run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database was busy too long: the trainer comes again, and no run of nobody is left behind."""
+    server = run_server()
+    monkeypatch.setattr(admission, "REGISTER_S", 0.1)
+    busy = Held(lambda connection: None)
+    server.services.writer.call(busy)
+    late = dial(server.base)
+    late.send(hello_of("r1", server.token))
+    assert late.ended() == 4503
+    busy.go.set()
+    server.services.writer.call(lambda connection: None).result(60)
+    assert server.services.reader.run("r1") is None
+
+
+@on_both
+def test_a_hello_registered_too_late_is_watched(
+    run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """Its trainer was sent away and may never come again: then the run is lost, not running for ever."""
+    server = run_server()
+    monkeypatch.setattr(admission, "REGISTER_S", 0.1)
+    registering = Held(register)
+    monkeypatch.setattr(admission, "register", registering)
+    late = dial(server.base)
+    late.send(hello_of("r1", server.token))
+    assert late.ended() == 4503
+    registering.go.set()
+    eventually(lambda: "r1" in server.pipeline.roster.active, "the run to be watched")
+    server.call(lambda: watchdog.look(server.pipeline, time.time_ns() + 10**12))
+    assert server.call(server.pipeline.rows)[0]["state"] == "lost"
+    monkeypatch.undo()
+    assert dial(server.base, "r1", server.token).welcome.seq == -1

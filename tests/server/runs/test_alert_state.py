@@ -1,0 +1,219 @@
+"""Tests of the alert book: one alert an episode, nothing told twice, nothing lost at a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Failure, Finding, Severity, Transition
+from tocsin_server.runs.alert_state import LATE_NS, AlertBook, failure_of, fingerprint_of
+
+NOW = 10**18
+
+
+def finding(state: str, severity: str = "warning", **change: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "rule": "loss-spike",
+        "severity": Severity(severity),
+        "state": AlertState(state),
+        "subject": "loss",
+        "onset_step": 100,
+        "step": 102,
+        "time_ns": NOW,
+        "summary": "Loss spiked",
+        "diagnosis": Diagnosis(cause="a batch"),
+        "onset_ns": NOW - 5,
+    }
+    return Finding(**{**facts, **change})
+
+
+def tell(book: AlertBook, *findings: Finding) -> list[Transition]:
+    return [transition for item in findings for transition in book.apply(item, NOW)]
+
+
+def test_a_life() -> None:
+    """Pending, firing, recovering, resolved: four transitions of one alert, with their dates."""
+    book = AlertBook("r_1")
+    told = tell(book, *(finding(state, step=step) for step, state in enumerate(
+        ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
+    assert [transition.alert.state for transition in told] == ["pending", "firing", "recovering", "resolved"]
+    assert [transition.previous for transition in told] == [None, "pending", "firing", "recovering"]
+    last = told[-1].alert
+    assert (last.onset_step, last.fired_step, last.resolved_step) == (100, 103, 105)
+    assert last.id == f"r_1.{fingerprint_of('loss-spike', 'loss', {})}.1"
+
+
+def test_what_says_nothing_new_changes_nothing() -> None:
+    """The same finding again is no transition."""
+    book = AlertBook("r_1")
+    assert len(tell(book, finding("firing"), finding("firing"), finding("firing"))) == 1
+
+
+def test_severity_only_rises_within_an_episode() -> None:
+    """Warning, critical, warning: it stays critical."""
+    book = AlertBook("r_1")
+    told = tell(
+        book, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
+    )
+    assert [transition.alert.severity for transition in told] == ["warning", "critical"]
+    assert all(transition.first for transition in told)
+
+
+def test_firing_again_after_recovering_is_not_told_twice() -> None:
+    """A recovering alert that fires again updates its row; nobody is called again."""
+    book = AlertBook("r_1")
+    told = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
+    assert [transition.first for transition in told] == [True, True, False, False]
+    assert {transition.alert.episode for transition in told} == {1}
+
+
+def test_new_evidence_updates_the_row() -> None:
+    """Another summary at the same state: stored, not told."""
+    book = AlertBook("r_1")
+    (transition,) = tell(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
+    assert (transition.first, transition.alert.summary) == (False, "Loss spiked further")
+
+
+def test_after_resolved_comes_the_next_episode() -> None:
+    """A rule that fires once more later is a new alert of the same fingerprint."""
+    book = AlertBook("r_1")
+    told = tell(book, finding("firing"), finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in told] == [1, 1, 2]
+    assert told[-1].first
+    assert told[0].alert.fingerprint == told[-1].alert.fingerprint
+
+
+def test_an_end_without_a_beginning_is_nothing() -> None:
+    """Resolved or recovering for an alert that never was."""
+    assert tell(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
+
+
+def test_firing_never_goes_back_to_pending() -> None:
+    """A later pending adds to the firing alert."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing"), finding("pending", onset_step=90))
+    (alert,) = book.open()
+    assert (alert.state, alert.onset_step) == ("firing", 90)
+
+
+def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
+    """Restored from stored alerts, the book neither repeats the firing nor restarts the numbering."""
+    before = AlertBook("r_1")
+    stored = [
+        transition.alert
+        for transition in tell(before, finding("firing"), finding("resolved"), finding("firing"))
+    ]
+    book = AlertBook.restore("r_1", stored)
+    assert tell(book, finding("firing")) == []
+    told = tell(book, finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in told] == [2, 3]
+
+
+def test_records_from_a_spool_are_late() -> None:
+    """Older than ten minutes at arrival: late; younger: not."""
+    late = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
+    live = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
+    assert (late.alert.late, live.alert.late) == (True, False)
+
+
+def test_fingerprints_tell_labels_apart_in_any_order() -> None:
+    """The same labels in another order are the same alert; another value is another."""
+    one = fingerprint_of("r", "loss", {"a": "1", "b": "2"})
+    assert one == fingerprint_of("r", "loss", {"b": "2", "a": "1"})
+    assert one != fingerprint_of("r", "loss", {"a": "1", "b": "3"})
+
+
+findings = st.lists(
+    st.builds(
+        finding,
+        st.sampled_from([state.value for state in AlertState]),
+        st.sampled_from([severity.value for severity in Severity]),
+        subject=st.sampled_from(["loss", "loss/D"]),
+        step=st.integers(0, 5),
+        onset_step=st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(findings)
+def test_told_once_an_episode(items: Any) -> None:
+    """(fingerprint, episode, state, severity) is told at most once, in order of a life."""
+    book, told, begun = AlertBook("r_1"), set(), set()
+    for transition in tell(book, *items):
+        alert = transition.alert
+        key = (alert.fingerprint, alert.episode, alert.state, alert.severity)
+        assert transition.first == (key not in told)
+        told.add(key)
+        assert (transition.previous is None) == (key[:2] not in begun)
+        begun.add(key[:2])
+        assert transition.previous is not AlertState.RESOLVED
+
+
+@given(findings, st.integers(0, 40))
+def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None:
+    """A book restored from its stored alerts after any finding arrives at the same alerts."""
+    stored: dict[str, Alert] = {}
+    straight, book = AlertBook("r_1"), AlertBook("r_1")
+    for index, item in enumerate(items):
+        if index == at:
+            book = AlertBook.restore("r_1", stored.values())
+        tell(straight, item)
+        for transition in tell(book, item):
+            stored[transition.alert.id] = transition.alert
+    assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
+
+
+def test_the_end_of_a_run_resolves_what_is_open() -> None:
+    """Pending, firing and recovering alerts are over with it and say why; resolved ones stay as they are."""
+    book = AlertBook("r_1")
+    lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
+    tell(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
+    ended = book.end("Run ended: failed", 120, NOW + 5)
+    assert [transition.alert.subject for transition in ended] == ["a", "b", "c"]
+    assert {transition.reason for transition in ended} == {"Run ended: failed"}
+    assert {transition.alert.labels["resolved_by"] for transition in ended} == {"run ended"}
+    assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in ended} == {(120, NOW + 5, True)}
+    assert book.open() == []
+    assert book.end("again", 121, NOW + 6) == []
+
+
+def test_a_failed_run_rests_before_its_alerts_end() -> None:
+    """What fires recovers and waits; rules of the gone process end at once; a finding goes on as before."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing", subject="a"), finding("pending", subject="b"))
+    tell(book, replace(finding("firing", subject=""), rule="trainer-lost"))
+    rested = book.rest("Run ended: failed", 120, NOW, {"trainer-lost"})
+    assert [(t.alert.subject, t.alert.state, t.first) for t in rested] == [
+        ("", "resolved", True),
+        ("a", "recovering", True),
+    ]
+    assert book.rest("Run ended: failed", 120, NOW, {"trainer-lost"}) == []
+    (again,) = tell(book, finding("firing", subject="a"))
+    assert (again.alert.episode, again.first) == (1, False)
+
+
+def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
+    """An exception is critical, SIGTERM a warning, Ctrl-C good to know; what came late is marked so."""
+
+    def failed(kind: str, age_s: int = 0) -> Failure:
+        error = {"type": kind, "message": "m"}
+        return failure_of("r_1", 2, error, step=7, time_ns=NOW - age_s * 10**9, now_ns=NOW)
+
+    kinds = ("OutOfMemoryError", "SIGTERM", "KeyboardInterrupt")
+    assert [failed(kind).severity for kind in kinds] == ["critical", "warning", "info"]
+    assert failed("E").summary == "E: m"
+    assert (failed("E", 599).late, failed("E", 601).late) == (False, True)
+    assert failure_of("r_1", 1, {}, step=None, time_ns=NOW, now_ns=NOW).summary == "without a reason"
+
+
+def test_a_later_attempt_begins_the_next_episode() -> None:
+    """After the run's end a rule that fires is a new alert of the same fingerprint, without that label."""
+    book = AlertBook("r_1")
+    tell(book, finding("firing"))
+    book.end("Run ended: failed", 120, NOW)
+    (again,) = tell(book, finding("recovering"), finding("resolved"), finding("firing"))
+    assert (again.alert.episode, again.first, dict(again.alert.labels)) == (2, True, {})

@@ -1,0 +1,89 @@
+"""Back-pressure follows the backlog, and commits reach the loop once a group."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.models import Intake
+from tocsin_server.core.settings import Settings
+from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
+
+
+class Full:
+    """A store with so much waiting."""
+
+    def __init__(self, backlog_bytes: int, failing: str | None = None) -> None:
+        self.backlog_bytes = backlog_bytes
+        self.failing = failing
+        self.last_commit_s = 0.0
+
+    def submit(self, intake: Intake) -> None:
+        raise AssertionError(intake)
+
+
+@pytest.mark.parametrize(
+    ("backlog", "failing", "flush_ms"),
+    [
+        (0, None, 200),
+        (250, None, 200),
+        (625, None, 2600),
+        (1000, None, 5000),
+        (9000, None, 5000),
+        (0, "x", 5000),
+    ],
+)
+def test_the_flush_interval_widens_with_the_backlog(backlog: int, failing: str | None, flush_ms: int) -> None:
+    """Trainers keep their pace up to a quarter of the limit, and are slowed down from there on."""
+    assert Pressure(Full(backlog, failing), Settings(backlog_bytes=1000)).flush_ms == flush_ms
+
+
+@pytest.mark.parametrize(
+    ("backlog", "failing", "tick_ms"), [(0, None, 250), (250, None, 250), (1000, None, 2000), (0, "x", 2000)]
+)
+def test_browsers_get_fewer_deltas_under_pressure(backlog: int, failing: str | None, tick_ms: int) -> None:
+    """At their usual pace up to a quarter of the limit; every 2 s when it is full."""
+    pressure = Pressure(Full(backlog, failing), Settings(backlog_bytes=1000, tick_ms=250))
+    assert pressure.tick_ms == tick_ms
+
+
+def test_who_waits_goes_on_when_there_is_room() -> None:
+    """A full backlog holds readers up, and a commit lets them go on."""
+
+    async def scene() -> None:
+        store = Full(1000)
+        pressure = Pressure(store, Settings(backlog_bytes=1000))
+        waiting = asyncio.create_task(pressure.wait())
+        await asyncio.sleep(0)
+        pressure.eased()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        store.backlog_bytes = 999
+        pressure.eased()
+        await waiting
+
+    asyncio.run(scene())
+
+
+def ring_all(commits: Commits, made: list[Commit]) -> None:
+    for commit in made:
+        commits.ring(commit)
+
+
+def test_a_group_wakes_the_loop_once() -> None:
+    """Whatever the writer thread made durable in one go arrives in one go and in order."""
+
+    async def scene() -> None:
+        groups: list[list[Any]] = []
+        commits = Commits(groups.append)
+        commits.bind(asyncio.get_running_loop())
+        made = [Commit(None, None, arrival) for arrival in range(100)]  # type: ignore[arg-type]
+        await asyncio.to_thread(ring_all, commits, made)
+        await asyncio.sleep(0)
+        assert [commit for group in groups for commit in group] == made
+        commits.bind(None)
+        commits.ring(made[0])
+
+    asyncio.run(scene())

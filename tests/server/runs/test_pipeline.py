@@ -1,0 +1,418 @@
+"""The record path keeps every record, whatever crashes, fails or is killed on the way."""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from sqlalchemy.engine import URL
+
+from tests.server.conftest import hello_of
+from tocsin.protocol import Ack, Event, Finish, Refused, Welcome
+from tocsin_server.runs.watchdog import look
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
+
+
+def losses(server: Any, run: str) -> list[float]:
+    page = server.services.reader.records(run, names=["loss"], limit=1_000_000)
+    return list(page.columns["loss"].v.tolist()) if page.n else []
+
+
+def alerts(server: Any, run: str) -> list[tuple[str, str]]:
+    return [(found.alert.rule, found.alert.state.value) for found in server.services.reader.alerts(run)]
+
+
+def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
+    """The exception of a rule is caught and told in health; the batch is stored and acked."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    run = server.pipeline.roster.active["r1"]
+
+    def crash(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    run.judge = type("Crashing", (), {"observe": crash, "observe_event": crash, "snapshot": crash})()
+    trainer.train([0, 1], loss=[1.0, math.nan])
+    trainer.send(Event(0, "note", time.time_ns()))
+    trainer.acked(1, 0)
+    assert repr(losses(server, "r1")) == "[1.0, nan]"
+    assert server.call(server.pipeline.health)["rule_crashes"] >= 2
+
+
+@pytest.fixture
+def full_disk(url: URL) -> Callable[[Any, bool], None]:
+    """``full_disk(server, True)``: the database finds no room any more; False: it does again."""
+    if url.get_backend_name() != "sqlite":
+        pytest.skip("the limit on pages is SQLite's; test_durability.py takes Postgres away")
+
+    def turn(server: Any, full: bool) -> None:
+        pages = 1 if full else 1 << 30  # a limit below the present size means: not one page more
+        server.services.writer.call(
+            lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
+        ).result(30)
+
+    return turn
+
+
+def test_a_failing_database_withholds_acks_and_loses_nothing(
+    run_server: Start, dial: Dial, watch: Any, full_disk: Any, eventually: Any
+) -> None:
+    """While the disk is full nothing is acked and health and beat say why; with room again all is stored."""
+    server = run_server(beat_s=0.05)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[0.0]))
+    full_disk(server, True)
+    last = trainer.train(range(1, 20_001), loss=[float(step) for step in range(1, 20_001)])
+    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    page = watch(server.base, server.token)
+    assert "full" in page.hear("beat")["failing"]
+    assert server.call(server.pipeline.health)["flush_ms"] == 5000
+    assert not any(isinstance(heard, Ack) and heard.seq > 0 for heard in trainer.heard)
+    full_disk(server, False)
+    trainer.acked(last)
+    assert losses(server, "r1") == [float(step) for step in range(20_001)]
+    assert page.hear("beat", lambda beat: beat["failing"] is None)
+
+
+def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
+    run_server: Start, dial: Dial, make_hello: Any, full_disk: Any, eventually: Any
+) -> None:
+    """A hello during a failure is refused with 4503 and retry, and admitted afterwards."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    full_disk(server, True)
+    trainer.train(range(20_000), loss=[0.5] * 20_000)
+    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    late = dial(server.base)
+    late.send(make_hello("r2", server.token))
+    assert late.ended() == 4503
+    assert isinstance(late.heard[-1], Refused)
+    assert late.heard[-1].retry
+    full_disk(server, False)
+    trainer.acked(19_999)
+    assert dial(server.base, "r2", server.token).welcome.seq == -1
+
+
+def test_back_pressure_stops_reading_and_widens_the_flush(
+    run_server: Start, dial: Dial, full_disk: Any, eventually: Any
+) -> None:
+    """Above the backlog limit sockets are not read: memory is bounded, and every record comes in later.
+
+    Five trainers wait for room at the same time: not each of them adds a message once there is some.
+    """
+    server = run_server(backlog_bytes=500_000, limit_records_per_s=10**9)
+    trainer, *others = (dial(server.base, f"r{no}", server.token) for no in range(1, 6))
+    full_disk(server, True)
+    for start in range(0, 50_000, 10_000):
+        trainer.train(range(start, start + 10_000), loss=[0.5] * 10_000)
+        for other in others if start == 0 else ():
+            other.train(range(10_000), loss=[0.5] * 10_000)
+    health = eventually(
+        lambda: (found := server.call(server.pipeline.health))["pressed"] and found, "back-pressure"
+    )
+    one_message = 10_000 * 24 + 2000
+    assert health["backlog_bytes"] < 500_000 + one_message
+    full_disk(server, False)
+    trainer.acked(49_999)
+    for other in others:
+        other.acked(9_999)
+    assert len(losses(server, "r1")) == 50_000
+
+
+def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) -> None:
+    """An alert is in the database when its records are acked; sending them again adds none."""
+    server = run_server()
+    for _ in range(3):
+        trainer = dial(server.base, "r1", server.token)
+        trainer.next_seq = 0
+        trainer.train([0, 1], loss=[1.0, math.nan])
+        trainer.acked(1)
+        assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+
+
+def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """After a restart the row, the rules and the open alerts are those of before."""
+    server = run_server(snapshot_records=10, snapshot_pause_s=1e-9)
+    trainer = dial(server.base, "r1", server.token)
+    for step in range(25):
+        trainer.train(
+            [step], loss=[math.nan if step == 17 else 1.0], scale=[1024.0], skipped=[float(step % 2)]
+        )
+    trainer.acked(24)
+    before = server.call(lambda: server.pipeline.rows()[0])
+    server.stop()
+    again = run_server(tmp_path)
+    after = again.call(lambda: again.pipeline.rows()[0])
+    for row in (before, after):
+        row.pop("steps_per_s")
+        row.pop("last_seen_ms")
+        row.pop("trainer")
+    assert repr(after) == repr(before)
+    trainer = dial(again.base, "r1", again.token)
+    assert trainer.welcome.seq == 24
+    trainer.acked(trainer.train([25], loss=[math.nan]))
+    assert [rule for rule, _ in alerts(again, "r1")] == ["nonfinite-loss"]
+
+
+@pytest.mark.parametrize("state", ["finished", "failed"])
+def test_the_end_of_a_run_leaves_nothing_firing(
+    run_server: Start, dial: Dial, tmp_path: Any, state: str
+) -> None:
+    """Its alerts are resolved in the commit of its end, and the row says what it died of, restarted too."""
+    server = run_server(restart_grace_s=0.0)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    error = {"type": "RuntimeError", "message": "loss is NaN"} if state == "failed" else {}
+    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    trainer.acked(1, 0)
+    (stored,) = server.services.reader.alerts("r1")
+    assert (stored.alert.state, stored.alert.resolved_step) == ("resolved", 1)
+    last = server.services.reader.alert_history(stored.alert.id)[-1]
+    assert last.summary.startswith(f"Run ended: {state}")
+    server.stop()
+    again = run_server(tmp_path)
+    (row,) = again.call(again.pipeline.rows)
+    assert (row["state"], row["alerts"], row["reason"]["rule"]) == (state, 0, "nonfinite-loss")
+
+
+def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None:
+    """Without a grace time, what its rules find again is the next episode of the same fingerprint; healthy
+    records say nothing."""
+    server = run_server(restart_grace_s=0.0)
+    for attempt, loss in (("a1", math.nan), ("a2", 1.0), ("a3", math.nan)):
+        trainer = dial(server.base, "r1", server.token, attempt=attempt)
+        trainer.train([0, 1], loss=[1.0, loss])
+        trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
+        trainer.acked(1, 0)
+    found = [
+        stored.alert
+        for stored in server.services.reader.alerts("r1")
+        if stored.alert.rule == "nonfinite-loss"
+    ]
+    assert sorted((alert.episode, alert.state.value) for alert in found) == [(1, "resolved"), (2, "resolved")]
+    assert len({alert.fingerprint for alert in found}) == 1
+
+
+def fail(server: Any, dial: Dial, attempt: str = "a1", state: str = "failed") -> Any:
+    """A run whose loss became NaN and that ended so; its alert."""
+    trainer = dial(server.base, "r1", server.token, attempt=attempt)
+    trainer.train([0, 1], loss=[1.0, math.nan])
+    error = {"type": "RuntimeError", "message": "loss is NaN"}
+    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    trainer.acked(1, 0)
+    trainer.socket.close()
+    return server.services.reader.alerts("r1")[0].alert
+
+
+def after_grace(server: Any) -> Any:
+    """The alert as it is eleven minutes after the run failed."""
+    server.call(lambda: look(server.pipeline, time.time_ns() + 660 * 10**9))
+    server.services.writer.call(lambda _: None).result(30)
+    return server.services.reader.alerts("r1")[0].alert
+
+
+def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: Dial) -> None:
+    """A run that failed keeps its alerts for ten minutes: what comes back is the same episode, and its
+    history says neither resolved nor firing a second time."""
+    server = run_server()
+    first = fail(server, dial)
+    assert (first.state, first.resolved_ns) == ("recovering", None)
+    assert server.call(server.pipeline.rows)[0]["state"] == "failed"
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([1, 2], loss=[math.nan, math.nan]))
+    (stored,) = server.services.reader.alerts("r1")
+    assert (stored.alert.id, stored.alert.state) == (first.id, "firing")
+    states = [step.state for step in server.services.reader.alert_history(first.id)]
+    assert states == ["firing", "recovering"]
+    assert after_grace(server).state == "firing", "the run goes on, so its alerts do not end by time"
+
+
+def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dial: Dial) -> None:
+    """After the grace time, with the line that says how the run ended; its row keeps the reason. An attempt
+    that comes later is judged anew."""
+    server = run_server()
+    fail(server, dial)
+    over = after_grace(server)
+    assert (over.state, dict(over.labels)["resolved_by"]) == ("resolved", "run ended")
+    last = server.services.reader.alert_history(over.id)[-1]
+    assert last.summary == "Run ended: failed, RuntimeError: loss is NaN"
+    (row,) = server.call(server.pipeline.rows)
+    assert (row["alerts"], row["reason"]["rule"]) == (0, "nonfinite-loss")
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([2, 3], loss=[math.nan, math.nan]))
+    found = [one.alert for one in server.services.reader.alerts("r1") if one.alert.rule == "nonfinite-loss"]
+    assert {(alert.episode, alert.state.value) for alert in found} == {(1, "resolved"), (2, "firing")}
+
+
+def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """The server goes down while a failed run may come back: its alerts wait, then end, or go on."""
+    server = run_server()
+    first = fail(server, dial)
+    server.stop()
+    second = run_server(tmp_path)
+    second.call(lambda: look(second.pipeline, time.time_ns()))
+    assert second.services.reader.alerts("r1")[0].alert.state == "recovering"
+    trainer = dial(second.base, "r1", second.token, attempt="a2")
+    trainer.acked(trainer.train([1, 2], loss=[math.nan, math.nan]))
+    assert second.services.reader.alerts("r1")[0].alert.state == "firing"
+    trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
+    trainer.acked(1, 0)
+    second.stop()
+    third = run_server(tmp_path)
+    over = after_grace(third)
+    assert (over.id, over.state) == (first.id, "resolved")
+
+
+def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None:
+    """It is not expected to come back: its alerts end with it."""
+    assert fail(run_server(), dial, state="finished").state == "resolved"
+
+
+def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Killed without a word and started again: the same alert, and only trainer-lost comes and goes."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token, attempt="a1")
+    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    server.call(lambda: look(server.pipeline, time.time_ns() + 40 * 10**9))
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train([1], loss=[math.nan]))
+    server.call(lambda: look(server.pipeline, time.time_ns()))
+    server.services.writer.call(lambda _: None).result(30)
+    assert sorted(alerts(server, "r1")) == [("nonfinite-loss", "firing"), ("trainer-lost", "resolved")]
+
+
+def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: Start, dial: Dial) -> None:
+    """The further attempt is healthy: the rule itself resolves what the failed one left."""
+    server = run_server()
+    fail(server, dial)
+    again = dial(server.base, "r1", server.token, attempt="a2")
+    again.acked(again.train(range(2, 3002), loss=[1.0] * 3000))
+    found = [one.alert for one in server.services.reader.alerts("r1") if one.alert.rule == "nonfinite-loss"]
+    assert [(alert.state, dict(alert.labels)) for alert in found] == [("resolved", {})]
+
+
+def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: Dial) -> None:
+    """Ranks that go on for a while after one failed leave nothing open."""
+    server = run_server(restart_grace_s=0.0)
+    first, second = (dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1))
+    first.acked(first.train([0], loss=[1.0]))
+    first.send(Finish(0, time.time_ns(), state="failed", records=1))
+    first.acked(0, 0)
+    second.acked(second.train([0, 1], loss=[1.0, math.nan]))
+    assert all(state == "resolved" for _, state in alerts(server, "r1"))
+
+
+def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """A run that ended a while ago is let go; its row stays, and its trainer may come back."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.train([0], loss=[1.0])
+    trainer.send(Finish(0, time.time_ns(), records=1))
+    trainer.acked(0, 0)
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    run = server.pipeline.roster.active["r1"]
+    server.call(lambda: server.pipeline.tidy(run, time.time_ns() + 10**12))
+    assert server.pipeline.roster.active == {}
+    assert server.call(server.pipeline.rows)[0]["state"] == "finished"
+    assert dial(server.base, "r1", server.token).welcome.seq == 0
+
+
+def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
+    """The trainer of a run that was forgotten is asked to connect again."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    server.call(lambda: server.pipeline.forget("r1"))
+    trainer.train([1], loss=[1.0])
+    assert trainer.ended() == 4503
+
+
+def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, dial: Dial) -> None:
+    """A run that begins anew numbers its processes anew: who said hello to the old one is turned away."""
+    server = run_server()
+    first = dial(server.base, "r1", server.token, rank=0)
+    first.acked(first.train(range(100), loss=[1.0] * 100))
+    assert httpx.delete(f"{server.base}/api/v1/runs/r1", headers=bearer(server)).status_code == 204
+    second = again(dial, server, rank=1)
+    first.train([100], loss=[2.0])
+    assert first.ended() == 4503
+    second.acked(second.train([0, 1], loss=[3.0, 4.0]))
+    assert losses(server, "r1") == [3.0, 4.0]
+    assert server.pipeline.roster.active["r1"].connected
+
+
+def bearer(server: Any) -> dict[str, str]:
+    return {"authorization": f"Bearer {server.token}"}
+
+
+def again(dial: Dial, server: Any, **hello: Any) -> Any:
+    """A trainer that asks until the rows of the deleted run have gone."""
+    ends = time.monotonic() + 30.0
+    while time.monotonic() < ends:
+        trainer = dial(server.base)
+        trainer.send(hello_of("r1", server.token, **hello))
+        if isinstance(trainer.hear(object), Welcome):
+            return trainer
+    raise AssertionError("the rows of the deleted run did not go")
+
+
+def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
+    """What a page gets is what the trainer sent: NaN payloads, infinities, -0.0, the smallest number."""
+    words = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF0000000000000,
+             0xFFF0000000000000, 0x8000000000000000, 0x1]  # fmt: skip
+    sent = np.array(words, dtype="<u8")
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train(range(len(sent)), loss=sent.view("<f8").tolist()))
+    answer = httpx.get(
+        f"{server.base}/api/v1/runs/r1/series",
+        params={"names": "loss"},
+        headers={"authorization": f"Bearer {server.token}"},
+    ).json()
+    told = base64.b64decode(answer["series"]["loss"][0]["first"]["bdata"])
+    assert np.frombuffer(told, "<u8").tolist() == words
+
+
+def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
+    """Every alert of a run, without what depends on the clock."""
+    items = server.get("/alerts", run=run)["items"]
+    names = ("rule", "subject", "severity", "state", "onset_step", "fired_step", "resolved_step")
+    found = [(item["id"].removeprefix(run), *(item[name] for name in names)) for item in items]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.15])
+def test_kill_minus_nine_changes_nothing(start_server: Start, dial: Dial, pause_s: float) -> None:
+    """Killed at any moment, the server has every record once, and the alerts of a run that met no kill."""
+    server = start_server()
+    sent = [math.nan if step % 60 == 7 else 1.0 + step % 3 for step in range(300)]
+    trainer = dial(server.base, "killed", server.token)
+    for step in range(200):
+        trainer.train([step], loss=[sent[step]])
+    acked = trainer.hear(Ack).seq
+    time.sleep(pause_s)  # not a wait for anything: the moment of the kill
+    server.process.kill()
+    server.process.wait(30)
+    again = start_server()
+    trainer, unharmed = dial(again.base, "killed", again.token), dial(again.base, "unharmed", again.token)
+    assert trainer.welcome.seq >= acked
+    for one in (trainer, unharmed):
+        for step in range(one.welcome.seq + 1, 300):
+            one.train([step], loss=[sent[step]])
+        one.acked(299)
+    items = again.get("/runs/killed/records", limit=1000)["items"]
+    assert [item["step"] for item in items] == list(range(300))
+    assert told_of(again, "killed") == told_of(again, "unharmed") != set()

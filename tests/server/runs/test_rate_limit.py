@@ -1,0 +1,47 @@
+"""A writer above its rate is delayed by as much as it is too fast."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin_server.runs.rate_limit import BURST_S, EVENT_BURST_S, Allowance, Pace
+
+
+def test_a_burst_passes() -> None:
+    """A few seconds' worth at once is not delayed."""
+    assert Pace(100, 0.0).delay(200, 0.0) == 0.0
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=50))
+def test_the_rate_holds_in_the_long_run(batches: list[int]) -> None:
+    """Whoever waits as told never gets ahead of the rate by more than the burst."""
+    pace, now, sent = Pace(100, 0.0), 0.0, 0
+    for records in batches:
+        sent += records
+        now += pace.delay(records, now)
+        assert sent <= 100 * (now + BURST_S) + 1e-6
+
+
+SECOND_NS = 10**9
+
+
+def test_events_made_within_the_rate_are_all_taken() -> None:
+    """However late they arrive, and however many: what counts is when they were made."""
+    allowance = Allowance(5)
+    assert all(allowance.take(no * SECOND_NS // 5) for no in range(5000))
+
+
+def test_a_loop_that_makes_events_is_refused_and_recovers() -> None:
+    """A burst passes, the rest is refused, and after a second there is room for a second's worth."""
+    allowance = Allowance(5)
+    taken = [allowance.take(7) for _ in range(1000)]
+    assert taken == [True] * round(5 * EVENT_BURST_S) + [False] * 500
+    assert [allowance.take(7 + SECOND_NS) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_a_clock_that_goes_back_gains_nothing() -> None:
+    """Going to and fro makes no room for events."""
+    allowance = Allowance(1)
+    taken = [allowance.take(no % 2 * 50 * SECOND_NS) for no in range(1000)]
+    assert sum(taken) <= EVENT_BURST_S + 50

@@ -1,0 +1,216 @@
+"""The row of a run says what its records, alerts and trainer say."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tocsin.protocol import Alive
+from tocsin_server.core import exact_json
+from tocsin_server.core.models import (
+    Alert,
+    AlertState,
+    Column,
+    Diagnosis,
+    Evidence,
+    RecordBatch,
+    RunState,
+    Severity,
+    Writer,
+)
+from tocsin_server.runs.run_summary import RunBoard, RunCard, alert_json
+
+S = 1_000_000_000
+Batch = Callable[..., RecordBatch]
+
+
+def batch(steps: list[int], *, attempt: int = 1, **columns: list[float]) -> RecordBatch:
+    read = {name.replace("__", "/"): Column(np.array(values)) for name, values in columns.items()}
+    step = np.array(steps, np.int64)
+    return RecordBatch(Writer("r1", attempt, attempt, 0), 0, 0, len(steps), step, step * S, read)
+
+
+def board(**changes: Any) -> RunBoard:
+    return RunBoard(RunCard(**({"id": "r1", "project": "p", "name": "n"} | changes)))
+
+
+def alert(rule: str, severity: Severity, onset_ns: int = 0) -> Alert:
+    diagnosis = Diagnosis("cause", (Evidence("loss", math.nan),))
+    return Alert(
+        "r1",
+        rule,
+        1,
+        rule,
+        "",
+        severity,
+        AlertState.FIRING,
+        3,
+        onset_ns,
+        None,
+        4,
+        5,
+        None,
+        None,
+        "s",
+        diagnosis,
+    )
+
+
+def test_a_row_counts_what_went_wrong() -> None:
+    """Skipped steps and non-finite vital signs of every optimizer are counted, each value once."""
+    run = board()
+    run.take(batch([0, 1, 2], loss=[1.0, math.nan, 2.0], skipped=[0.0, 1.0, 0.0]), 0)
+    run.take(batch([3], loss__D=[math.inf], skipped__D=[1.0], fft=[math.nan]), S)
+    row = run.row(S)
+    assert (row["skipped"], row["nonfinite"], row["last_step"]) == (2, 2, 3)
+
+
+def test_a_row_shows_the_newest_values_as_they_are() -> None:
+    """The last value of each vital sign is shown, also where it is infinite; unknown ones are null."""
+    run = board()
+    run.take(batch([0, 1], loss=[1.0, 0.5], grad_norm=[1.0, math.inf]), 0)
+    last = json.loads(exact_json.dumps(run.row(0)))["last"]
+    assert last == {"loss": 0.5, "grad_norm": "Infinity", "scale": None, "lr": None}
+
+
+def test_an_older_attempt_does_not_set_the_row_back() -> None:
+    """Records of an older attempt that come late are in the spark, not in the newest values."""
+    run = board()
+    run.take(batch([50], attempt=2, loss=[2.0]), 0)
+    run.take(batch([900], attempt=1, loss=[9.0]), S)
+    row = run.row(S)
+    assert (row["last_step"], row["last"]["loss"]) == (50, 2.0)
+    assert row["sparks"]["loss"]["x1"] == 900
+
+
+def test_speed_is_that_of_the_last_half_minute() -> None:
+    """Steps a second follow the arrivals of the last 30 s and are unknown after a silence."""
+    run = board()
+    for second in range(100):
+        run.take(batch([second * 10], loss=[1.0]), second * S)
+    assert run.steps_per_s(99 * S) == pytest.approx(10.0)
+    assert run.steps_per_s(200 * S) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "severities", "health"),
+    [
+        (RunState.RUNNING, [], "ok"),
+        (RunState.RUNNING, [Severity.INFO], "ok"),
+        (RunState.RUNNING, [Severity.WARNING], "warning"),
+        (RunState.LOST, [], "warning"),
+        (RunState.STALLED, [Severity.CRITICAL], "critical"),
+        (RunState.FAILED, [Severity.CRITICAL], "ended"),
+    ],
+)
+def test_health_is_the_gravest_of_state_and_alerts(
+    state: RunState, severities: list[Severity], health: str
+) -> None:
+    """Health is critical, warning, ok or ended."""
+    run = board(state=state)
+    run.open_alerts = tuple(alert("rule", severity) for severity in severities)
+    assert run.health == health
+
+
+def test_the_reason_is_the_gravest_alert() -> None:
+    """A row names its gravest open alert, the oldest of these, and counts them all."""
+    run = board()
+    warning, late = alert("plateau", Severity.WARNING), alert("late", Severity.CRITICAL, 9)
+    run.open_alerts = (warning, late, alert("early", Severity.CRITICAL, 1))
+    row = run.row(0)
+    assert row["reason"]["rule"] == "early"
+    assert (row["alerts"], row["severities"]) == (3, {"critical": 2, "warning": 1, "info": 0})
+
+
+def test_a_row_says_how_the_trainer_does() -> None:
+    """What the processes of a run say of their queues is added up, until they go."""
+    run = board()
+    run.alive(0, Alive(0, queued=2, dropped=1, phase="eval"))
+    run.alive(1, Alive(0, queued=3))
+    assert run.row(0)["trainer"] == {"queued": 5, "dropped": 1, "spooled_bytes": 0, "phase": "eval"}
+    run.gone(0)
+    assert run.row(0)["trainer"]["queued"] == 3
+
+
+def test_the_text_is_the_row() -> None:
+    """The text for the live page is the row as the API gives it."""
+    run = board()
+    run.take(batch([0, 1], loss=[1.0, math.nan]), 0)
+    assert json.loads(run.json(0)) == json.loads(exact_json.dumps(run.row(0)))
+    assert "sparks" not in json.loads(run.json(0, sparks=False))
+
+
+def test_a_restart_does_not_change_the_row() -> None:
+    """A row saved through JSON and restored goes on as if nothing had happened."""
+    run = board()
+    run.take(batch([0, 1], loss=[1.0, math.nan], skipped=[1.0, 0.0], scale=[8.0, math.inf]), 0)
+    again = RunBoard.restore(run.card, exact_json.loads(exact_json.dumps(run.saved())))
+    for one in (run, again):
+        one.take(batch([2], loss=[3.0]), S)
+    assert json.loads(again.json(S)) | {"steps_per_s": 0} == json.loads(run.json(S)) | {"steps_per_s": 0}
+
+
+def test_an_alert_reads_as_the_api_says() -> None:
+    """An alert's JSON has milliseconds, its run's name, and evidence that may be NaN."""
+    told = json.loads(
+        exact_json.dumps(
+            alert_json(replace(alert("r", Severity.INFO), fired_ns=7 * S), run_name="n", project="p")
+        )
+    )
+    assert (told["fired_ms"], told["run_name"], told["resolved_ms"]) == (7000, "n", None)
+    assert told["diagnosis"]["evidence"][0]["value"] == "NaN"
+
+
+@pytest.mark.parametrize("onsets", [(3, 7), (7, 3)])
+def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int]) -> None:
+    """Whichever of them began a few steps earlier."""
+    run = board()
+    loss, scale = (
+        alert(rule, Severity.CRITICAL, at)
+        for rule, at in zip(("nonfinite-loss", "scaler-collapse"), onsets, strict=True)
+    )
+    run.open_alerts = (loss, scale)
+    assert run.row(0)["reason"]["rule"] == "scaler-collapse"
+
+
+def test_an_ended_run_keeps_its_gravest_reason() -> None:
+    """What was open at its end is over, but the row still says what it died of, after a restart too."""
+    run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})
+    run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])
+    run.part_with([alert("collapse", Severity.CRITICAL)])
+    run.part_with([alert("later", Severity.WARNING)])
+    for row in (run.row(0), RunBoard.restore(run.card, run.saved()).row(0)):
+        assert (row["alerts"], row["severities"]["critical"]) == (0, 0)
+        assert row["reason"]["rule"] == "collapse"
+    assert run.ending.startswith("Run ended: failed, RuntimeError: xxx")
+    assert len(run.ending) < 400
+
+
+def test_a_run_that_goes_on_has_no_old_reason() -> None:
+    """A resumed attempt is judged by what is open now."""
+    run = board(state=RunState.RUNNING)
+    run.part_with([alert("collapse", Severity.CRITICAL)])
+    assert run.row(0)["reason"] is None
+
+
+@pytest.mark.parametrize("used", [[40.0, 97.5], [math.nan]])
+def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
+    """The newest word of `gpu_util`, over a restart too; nothing where nobody said it."""
+    run = board()
+    assert run.row(0)["gpu_util"] is None
+    run.take(batch([*range(len(used))], gpu_util=used), S)
+    again = RunBoard.restore(run.card, exact_json.loads(exact_json.dumps(run.saved())))
+    assert repr(again.row(0)["gpu_util"]) == repr(run.row(0)["gpu_util"]) == repr(used[-1])
+
+
+def test_a_row_says_what_people_did_with_the_run() -> None:
+    """When they last wrote of it, and when it goes for good; nothing of a run that they left alone."""
+    plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, leaving_ns=9 * 10**6).row(0)
+    assert (plain["edited_ms"], plain["leaving_ms"]) == (None, None)
+    assert (touched["edited_ms"], touched["leaving_ms"]) == (7, 9)

@@ -1,0 +1,78 @@
+"""Similar runs as facts for the rules: which are similar, what is told, that it is stored and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.models import RunState
+from tocsin_server.runs.similar_runs import Siblings, curve, leaves, similar, stem
+from tocsin_server.store.results import RunFacts
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+
+
+def facts(run_id: str, *, name: str = "net", project: str = "p", config: Any = None, **more: Any) -> RunFacts:
+    return RunFacts(
+        **{
+            "id": run_id, "project": project, "name": name, "state": RunState.RUNNING, "created_ns": 0,
+            "last_seen_ns": 0, "ended_ns": None, "last_step": 0, "planned_steps": None, "world_size": 1,
+            "host": "h", "notes": "", "tags": [], "config": config, "facts": {}, "error": None, "board": None,
+            "archived": False, "attempts": 1, **more,
+        }
+    )  # fmt: skip
+
+
+CONFIG = {"model": {"width": 64, "depth": 4}, "lr": 1e-3, "data": "a", "batch": 32}
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (facts("b", config={**CONFIG, "lr": 1e-5}), True),
+        (facts("b", config={**CONFIG, "lr": 1e-5, "data": "b", "model": {"width": 8, "depth": 1}}), False),
+        (facts("b", config=CONFIG, project="q"), False),
+        (facts("b", config=CONFIG, archived=True), False),
+        (facts("a", config=CONFIG), False),
+        (facts("b", name="net-7"), True),
+        (facts("b", name="other"), False),
+    ],
+)
+def test_which_runs_are_similar(other: RunFacts, alike: bool) -> None:
+    """The same project and most settings; where a configuration is missing, the name without its number."""
+    assert similar(facts("a", name="net-3", config=CONFIG), other) is alike
+
+
+def test_settings_are_compared_by_path() -> None:
+    """Nested ones too; NaN equals NaN."""
+    assert dict(leaves({"a": {"b": math.nan}, "c": [1]})) == {"a.b": "nan", "c": "[1]"}
+    assert stem("resnet_12") == "resnet"
+
+
+def test_no_layer_has_no_curve() -> None:
+    """A run without losses tells none."""
+    assert curve(None) == ((), ())
+
+
+def test_a_run_is_told_of_its_sibling(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Two trainers of one configuration: the second knows the first one's curve, rate and failure."""
+    server = run_server()
+    first = dial(server.base, "first", server.token, config=CONFIG)
+    first.acked(first.train(range(200), loss=[2.0 - 0.005 * step for step in range(200)], lr=[1e-3] * 200))
+    second = dial(server.base, "second", server.token, config={**CONFIG, "lr": 1e-5})
+    second.acked(second.train(range(5), loss=[2.0] * 5))
+    siblings = Siblings(server.pipeline, server.services.reader)
+    asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result()
+    run = server.pipeline.roster.active["second"]
+    (sibling,) = run.judge.context.siblings.runs
+    assert (sibling.run_id, sibling.peak_lr) == ("first", 1e-3)
+    assert sibling.losses[0] > sibling.losses[-1]
+    stored = eventually(
+        lambda: server.services.reader.events("second", after=None, limit=10).items, "the event"
+    )
+    assert [event.kind for event in stored] == ["sibling-facts"]

@@ -1,0 +1,236 @@
+"""What only time can tell, by the server's arrival times, on runs of real trainers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin.protocol import Alive, Event, Finish
+from tocsin_server.core.models import RunState
+from tocsin_server.runs.watchdog import look
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("url")
+S = 1_000_000_000
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at the runs but the test: the server's own second would take its time travel back."""
+
+    async def idle(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("tocsin_server.app.application.watch", idle)
+
+
+def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:
+    """State and open alerts of every run, as the watchdog finds them so long from now."""
+
+    def looked() -> list[tuple[str, tuple[str, ...]]]:
+        pipeline = server.pipeline
+        look(pipeline, time.time_ns() + int(seconds * S))
+        boards = pipeline.roster.newest_first()
+        return [
+            (board.card.state.value, tuple(alert.rule for alert in board.open_alerts)) for board in boards
+        ]
+
+    return server.call(looked)  # type: ignore[no-any-return]
+
+
+def test_a_trainer_that_is_gone_is_lost_and_comes_back(
+    run_server: Start, dial: Dial, eventually: Any
+) -> None:
+    """Thirty seconds without connection make a run lost; its return resolves that by itself."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    assert after(server, 25) == [("running", ())]
+    assert after(server, 31) == [("lost", ("trainer-lost",))]
+    assert server.pipeline.roster.active["r1"].board.health == "warning"
+    dial(server.base, "r1", server.token)
+    assert after(server, 32) == [("running", ())]
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> None:
+    """A trainer that is alive without steps is stalled, not lost, until steps come again."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    assert after(server, 1190) == [("running", ())]
+    assert after(server, 1210) == [("stalled", ("stalled",))]
+    assert after(server, 0) == [("running", ())]
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> None:
+    """While a run stays stalled the watchdog looks every second and says it once."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    after(server, 1210)
+    alert = server.pipeline.roster.active["r1"].book.open()[0]
+    assert after(server, 1211.5) == [("stalled", ("stalled",))]
+    assert server.pipeline.roster.active["r1"].book.open()[0] is alert
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
+    """Within an evaluation that the script declared, or that alive names, no steps are expected."""
+    server = run_server()
+    for message in (
+        Event(0, "phase", time.time_ns(), data={"name": "eval", "state": "begin"}),
+        Alive(time.time_ns(), phase="eval"),
+    ):
+        trainer = dial(server.base, "r1", server.token, attempt=type(message).__name__)
+        trainer.train([0], loss=[1.0])
+        trainer.send(message)
+        trainer.acked(trainer.train([1], loss=[1.0]))
+        assert after(server, 600) == [("running", ())]
+    trainer.send(Alive(time.time_ns()))
+    trainer.acked(trainer.train([2], loss=[1.0]))
+    assert after(server, 1210)[0][0] == "stalled"
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_an_ended_run_is_never_alarmed(run_server: Start, dial: Dial) -> None:
+    """Neither silence nor absence means anything after finish, and an open alarm is over with it."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    assert after(server, 1210) == [("stalled", ("stalled",))]
+    trainer.send(Finish(0, time.time_ns(), records=1))
+    trainer.acked(0, 0)
+    trainer.socket.close()
+    assert after(server, 40) == [("finished", ())]
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """Runs that were going on when the server stopped have their thirty seconds from its start."""
+    server = run_server()
+    for number in range(5):
+        trainer = dial(server.base, f"r{number}", server.token)
+        trainer.acked(trainer.train([0], loss=[1.0]))
+    server.stop()
+    again = run_server(tmp_path)
+    assert after(again, 25) == [("running", ())] * 5
+    assert after(again, 31) == [("lost", ("trainer-lost",))] * 5
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """A run that was stalled is so after a restart, with the same alert, until a record comes."""
+    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    assert after(server, 1210) == [("stalled", ("stalled",))]
+    server.stop()
+    again = run_server(tmp_path)
+    trainer = dial(again.base, "r1", again.token)
+    assert after(again, 1) == [("stalled", ("stalled",))]
+    trainer.acked(trainer.train([1], loss=[1.0]))
+    assert after(again, 1) == [("running", ())]
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+    """The usual pace of a run is remembered over a restart."""
+    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    server.pipeline.roster.active["r1"].pulse.intervals_s.append(300.0)
+    trainer.acked(trainer.train([1], loss=[1.0]))
+    server.stop()
+    again = run_server(tmp_path)
+    dial(again.base, "r1", again.token)
+    assert after(again, 1000) == [("running", ())]
+    assert after(again, 1700) == [("stalled", ("stalled",))]
+
+
+def test_lost_is_durable(run_server: Start, dial: Dial, eventually: Any, tmp_path: Any) -> None:
+    """A run that was lost before a restart is lost after it, with the same alert."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    after(server, 31)
+    eventually(lambda: server.services.reader.run("r1").state is RunState.LOST, "the state to be durable")
+    server.stop()
+    again = run_server(tmp_path)
+    assert after(again, 1) == [("lost", ("trainer-lost",))]
+    assert after(again, 31) == [("lost", ("trainer-lost",))]
+    assert len(again.services.reader.alerts("r1")) == 1
+
+
+def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dial) -> None:
+    """A run that cannot be judged is logged, and the next one is judged all the same."""
+    server = run_server()
+    broken, sound = (dial(server.base, run, server.token) for run in ("r1", "r2"))
+    for trainer in (broken, sound):
+        trainer.acked(trainer.train([0], loss=[1.0]))
+    server.pipeline.roster.active["r1"].pulse.intervals_s = None
+    assert sorted(after(server, 1210)) == [("running", ()), ("stalled", ("stalled",))]
+
+
+def test_twenty_trainers_come_back_after_a_restart_without_a_word(
+    run_server: Start, dial: Dial, tmp_path: Any
+) -> None:
+    """Connected when the server went, back within their thirty seconds: none is lost, nobody is told."""
+    server = run_server()
+    runs = [f"r{number}" for number in range(20)]
+    for run in runs:
+        trainer = dial(server.base, run, server.token)
+        trainer.acked(trainer.train([0], loss=[1.0]))
+    server.stop()
+    again = run_server(tmp_path)
+    assert after(again, 15) == [("running", ())] * 20
+    for run in runs:
+        dial(again.base, run, again.token)
+    assert after(again, 40) == [("running", ())] * 20
+    assert again.services.reader.alerts() == []
+
+
+def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Away for less than thirty seconds, then steps go on: neither lost nor stalled."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    trainer.socket.close()
+    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    assert after(server, 20) == [("running", ())]
+    back = dial(server.base, "r1", server.token)
+    back.acked(back.train([1], loss=[1.0]))
+    assert after(server, 40) == [("running", ())]
+    assert server.services.reader.alerts() == []
+
+
+def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """Stalled, lost, finished, failed and running tell each other apart in one fleet."""
+    server = run_server()
+    trainers = {}
+    for run in ("finished", "failed", "lost", "stalled", "running"):
+        trainers[run] = dial(server.base, run, server.token)
+        trainers[run].acked(trainers[run].train([0], loss=[1.0]))
+    for state in ("finished", "failed"):
+        trainers[state].send(Finish(0, time.time_ns(), state=state, error={"type": "Oops"}, records=1))
+        trainers[state].acked(0, 0)
+    trainers["lost"].socket.close()
+    eventually(lambda: not server.pipeline.roster.active["lost"].connected, "the trainer to go")
+    trainers["running"].send(Event(0, "phase", time.time_ns(), data={"name": "checkpoint", "state": "begin"}))
+    trainers["running"].acked(0, 0)
+    after(server, 1210)
+    rows = server.call(server.pipeline.rows)
+    assert {row["name"]: row["state"] for row in rows} == {name: name for name in trainers}
+    eventually(lambda: len(server.services.reader.alerts()) == 2, "both alerts to be durable")
+    told = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
+    assert told == {"lost": "trainer-lost", "stalled": "stalled"}

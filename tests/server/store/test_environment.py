@@ -1,0 +1,48 @@
+"""What the script makes after hello is among the facts of its run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tocsin.protocol import Event
+from tocsin_server.store.environment import KEPT, learned
+
+
+def _names(facts: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in facts["optimizers"]]
+
+
+def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
+    """A second optimizer, a scaler and a schedule told by events stand beside what hello said."""
+    server = run_server()
+    trainer = dial(server.base, "r1", server.token, optimizers=[{"name": "opt1", "class": "SGD"}])
+    told = {"optimizers": [{"name": "opt2", "class": "Adam"}], "scalers": [{"name": "s", "init_scale": 2.0}]}
+    trainer.send(Event(0, "attached", time.time_ns(), data=told))
+    trainer.send(Event(1, "schedule", time.time_ns(), data={"optimizer": "opt2", "scheduler": "StepLR"}))
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    facts = server.services.reader.run("r1").facts
+    assert _names(facts) == ["opt1", "opt2"]
+    assert facts["scalers"] == [{"name": "s", "init_scale": 2.0}]
+    assert [one["scheduler"] for one in facts["schedulers"]] == ["StepLR"]
+
+
+def test_the_newest_word_counts_and_silence_takes_nothing_away() -> None:
+    """A thing told again is there once, as it was told last; empty lists change nothing."""
+    facts: dict[str, Any] = {"optimizers": [{"name": "a", "lr": 1}, {"name": "b"}], "hosts": ["h"]}
+    again = learned(facts, "attached", {"optimizers": [{"name": "a", "lr": 2}], "scalers": []})
+    assert again == {"optimizers": [{"name": "a", "lr": 2}, {"name": "b"}], "scalers": [], "hosts": ["h"]}
+
+
+@pytest.mark.parametrize("data", [{}, {"optimizers": 3}, {"optimizers": ["SGD", None]}])
+def test_what_is_no_description_adds_nothing(data: dict[str, Any]) -> None:
+    """An older or a foreign client's event does no harm."""
+    assert learned({}, "attached", data)["optimizers"] == []
+
+
+def test_a_script_that_always_makes_new_ones_keeps_the_newest() -> None:
+    """The facts of a run are bounded."""
+    told = {"optimizers": [{"name": f"opt{k}"} for k in range(KEPT + 10)]}
+    assert _names(learned({}, "attached", told)) == [f"opt{k}" for k in range(10, KEPT + 10)]
