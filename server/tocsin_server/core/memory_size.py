@@ -1,8 +1,8 @@
 """Estimates of the memory that data occupies, which every bounded queue of the server counts. Pure.
 
 The estimates are for 64-bit CPython, within a factor of two of what ``tracemalloc`` measures
-(``tests/server/core/test_memory_size.py``). External data can occupy many times its length on the wire: an empty list
-is one byte of msgpack and 64 bytes of memory.
+(``tests/server/core/test_memory_size.py``). External data can occupy many times its length on the wire:
+an empty list is one byte of msgpack and 64 bytes of memory.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ from sqlalchemy import Connection
 from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.core.settings import Settings
 from tocsin_server.notify import backoff
-from tocsin_server.notify.channel import Sending, kinds, scrubbed
+from tocsin_server.notify.channel import Sending, scrubbed
+from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.store import outbox

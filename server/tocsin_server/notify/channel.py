@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 from tocsin_server.core.errors import FieldError
-from tocsin_server.notify import channels
 from tocsin_server.notify.message import Message
 
 MASK = "***"
@@ -111,14 +107,3 @@ def scrubbed(text: str, secret: Values) -> str:
             if len(part) >= 8:
                 text = text.replace(part, MASK)
     return text[:500]
-
-
-@cache
-def kinds() -> dict[str, Kind]:
-    """Every kind of channel, one file of ``channels/`` each."""
-    found: dict[str, Kind] = {}
-    for module in sorted(pkgutil.iter_modules(channels.__path__), key=lambda each: each.name):
-        kind: Kind | None = getattr(import_module(f"{channels.__name__}.{module.name}"), "KIND", None)
-        if kind is not None:
-            found[kind.id] = kind
-    return found

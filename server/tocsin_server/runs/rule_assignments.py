@@ -1,8 +1,8 @@
 """What people decided about rules, in memory, and the way of a change into every run that it concerns.
 
-A change enters the order of a run as an event of the server's own (``detect/engine/plan.py``): stored, and replayed
-by recovery as any other. Changes by this process take hold at once; those by another (the command line, a
-second server) are seen by the version that every change moves on, within ``LOOK_S``.
+A change enters the order of a run as an event of the server's own (``detect/engine/plan.py``): stored, and
+replayed by recovery as any other. Changes by this process take hold at once; those by another (the command
+line, a second server) are seen by the version that every change moves on, within ``LOOK_S``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import pytest
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import channels
-from tocsin_server.notify.channel import MASK, kinds, masked, scrubbed
+from tocsin_server.notify.channel import MASK, masked, scrubbed
+from tocsin_server.notify.channels import kinds
 
 HOOK = {"url": "https://1.1.1.1/services/T000/hidden-part", "secret": "0123456789abcdef"}
 

@@ -23,7 +23,8 @@ from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Admin, Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.notify.channel import Kind, kinds, masked, scrubbed
+from tocsin_server.notify.channel import Kind, masked, scrubbed
+from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.store import audit, notification_config
 from tocsin_server.store.notification_config import ChannelRow

@@ -50,7 +50,7 @@ log = logging.getLogger("tocsin.auth")
 
 
 class Auth:
-    """The gate (see :class:`tocsin_server.core.permissions.Gate`). Thread-safe: the table is swapped whole."""
+    """The gate (:class:`tocsin_server.core.permissions.Gate`). Thread-safe: the table is swapped whole."""
 
     def __init__(
         self,

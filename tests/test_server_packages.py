@@ -1,0 +1,110 @@
+"""The packages of the server import in one direction, and each keeps to what it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.import_graph import ROOT, Graph, cycle, graph, imports, modules, upward
+
+SERVER = ROOT / "server" / "tocsin_server"
+PACKAGES = (
+    "core < store < detect < notify < rules < runs < offline < transfer < jobs < delivery < report < http"
+    " < app < demo < cli"
+)
+"""The packages of the server: one imports only itself and those to its left (docs/architecture.md)."""
+ORDER = ("tocsin_server", *PACKAGES.split(" < "), "__main__")
+CLOCKS_AND_SOCKETS = {"asyncio", "socket", "sqlalchemy", "threading", "time", "datetime", "random"}
+PURE = ("detect.", "runs.alert_state", "runs.run_summary", "runs.validation")
+"""Packages and modules that take data and time as arguments."""
+NOTIFY_WITH_SOCKETS = {"address", "http", "apprise", "sandbox"}
+"""Modules of ``notify`` that may talk to the outside; all others of it are pure."""
+VAGUE = {"utils", "util", "manager", "helpers", "helper", "misc", "common"}
+
+
+def used(name: str, path: Path) -> set[str]:
+    """Return the top-level packages that a module imports."""
+    return {one.name.partition(".")[0] for one in imports(name, path)}
+
+
+def below(prefixes: Iterable[str]) -> dict[str, Path]:
+    """Return the modules whose name below ``tocsin_server`` begins with one of ``prefixes``."""
+    started = tuple(f"tocsin_server.{prefix}" for prefix in prefixes)
+    return {name: path for name, path in modules(SERVER).items() if name.startswith(started)}
+
+
+def members(found: Graph, package: str) -> Graph:
+    """Return what the modules and subpackages directly in ``package`` import of each other."""
+    result: dict[str, frozenset[str]] = {}
+    prefix = f"{package}."
+    for name, others in found.items():
+        if not name.startswith(prefix):
+            continue
+        member = name.removeprefix(prefix).partition(".")[0]
+        inside = {one.removeprefix(prefix).partition(".")[0] for one in others if one.startswith(prefix)}
+        result[member] = result.get(member, frozenset()) | (inside - {member})
+    return result
+
+
+def test_every_package_has_a_place() -> None:
+    """A new package is put into the order; no module lies beside the packages."""
+    found = {path.name for path in SERVER.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert found == set(PACKAGES.split(" < "))
+    assert {path.stem for path in SERVER.glob("*.py")} == {"__init__", "__main__"}
+
+
+def test_a_package_imports_only_packages_before_it() -> None:
+    """Without exceptions: an import that breaks this means that something is in the wrong package."""
+    assert upward(graph(SERVER), ORDER) == []
+
+
+def test_no_modules_or_subpackages_import_each_other() -> None:
+    """Neither the modules of the server nor the members of any one package."""
+    found = graph(SERVER)
+    packages = {name.rpartition(".")[0] for name in found} - {""}
+    assert cycle(found) == []
+    assert {
+        package: cycle(members(found, package)) for package in packages if cycle(members(found, package))
+    } == {}
+
+
+def test_a_cycle_of_subpackages_is_found() -> None:
+    """The check itself: no module of these imports itself, but the two folders import each other."""
+    found = {"t.a.x": frozenset({"t.b.x"}), "t.b.y": frozenset({"t.a.y"})}
+    assert cycle(found) == []
+    assert set(cycle(members(found, "t"))) == {"a", "b"}
+
+
+def test_the_architecture_page_has_the_list() -> None:
+    """Word for word, so that the page and this test cannot differ."""
+    (page,) = (ROOT / "docs").rglob("architecture.md")
+    assert f"`{PACKAGES}`" in page.read_text("utf-8")
+
+
+def test_detection_uses_no_clock_and_no_database() -> None:
+    """Rules, alert states, run summaries and validation take data and time as arguments."""
+    found = {name: used(name, path) & CLOCKS_AND_SOCKETS for name, path in below(PURE).items()}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_routing_uses_no_clock_and_no_database() -> None:
+    """Routes, silences, groups, limits and messages take data and time as arguments."""
+    pure = {name: path for name, path in below(["notify"]).items() if path.stem not in NOTIFY_WITH_SOCKETS}
+    found = {name: used(name, path) & (CLOCKS_AND_SOCKETS - {"datetime"}) for name, path in pure.items()}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_only_the_trainings_of_the_demo_import_torch() -> None:
+    """The server itself runs without it."""
+    found = {path.parent for name, path in modules(SERVER).items() if "torch" in used(name, path)}
+    assert found == {SERVER / "demo" / "trainings"}
+
+
+def test_modules_have_specific_names() -> None:
+    """In the server, the hook, the pages and the tests."""
+    python = [
+        path
+        for top in (SERVER, ROOT / "client_hook" / "tocsin", ROOT / "tests")
+        for path in top.rglob("*.py")
+    ]
+    assert [path for path in (*python, *(ROOT / "web").rglob("*.js")) if path.stem in VAGUE] == []
