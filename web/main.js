@@ -2,16 +2,16 @@
 
 import { AlertBook } from "./data/alertbook.js";
 import { Api, ApiError } from "./data/api.js";
-import { tabTitle, lamps } from "./lib/alerts/attention.js";
-import { ring, wakeOnGesture } from "./browser/sound.js";
+import { tabTitle, badgeCounts } from "./lib/alerts/attention.js";
+import { playAlert, wakeOnGesture } from "./browser/sound.js";
 import { Clock } from "./data/clock.js";
-import { Desk } from "./data/desk.js";
+import { AlertingApi } from "./data/alertingapi.js";
 import { Live } from "./data/live.js";
 import { MarkBook } from "./data/markbook.js";
 import { isPage, match } from "./lib/route.js";
 import { inside, outside } from "./lib/root.js";
 import { followSystem } from "./browser/theme.js";
-import { masterBar } from "./components/header/master.js";
+import { pageHeader } from "./components/header/header.js";
 import { notify } from "./components/header/notify.js";
 import { offlineStrip } from "./components/header/offline.js";
 import { storingStrip } from "./components/header/storing.js";
@@ -130,8 +130,8 @@ function titles(alerts) {
   let page = "";
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
-    const { firing } = lamps(alerts.all());
-    const shape = outside(firing ? "/icon-ringing.svg" : "/icon.svg");
+    const { firing } = badgeCounts(alerts.all());
+    const shape = outside(firing ? "/icon-firing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
   };
@@ -155,17 +155,17 @@ async function start() {
   });
   const alerts = new AlertBook(api);
   const clock = new Clock();
-  const desk = new Desk(api);
-  const marks = new MarkBook(desk);
-  const app = { api, desk, live, alerts, marks, clock, session, title: titles(alerts) };
+  const alerting = new AlertingApi(api);
+  const marks = new MarkBook(alerting);
+  const app = { api, alerting, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();
-  masterBar(byId("master"), byId("foot"), byId("floats"), app, palette(app));
+  pageHeader(byId("header"), byId("foot"), byId("floats"), app, palette(app));
   offlineStrip(byId("floats"), live, clock);
   storingStrip(byId("floats"), live);
   toasts(byId("floats"), alerts);
-  alerts.onChange((rang) => {
-    if (rang) ring();
+  alerts.onChange((fired) => {
+    if (fired) playAlert();
   });
   await router(app)();
   listen(app);
@@ -178,7 +178,7 @@ function listen(app) {
     alerts.take(alert);
     marks.stir();
   });
-  live.onWord("changed", ({ what }) => {
+  live.onMessage("changed", ({ what }) => {
     if (what !== "channels") marks.stir();
   });
   live.onReconnect(() => marks.stir());
@@ -186,7 +186,7 @@ function listen(app) {
     if (!document.hidden) marks.stir();
   }, MARKS_MS);
   notify(app);
-  live.onBeat((beat) => clock.hear(beat.now_ms));
+  live.onBeat((beat) => clock.receive(beat.now_ms));
   const reload = () => void alerts.load().catch(() => {});
   live.onReconnect(reload);
   addEventListener("online", () => live.hurry());

@@ -74,7 +74,7 @@ def test_axe_finds_nothing_in_toasts_and_editors(
     tab.page.keyboard.press("Escape")
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
-    tab.page.locator(".leaving button").wait_for()
+    tab.page.locator(".deleting button").wait_for()
     tab.page.locator(".undo").wait_for()
     found["deleted"] = faults_of(tab)
     assert not {name: faults for name, faults in found.items() if faults}

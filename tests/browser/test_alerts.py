@@ -158,10 +158,10 @@ def test_what_is_chosen_stays_while_others_come(
     tower, alerts = ringing_tower
     row(tab, alerts["r_a"]).click()
     tab.page.mouse.move(2, 2)
-    pane = tab.page.locator("#pane .verdict").inner_text()
+    pane = tab.page.locator("#pane .likely-cause").inner_text()
     with ringing(tower, "r_new", "newcomer") as alert:
         row(tab, alert).wait_for()
-        assert (chosen(tab), tab.page.locator("#pane .verdict").inner_text()) == (alerts["r_a"], pane)
+        assert (chosen(tab), tab.page.locator("#pane .likely-cause").inner_text()) == (alerts["r_a"], pane)
 
 
 def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:

@@ -16,7 +16,7 @@ def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
     """The page of channels."""
     opened = visit(tower_of_the_module)
     opened.page.goto(f"{tower_of_the_module.base}/channels")
-    opened.page.get_by_label("Channels", exact=True).locator("article, .quiet").first.wait_for()
+    opened.page.get_by_label("Channels", exact=True).locator("article, .healthy").first.wait_for()
     return opened
 
 

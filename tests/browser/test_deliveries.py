@@ -49,7 +49,7 @@ def test_a_failure_is_told_on_every_page_and_retried(tab: Any, notifying: Any, r
     page = tab.page
     lamp = page.locator(".undelivered")
     lamp.wait_for()
-    note = page.locator(".troublenote")
+    note = page.locator(".deliverynote")
     note.get_by_text(CHANNEL).wait_for()
     note.get_by_role("button", name="Dismiss").click()
     for address in ("/compare", "/settings", "/runs/r_told"):

@@ -108,10 +108,10 @@ def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
     """Delete from its menu: a strip says until when, Undo brings it back as it was."""
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
-    tab.page.locator(".leaving", has_text="will be deleted").wait_for()
+    tab.page.locator(".deleting", has_text="will be deleted").wait_for()
     assert stored(edited)["leaving_ms"]
     tab.page.get_by_role("button", name="Undo").click()
-    tab.page.locator(".leaving").wait_for(state="hidden")
+    tab.page.locator(".deleting").wait_for(state="hidden")
     assert stored(edited)["leaving_ms"] is None
 
 

@@ -95,7 +95,7 @@ def test_the_overhead_gauge_has_a_figure(tab: Any) -> None:
 def test_the_audit_tab_names_findings_and_remedies(tab: Any) -> None:
     """Scaler that cannot keep its place, rate far out, masked and clamped values; each with what to do."""
     tab.page.get_by_role("tab", name="Config check").click()
-    rows = tab.page.locator("table.audit tbody tr")
+    rows = tab.page.locator("table.configcheck tbody tr")
     rows.first.wait_for()
     found = {row.locator("code").inner_text(): row.inner_text() for row in rows.all()}
     assert {"scaler-settings", "lr-range", "masked-values", "clamped-values"} <= set(found)

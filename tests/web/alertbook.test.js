@@ -4,40 +4,40 @@ import { AlertBook } from "../../web/data/alertbook.js";
 import { alertOf } from "./layers.js";
 
 function bookOf(...items) {
-  const rang = [];
+  const fired = [];
   const book = new AlertBook({ alerts: async () => ({ items }) });
-  book.onChange((alert) => rang.push(alert?.id ?? null));
-  return { book, rang, items };
+  book.onChange((alert) => fired.push(alert?.id ?? null));
+  return { book, fired, items };
 }
 
 test("an alert that fired before the page was opened is not announced", async () => {
-  const { book, rang } = bookOf(alertOf());
+  const { book, fired } = bookOf(alertOf());
   await book.load();
-  assert.deepEqual([rang, book.all().length], [[null], 1]);
+  assert.deepEqual([fired, book.all().length], [[null], 1]);
 });
 
 test("a new critical alert is announced once, and its later states are not", async () => {
-  const { book, rang } = bookOf();
+  const { book, fired } = bookOf();
   const alert = alertOf({ id: "x" });
   await book.load();
   book.take({ ...alert, state: "pending" });
   book.take(alert);
   book.take({ ...alert, state: "recovering" });
-  assert.deepEqual(rang, [null, null, "x", null]);
+  assert.deepEqual(fired, [null, null, "x", null]);
 });
 
 test("an alert that fired while the page was offline is announced on return", async () => {
-  const { book, rang, items } = bookOf();
+  const { book, fired, items } = bookOf();
   await book.load();
   items.push(alertOf({ id: "missed" }));
   await book.load();
-  assert.deepEqual(rang, [null, "missed"]);
+  assert.deepEqual(fired, [null, "missed"]);
 });
 
 test("alerts loaded with their run are not announced", () => {
-  const { book, rang } = bookOf();
+  const { book, fired } = bookOf();
   book.learn([alertOf({ run_id: "q" })]);
-  assert.deepEqual([rang, book.of("q").length, book.of("r").length], [[null], 1, 0]);
+  assert.deepEqual([fired, book.of("q").length, book.of("r").length], [[null], 1, 0]);
 });
 
 test("resolved alerts are bounded, open ones are never dropped", () => {

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alertAt, bands, byGravity, lamps, tabTitle, tolls } from "../../web/lib/alerts/attention.js";
+import {
+  alertAt,
+  bands,
+  bySeverity,
+  badgeCounts,
+  tabTitle,
+  beginsFiring,
+} from "../../web/lib/alerts/attention.js";
 import { alertOf } from "./layers.js";
 
 test("open alerts are counted by severity and by silence", () => {
@@ -12,7 +19,7 @@ test("open alerts are counted by severity and by silence", () => {
     alertOf({ rule: "stalled", severity: "warning" }),
     alertOf({ rule: "trainer-lost", severity: "warning" }),
   ];
-  assert.deepEqual(lamps(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
+  assert.deepEqual(badgeCounts(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
 });
 
 test("the tab title shows how many alerts fire, and no number for none", () => {
@@ -24,12 +31,12 @@ test("the tab title shows how many alerts fire, and no number for none", () => {
 
 test("only a critical alert that starts to fire is announced, once, and never from late records", () => {
   const alert = alertOf();
-  assert.equal(tolls(undefined, alert), true);
-  assert.equal(tolls({ ...alert, state: "pending" }, alert), true);
-  assert.equal(tolls({ ...alert, severity: "warning" }, alert), true);
-  assert.equal(tolls(alert, alert), false);
-  assert.equal(tolls(undefined, { ...alert, late: true }), false);
-  assert.equal(tolls(undefined, { ...alert, severity: "warning" }), false);
+  assert.equal(beginsFiring(undefined, alert), true);
+  assert.equal(beginsFiring({ ...alert, state: "pending" }, alert), true);
+  assert.equal(beginsFiring({ ...alert, severity: "warning" }, alert), true);
+  assert.equal(beginsFiring(alert, alert), false);
+  assert.equal(beginsFiring(undefined, { ...alert, late: true }), false);
+  assert.equal(beginsFiring(undefined, { ...alert, severity: "warning" }), false);
 });
 
 test("the most urgent alert comes first: open, then severity, then the newest", () => {
@@ -39,7 +46,7 @@ test("the most urgent alert comes first: open, then severity, then the newest", 
     alertOf({ id: "old", fired_ms: 1 }),
     alertOf({ id: "new", fired_ms: 9 }),
     alertOf({ id: "soon", state: "pending" }),
-  ].sort(byGravity);
+  ].sort(bySeverity);
   assert.deepEqual(
     order.map((alert) => alert.id),
     ["new", "old", "warn", "soon", "gone"],

@@ -11,7 +11,7 @@ import {
   tokenSeries,
   valueAt,
 } from "../../web/lib/charts/compare.js";
-import { STEPS } from "../../web/lib/charts/timeline.js";
+import { STEPS } from "../../web/lib/charts/timeaxis.js";
 import { layerOf } from "./layers.js";
 
 const over = (layers, ink = "--run-1", line = STEPS) => ({ layers, ink, dash: "", line });

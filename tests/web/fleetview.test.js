@@ -34,7 +34,7 @@ test("the address holds filter, order, groups, columns and selection", () => {
     picked: ["r1", "r/2"],
     archived: true,
     deleted: true,
-    wall: true,
+    kiosk: true,
   };
   assert.deepEqual(readFleet(writeFleet(view)), view);
   assert.equal(writeFleet(PLAIN), "");

@@ -64,8 +64,8 @@ test("groups list each alert once: acknowledged, silenced and pending ones apart
     groups.map((group) => [group.key, group.items.map((alert) => alert.id)]),
     [
       ["now", ["b", "a"]],
-      ["taken", ["t"]],
-      ["quiet", ["q"]],
+      ["acknowledged", ["t"]],
+      ["muted", ["q"]],
       ["waiting", ["p"]],
       ["resolved", ["r"]],
     ],

@@ -33,20 +33,20 @@ function notifierOf(kept = {}, notes = [], permission = "granted") {
 test("notifications from before the page was opened are not shown", async () => {
   const { shown, notifier } = notifierOf({}, [note("n_1"), note("n_2")]);
   await notifier.catchUp(false);
-  notifier.hear(note("n_2"));
+  notifier.receive(note("n_2"));
   assert.deepEqual(shown, []);
 });
 
 test("each is shown once, however it arrives", async () => {
   const { shown, notifier } = notifierOf({}, [note("n_1"), note("n_2"), note("n_3")]);
-  notifier.hear(note("n_1"));
-  notifier.hear(note("n_1"));
+  notifier.receive(note("n_1"));
+  notifier.receive(note("n_1"));
   await notifier.catchUp(true);
   assert.deepEqual(shown, ["title n_1", "title n_2", "title n_3"]);
 });
 
 test("without permission nothing is shown, also not later", () => {
   const { shown, kept, notifier } = notifierOf({}, [], "default");
-  notifier.hear(note("n_5"));
+  notifier.receive(note("n_5"));
   assert.deepEqual([shown, kept["tocsin.notified"]], [[], "n_5"]);
 });

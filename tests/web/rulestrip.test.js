@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { H, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../web/lib/rules/rulestrip.js";
+import { H, shapeOf, stepsOf, stretchesOf, outcomeOf } from "../../web/lib/rules/rulestrip.js";
 
 const layer = (values, first = 0) => ({
   x: values.map((_, i) => first + i),
@@ -59,7 +59,7 @@ test("steps of all layers, or none", () => {
 
 test("the result of a run is described in words", () => {
   const run = (firings, series = ["loss"]) =>
-    verdictOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
+    outcomeOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
   assert.equal(run([]).word, "No alarms");
   assert.equal(run([], []).text, "no such series");
   assert.equal(run([firing(1, 2), firing(3, 4, false)]).word, "1 of 2 on healthy steps");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sparkShape, spreads } from "../../web/lib/charts/sparkline.js";
-import { tapePath } from "../../web/lib/charts/tapeshape.js";
+import { overviewPath } from "../../web/lib/charts/overviewshape.js";
 import { layerOf } from "./layers.js";
 
 const bucket = (low, high, nan = 0, pinf = 0, ninf = 0) => [low, high, (low + high) / 2, nan, pinf, ninf];
@@ -62,7 +62,7 @@ test("values spread by more than three use a log axis, but not with zeros", () =
 });
 
 test("the overview strip keeps spikes and breaks at gaps", () => {
-  const path = tapePath(
+  const path = overviewPath(
     [
       layerOf([
         [0, 1],
@@ -78,5 +78,5 @@ test("the overview strip keeps spikes and breaks at gaps", () => {
   assert.equal(path.match(/M/g).length, 2);
   assert.doesNotMatch(path, /NaN/);
   assert.ok(Math.min(...ys(path)) < 6);
-  assert.equal(tapePath([], 0, 10), "");
+  assert.equal(overviewPath([], 0, 10), "");
 });

@@ -35,7 +35,7 @@ export function setSound(on) {
     /* then it holds for this page only */
   }
   if (on) audio ??= new AudioContext();
-  if (on) ring();
+  if (on) playAlert();
 }
 
 /** After a reload, sound needs a user gesture; the first one enables it. */
@@ -47,7 +47,7 @@ export function wakeOnGesture() {
   addEventListener("keydown", wake, { once: true });
 }
 
-export function ring() {
+export function playAlert() {
   if (!audio || !soundOn()) return;
   void audio.resume();
   for (const [multiple, loudness, seconds] of PARTIALS) {

@@ -62,13 +62,13 @@ export function complain(fields, rest, error) {
   for (const each of fields) each.fail("");
   rest.hidden = true;
   if (!error) return null;
-  const told = error instanceof ApiError ? error : null;
+  const apiError = error instanceof ApiError ? error : null;
   const name = fieldOf(
-    told?.problem.subject,
+    apiError?.problem.subject,
     fields.map((each) => each.name),
   );
   const found = fields.find((each) => each.name === name);
-  const text = told ? sentence(told) : /** @type {Error} */ (error).message;
+  const text = apiError ? sentence(apiError) : /** @type {Error} */ (error).message;
   if (found) {
     found.fail(text);
     (found.input.matches("input, select, textarea")
@@ -77,7 +77,12 @@ export function complain(fields, rest, error) {
     )?.focus();
     return found;
   }
-  refill(rest, icon("warning"), " ", told?.problem.subject ? `${told.problem.subject}: ${text}` : text);
+  refill(
+    rest,
+    icon("warning"),
+    " ",
+    apiError?.problem.subject ? `${apiError.problem.subject}: ${text}` : text,
+  );
   rest.hidden = false;
   return null;
 }

@@ -18,7 +18,7 @@ addEventListener("pagehide", () => settle?.());
  * @param {(() => void) | null} [gone] called once the action can no longer be undone: the message closed, was
  *   replaced, or the page is left
  */
-export function told(text, undo, gone = null) {
+export function showUndo(text, undo, gone = null) {
   const host = document.getElementById("floats");
   settle?.();
   host?.querySelector(".undo")?.remove();

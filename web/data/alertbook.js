@@ -2,7 +2,7 @@
  * All alerts that this browser knows: loaded once, updated by the socket, loaded again after each reconnect.
  */
 
-import { tolls } from "../lib/alerts/attention.js";
+import { beginsFiring } from "../lib/alerts/attention.js";
 
 /** Resolved alerts kept in memory; the oldest are dropped first. Open alerts are never dropped. */
 const RESOLVED_KEPT = 400;
@@ -10,7 +10,7 @@ const RESOLVED_KEPT = 400;
 export class AlertBook {
   /** @type {Map<string, Alert>} */
   #alerts = new Map();
-  /** @type {Set<(rang: Alert | null) => void>} */
+  /** @type {Set<(fired: Alert | null) => void>} */
   #listeners = new Set();
   loaded = false;
 
@@ -25,21 +25,23 @@ export class AlertBook {
    */
   async load() {
     const { items } = await this.api.alerts();
-    const rang = this.loaded ? items.find((alert) => tolls(this.#alerts.get(alert.id), alert)) : undefined;
+    const fired = this.loaded
+      ? items.find((alert) => beginsFiring(this.#alerts.get(alert.id), alert))
+      : undefined;
     const past = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
     this.#alerts = new Map([...past, ...items].map((alert) => [alert.id, alert]));
     this.#bound();
     this.loaded = true;
-    this.#tell(rang ?? null);
+    this.#notify(fired ?? null);
   }
 
   /** @param {Alert} alert its current state */
   take(alert) {
-    const rang = tolls(this.#alerts.get(alert.id), alert) ? alert : null;
+    const fired = beginsFiring(this.#alerts.get(alert.id), alert) ? alert : null;
     this.#alerts.delete(alert.id);
     this.#alerts.set(alert.id, alert);
     this.#bound();
-    this.#tell(rang);
+    this.#notify(fired);
   }
 
   /**
@@ -49,7 +51,7 @@ export class AlertBook {
    */
   learn(alerts) {
     for (const alert of alerts) this.#alerts.set(alert.id, alert);
-    this.#tell(null);
+    this.#notify(null);
   }
 
   #bound() {
@@ -73,7 +75,7 @@ export class AlertBook {
   }
 
   /**
-   * @param {(rang: Alert | null) => void} listener called on each change, with the alert to announce
+   * @param {(fired: Alert | null) => void} listener called on each change, with the alert to announce
    * @returns {() => void}
    */
   onChange(listener) {
@@ -81,8 +83,8 @@ export class AlertBook {
     return () => this.#listeners.delete(listener);
   }
 
-  /** @param {Alert | null} rang */
-  #tell(rang) {
-    for (const listener of this.#listeners) listener(rang);
+  /** @param {Alert | null} fired */
+  #notify(fired) {
+    for (const listener of this.#listeners) listener(fired);
   }
 }

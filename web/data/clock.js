@@ -9,7 +9,7 @@ export class Clock {
   }
 
   /** @param {unknown} server_ms the server's current time */
-  hear(server_ms) {
+  receive(server_ms) {
     if (typeof server_ms === "number" && server_ms > 0) this.#offset_ms = server_ms - this.local();
   }
 

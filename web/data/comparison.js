@@ -7,7 +7,7 @@ import { Feed } from "./feed.js";
 import { int, num, span } from "../lib/format.js";
 import { Lane } from "./requestqueue.js";
 import { reading } from "../lib/charts/series.js";
-import { STEPS } from "../lib/charts/timeline.js";
+import { STEPS } from "../lib/charts/timeaxis.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 
@@ -30,7 +30,7 @@ const ENDED = new Set(["finished", "failed"]);
 export class Comparison {
   /** @type {Map<string, Member>} */
   members = new Map();
-  /** @type {Map<string, import("../lib/charts/timeline.js").Timeline | null>} */
+  /** @type {Map<string, import("../lib/charts/timeaxis.js").Timeline | null>} */
   #lines = new Map();
   /** Inputs from which the cached lines were computed. */
   #kind = "";

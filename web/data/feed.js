@@ -78,7 +78,7 @@ export class Feed {
       { view: "run", run: this.run, names: this.names },
       {
         cursor: () => this.set.cursor,
-        message: (frame) => this.#hear(frame),
+        message: (frame) => this.#receive(frame),
         reconnected: () => void this.reload(),
       },
     );
@@ -86,7 +86,7 @@ export class Feed {
   }
 
   /** @param {RunDelta | { type: "resync" }} frame */
-  #hear(frame) {
+  #receive(frame) {
     if (frame.type === "resync") return void this.reload();
     const grew = this.set.add(frame);
     this.listener.changed(frame, grew);

@@ -20,7 +20,7 @@ export const backoff = (tries, random) =>
  * @typedef {{ view: string, run?: string, names?: string[] }} View
  * @typedef {{ message: (frame: any) => void, cursor?: () => number | null, reconnected?: () => void }}
  *   Handlers
- * @typedef {{ online: boolean, heard_ms: number | null, retry_ms: number | null, lag_ms: number | null,
+ * @typedef {{ online: boolean, received_ms: number | null, retry_ms: number | null, lag_ms: number | null,
  *   refused: boolean }} LiveState
  * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown,
  *   cancel: (timer: any) => void, random: () => number }} World the environment, replaced in tests
@@ -54,7 +54,7 @@ export class Live {
   constructor(world) {
     this.world = world;
     /** @type {LiveState} */
-    this.state = { online: false, heard_ms: null, retry_ms: null, lag_ms: null, refused: false };
+    this.state = { online: false, received_ms: null, retry_ms: null, lag_ms: null, refused: false };
   }
 
   start() {
@@ -101,7 +101,7 @@ export class Live {
    * @param {(frame: any) => void} listener
    * @returns {() => void}
    */
-  onWord(type, listener) {
+  onMessage(type, listener) {
     const listeners = this.#wordListeners.get(type) ?? new Set();
     this.#wordListeners.set(type, listeners.add(listener));
     return () => listeners.delete(listener);
@@ -139,7 +139,7 @@ export class Live {
     const socket = this.world.open();
     this.#socket = socket;
     socket.onopen = () => this.#greet(socket);
-    socket.onmessage = (event) => this.#hear(socket, event.data);
+    socket.onmessage = (event) => this.#receive(socket, event.data);
     socket.onclose = (event) => this.#lose(socket, event.code);
   }
 
@@ -147,7 +147,7 @@ export class Live {
   #greet(socket) {
     if (socket !== this.#socket) return;
     this.#tries = 0;
-    this.#say({ online: true, heard_ms: this.world.now(), retry_ms: null, refused: false });
+    this.#say({ online: true, received_ms: this.world.now(), retry_ms: null, refused: false });
     const again = this.#opened++ > 0;
     for (const id of this.#subscriptions.keys()) this.#ask(id);
     if (again) this.#back();
@@ -170,12 +170,12 @@ export class Live {
    * @param {WebSocket} socket
    * @param {string} text
    */
-  #hear(socket, text) {
+  #receive(socket, text) {
     if (socket !== this.#socket) return;
     const frame = JSON.parse(text);
     this.#say({
       online: true,
-      heard_ms: this.world.now(),
+      received_ms: this.world.now(),
       retry_ms: null,
       ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}),
     });
@@ -198,8 +198,8 @@ export class Live {
     if (this.#closed) return;
     const wait = backoff(this.#tries++, this.world.random());
     // The first lost connection is not reported. The page is offline only if the quick retry fails too.
-    const quiet = this.#tries === 1 && this.state.online;
-    this.#say({ online: quiet, retry_ms: this.world.now() + wait, refused: code === 4401 || code === 1008 });
+    const first = this.#tries === 1 && this.state.online;
+    this.#say({ online: first, retry_ms: this.world.now() + wait, refused: code === 4401 || code === 1008 });
     this.#retry = this.world.later(() => this.#connect(), wait);
   }
 
@@ -213,8 +213,8 @@ export class Live {
   }
 
   #checkSilence() {
-    const { heard_ms } = this.state;
-    if (!this.#socket || heard_ms === null || this.world.now() - heard_ms < SILENCE_MS) return;
+    const { received_ms } = this.state;
+    if (!this.#socket || received_ms === null || this.world.now() - received_ms < SILENCE_MS) return;
     const dead = this.#socket;
     dead.onclose = null;
     dead.close();

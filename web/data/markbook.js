@@ -37,7 +37,7 @@ export class MarkBook {
     this.#marks = new Map(items.map((item) => [item.id, item]));
     this.#silences = new Map(silences.map((silence) => [silence.id, silence]));
     this.loaded = true;
-    this.#tell();
+    this.#notify();
   }
 
   /** Load soon, once for all changes until then. A hidden page loads nothing. */
@@ -57,7 +57,7 @@ export class MarkBook {
   take(marks) {
     this.#turn++;
     this.#marks.set(marks.id, marks);
-    this.#tell();
+    this.#notify();
   }
 
   /**
@@ -82,7 +82,7 @@ export class MarkBook {
     return () => this.#listeners.delete(listener);
   }
 
-  #tell() {
+  #notify() {
     for (const listener of this.#listeners) listener();
   }
 }

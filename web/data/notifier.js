@@ -34,12 +34,12 @@ export class Notifier {
    */
   async catchUp(again) {
     const { items, next } = await this.source.notes(again ? this.cursor : null);
-    if (again) for (const note of items) this.hear(note);
+    if (again) for (const note of items) this.receive(note);
     else if (next !== null && (this.cursor === null || next > this.cursor)) this.#keep(next);
   }
 
   /** @param {BrowserNote} note */
-  hear(note) {
+  receive(note) {
     if (this.cursor !== null && note.id <= this.cursor) return;
     this.#keep(note.id);
     if (this.shower.permission() !== "granted") return;

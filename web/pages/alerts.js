@@ -18,14 +18,14 @@ import {
 } from "../lib/alerts/inbox.js";
 import { go } from "../browser/navigate.js";
 import { runAddress } from "../lib/route.js";
-import { acknowledge, giveBack } from "../components/alerts/ackform.js";
+import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
 import { AlertRow } from "../components/alerts/alertrow.js";
 import { announce, failed, selectInput } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { InboxPane } from "../components/alerts/inboxpane.js";
 import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 /** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
 
@@ -177,7 +177,7 @@ class Inbox {
         "div.bar.inboxbar",
         { role: "search" },
         el("span.seg.scrollseg", { role: "group", "aria-label": "Which alerts" }, ...this.states),
-        el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")),
+        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
         this.severity,
         this.project,
         this.rule,
@@ -222,10 +222,10 @@ class Inbox {
   /** Load marks, and more resolved alerts than the shared store keeps. It already holds all open alerts. */
   async #load() {
     try {
-      const { alerts, desk, marks } = this.app;
+      const { alerts, alerting, marks } = this.app;
       await Promise.all([
         alerts.loaded ? null : alerts.load(),
-        desk.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
+        alerting.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
         marks.load(),
       ]);
       this.#error = null;
@@ -245,7 +245,7 @@ class Inbox {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
     try {
-      this.app.alerts.learn([await this.app.desk.alert(id)]);
+      this.app.alerts.learn([await this.app.alerting.alert(id)]);
     } catch {
       /* deleted: the list shows what exists */
     }
@@ -272,7 +272,7 @@ class Inbox {
 
   /**
    * @param {Alert} alert
-   * @returns {import("../components/alerts/alertrow.js").RowFacts}
+   * @returns {import("../components/alerts/alertrow.js").RowContext}
    */
   #facts(alert) {
     const names = (/** @type {string} */ id) => {
@@ -468,7 +468,7 @@ class Inbox {
       refill(
         this.nothing,
         el(
-          "div.pad.quiet",
+          "div.pad.healthy",
           {},
           el("h2", {}, icon("check"), " No open alerts"),
           el("p.soft", {}, "Rules check every step of every run. Their alerts appear here. "),
@@ -561,15 +561,15 @@ class Inbox {
     const alerts = this.#meant();
     const taken = alerts.filter((alert) => this.#marks(alert.id).ack);
     if (!alerts.length) return;
-    if (taken.length === alerts.length) return this.#giveBack(taken);
+    if (taken.length === alerts.length) return this.#unacknowledge(taken);
     acknowledge(
       this.app,
       alerts.filter((alert) => !taken.includes(alert)),
       (done) => {
         this.#picked.clear();
-        told(
+        showUndo(
           `${done.length === 1 ? ruleTitle(done[0].rule) : counted(done.length, "alert")} acknowledged`,
-          () => void this.#giveBack(done),
+          () => void this.#unacknowledge(done),
         );
         this.#next(done);
       },
@@ -577,13 +577,13 @@ class Inbox {
   }
 
   /** @param {Alert[]} alerts */
-  async #giveBack(alerts) {
+  async #unacknowledge(alerts) {
     try {
-      await giveBack(this.app, alerts);
+      await unacknowledge(this.app, alerts);
       const what = alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert");
-      told(`Acknowledgement of ${what} removed: reminders are on again`, null);
+      showUndo(`Acknowledgement of ${what} removed: reminders are on again`, null);
     } catch (error) {
-      told(`Acknowledgement not removed: ${/** @type {Error} */ (error).message}`, null);
+      showUndo(`Acknowledgement not removed: ${/** @type {Error} */ (error).message}`, null);
     }
     this.#picked.clear();
     this.#soon();
@@ -609,10 +609,10 @@ class Inbox {
     if (!alert) return;
     silenceForm(this.app, silenceOf(alert), (silence) => {
       this.#picked.clear();
-      told(
+      showUndo(
         `Silenced: ${silence.matchers.join(", ")}`,
         () =>
-          void this.app.desk.endSilence(silence.id).then(
+          void this.app.alerting.endSilence(silence.id).then(
             () => this.app.marks.stir(),
             () => {},
           ),

@@ -6,7 +6,7 @@ import { channelForm } from "../components/alerts/channelform.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 const AGE_MS = 5_000;
 
@@ -49,7 +49,7 @@ class Channels {
           { type: "button", onclick: () => this.#new() },
           icon("plus"),
           "New channel ",
-          el("kbd.desk", {}, "N"),
+          el("kbd.wide-only", {}, "N"),
         ),
       ),
       scopeNote(this.app, "admin"),
@@ -57,10 +57,10 @@ class Channels {
     );
     document.addEventListener("keydown", this.key);
     this.stops = [
-      this.app.live.onWord("changed", ({ what }) => {
+      this.app.live.onMessage("changed", ({ what }) => {
         if (what === "channels") void this.load();
       }),
-      this.app.live.onWord("deliveries", () => void this.load()),
+      this.app.live.onMessage("deliveries", () => void this.load()),
       this.app.live.onReconnect(() => void this.load()),
     ];
     this.ticker = setInterval(() => this.#draw(), AGE_MS);
@@ -80,7 +80,7 @@ class Channels {
 
   async load() {
     try {
-      const { items, kinds } = await this.app.desk.channels();
+      const { items, kinds } = await this.app.alerting.channels();
       this.#items = items;
       this.#kinds = kinds;
       this.#loaded = true;
@@ -116,7 +116,7 @@ class Channels {
 
   #empty() {
     return el(
-      "div.pad.quiet",
+      "div.pad.healthy",
       {},
       el("h2", {}, icon("info"), " No notification channels"),
       el(
@@ -218,7 +218,7 @@ class Channels {
     this.#tests.set(id, "asked");
     this.#draw();
     try {
-      this.#tests.set(id, await this.app.desk.testChannel(id));
+      this.#tests.set(id, await this.app.alerting.testChannel(id));
     } catch (error) {
       this.#tests.set(id, { ok: false, detail: /** @type {Error} */ (error).message });
     }
@@ -228,10 +228,10 @@ class Channels {
   /** @param {Channel} channel */
   async #switch({ id, name, enabled }) {
     try {
-      await this.app.desk.putChannel({ enabled: !enabled }, id);
-      told(`${name} is ${enabled ? "off: nothing is sent to it" : "on"}`, null);
+      await this.app.alerting.putChannel({ enabled: !enabled }, id);
+      showUndo(`${name} is ${enabled ? "off: nothing is sent to it" : "on"}`, null);
     } catch (error) {
-      told(`Not changed: ${/** @type {Error} */ (error).message}`, null);
+      showUndo(`Not changed: ${/** @type {Error} */ (error).message}`, null);
     }
     void this.load();
   }
@@ -242,25 +242,27 @@ class Channels {
    * @param {Channel} channel
    */
   async #delete({ id, name, enabled }) {
-    const { desk } = this.app;
+    const { alerting } = this.app;
     try {
-      if (enabled) await desk.putChannel({ enabled: false }, id);
+      if (enabled) await alerting.putChannel({ enabled: false }, id);
     } catch (error) {
-      return told(`Not deleted: ${/** @type {Error} */ (error).message}`, null);
+      return showUndo(`Not deleted: ${/** @type {Error} */ (error).message}`, null);
     }
     this.#gone.add(id);
     this.#draw();
     const back = () => {
       this.#gone.delete(id);
-      void (enabled ? desk.putChannel({ enabled: true }, id) : Promise.resolve()).finally(() => this.load());
+      void (enabled ? alerting.putChannel({ enabled: true }, id) : Promise.resolve()).finally(() =>
+        this.load(),
+      );
     };
-    told(
+    showUndo(
       `${name} deleted`,
       back,
       () =>
-        void desk.deleteChannel(id).catch((error) => {
+        void alerting.deleteChannel(id).catch((error) => {
           this.#gone.delete(id);
-          told(`Not deleted: ${error.message}`, null);
+          showUndo(`Not deleted: ${error.message}`, null);
           void this.load();
         }),
     );
@@ -269,7 +271,7 @@ class Channels {
   #new() {
     if (this.#loaded) {
       channelForm(this.app, this.#kinds, null, (channel) => {
-        told(`${channel.name} created. Press Test to try it.`, null);
+        showUndo(`${channel.name} created. Press Test to try it.`, null);
         void this.load();
       });
     }

@@ -19,7 +19,7 @@ import { counted, dotted } from "../lib/format.js";
 import { loadPlotly, margins, Plots } from "../panels/plot.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { STEPS } from "../lib/charts/timeline.js";
+import { STEPS } from "../lib/charts/timeaxis.js";
 import { Comparison } from "../data/comparison.js";
 import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { icon } from "../components/icons.js";
@@ -28,7 +28,7 @@ import { button, inset } from "../components/notice.js";
 import { Panel } from "../panels/panel.js";
 import { panelMenu } from "../panels/panelmenu.js";
 import { KINDS } from "../panels/vitals.js";
-import { isOther, other } from "../panels/other.js";
+import { isMetric, metric } from "../panels/metric.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
@@ -144,7 +144,7 @@ class ComparePage {
       "button.btn",
       { type: "button", disabled: true, onclick: () => this.set({ from: null, to: null }) },
       "Reset ",
-      el("kbd.desk", {}, "R"),
+      el("kbd.wide-only", {}, "R"),
     );
     this.seriesMenu = menu("Series", () => this.#seriesItems(), { text: "Series", shape: "fleet" });
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
@@ -176,7 +176,7 @@ class ComparePage {
       range: () => this.data.range(),
       timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }),
       margins,
-      told: (x) => this.#told(x),
+      pointed: (x) => this.#showAt(x),
       pinned: (x) => this.set({ at: x }),
     });
   }
@@ -353,7 +353,7 @@ class ComparePage {
   #panels() {
     const kinds = [
       ...KINDS,
-      ...this.view.series.filter(isOther).map((name) => ({ ...other(name), height: 150 })),
+      ...this.view.series.filter(isMetric).map((name) => ({ ...metric(name), height: 150 })),
     ];
     const key = kinds.map((kind) => kind.name).join("\n");
     this.board.classList.toggle("is-full", this.view.full !== null);
@@ -395,7 +395,7 @@ class ComparePage {
   }
 
   #seriesItems() {
-    const names = this.data.names().filter(isOther);
+    const names = this.data.names().filter(isMetric);
     const { series } = this.view;
     return [
       { head: names.length ? "Add metric" : "No other metrics" },
@@ -458,7 +458,7 @@ class ComparePage {
   }
 
   /** @param {number | null} x */
-  #told(x) {
+  #showAt(x) {
     this.runs.values(this.#rows(x));
   }
 

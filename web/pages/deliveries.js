@@ -9,7 +9,7 @@ import { segments } from "../components/filterbar.js";
 import { failed, selectInput } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 const STATES = /** @type {const} */ ([
   ["", "All"],
@@ -84,8 +84,8 @@ class Deliveries {
     refill(this.rows, el("p.pad.muted", {}, "–"));
     const load = () => void this.load();
     this.stops = [
-      this.app.live.onWord("deliveries", load),
-      this.app.live.onWord("notification", load),
+      this.app.live.onMessage("deliveries", load),
+      this.app.live.onMessage("notification", load),
       this.app.live.onReconnect(load),
     ];
     this.ticker = setInterval(() => {
@@ -128,8 +128,8 @@ class Deliveries {
     this.states.show(state);
     try {
       const [log, channels] = await Promise.all([
-        this.app.desk.deliveries({ state, channel, limit: Math.min(1000, this.#most) }),
-        this.app.desk.channels(),
+        this.app.alerting.deliveries({ state, channel, limit: Math.min(1000, this.#most) }),
+        this.app.alerting.channels(),
       ]);
       if (mine !== this.#turn) return;
       this.#items = log.items;
@@ -192,7 +192,7 @@ class Deliveries {
       );
     }
     return el(
-      "div.pad.quiet",
+      "div.pad.healthy",
       {},
       el("h2", {}, icon("info"), " No deliveries yet"),
       el(
@@ -308,9 +308,9 @@ class Deliveries {
     this.#retrying.add(item.id);
     this.#draw();
     try {
-      await this.app.desk.retry(item.id);
+      await this.app.alerting.retry(item.id);
     } catch (error) {
-      told(`Not sent again: ${/** @type {Error} */ (error).message}`, null);
+      showUndo(`Not sent again: ${/** @type {Error} */ (error).message}`, null);
     }
     this.#retrying.delete(item.id);
     void this.load();

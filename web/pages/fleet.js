@@ -27,7 +27,7 @@ import { FleetTable } from "../components/runs/fleettable.js";
 import { icon } from "../components/icons.js";
 import { menu } from "../components/menu.js";
 import { button, notice } from "../components/notice.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 /** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
 const RESORT_MS = 5_000;
@@ -137,7 +137,7 @@ class Fleet {
         el("span.grow"),
         el(
           "button.btn.leave",
-          { type: "button", onclick: () => this.set({ wall: false }) },
+          { type: "button", onclick: () => this.set({ kiosk: false }) },
           "Leave kiosk mode ",
           el("kbd", {}, "Esc"),
         ),
@@ -145,17 +145,17 @@ class Fleet {
       el(
         "div.bar.fleetbar",
         { role: "search" },
-        el("label.field.query", {}, icon("search"), this.input, el("kbd.desk", {}, "/")),
-        el("label.row.tight", {}, el("span.soft.desk", {}, "Group"), this.grouping),
+        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
+        el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
         columns,
         this.putAway,
         this.goneSoon,
         el(
-          "button.btn.desk",
+          "button.btn.wide-only",
           {
             type: "button",
             title: "Kiosk mode: only the runs, larger",
-            onclick: () => this.set({ wall: true }),
+            onclick: () => this.set({ kiosk: true }),
           },
           "Kiosk mode",
         ),
@@ -176,7 +176,7 @@ class Fleet {
     document.addEventListener("keydown", this.key);
     this.unsubscribe = this.app.live.subscribe(
       { view: "fleet" },
-      { message: (frame) => this.#hear(frame), reconnected: () => void this.#load() },
+      { message: (frame) => this.#receive(frame), reconnected: () => void this.#load() },
     );
     this.ticker = setInterval(() => this.table.age(), 1000);
     void this.#load();
@@ -188,7 +188,7 @@ class Fleet {
     clearInterval(this.ticker);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
-    document.documentElement.classList.remove("is-wall");
+    document.documentElement.classList.remove("is-kiosk");
   }
 
   moved() {
@@ -212,7 +212,7 @@ class Fleet {
     this.putAway?.setAttribute("aria-pressed", String(view.archived));
     this.goneSoon?.setAttribute("aria-pressed", String(view.deleted));
     this.#pickBar();
-    document.documentElement.classList.toggle("is-wall", view.wall);
+    document.documentElement.classList.toggle("is-kiosk", view.kiosk);
     this.#compareLink();
     this.table.look(view);
     if (asksConfig(view.q)) void this.#askConfigs();
@@ -245,7 +245,7 @@ class Fleet {
   async #load() {
     try {
       const { items, now_ms } = await this.app.api.allRuns();
-      this.app.clock.hear(now_ms);
+      this.app.clock.receive(now_ms);
       this.#runs = new Map(items.map((row) => [row.id, { ...this.#runs.get(row.id), ...row }]));
       this.#loaded = true;
       this.#draw();
@@ -298,8 +298,8 @@ class Fleet {
   }
 
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
-  #hear(frame) {
-    this.app.clock.hear(frame.now_ms);
+  #receive(frame) {
+    this.app.clock.receive(frame.now_ms);
     // A row without sparklines keeps its previous ones.
     for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
     for (const id of frame.removed ?? []) this.#runs.delete(id);
@@ -394,7 +394,7 @@ class Fleet {
   #pick(id) {
     const { picked } = this.view;
     const on = picked.includes(id);
-    if (!on && picked.length >= MOST_PICKED) told(`At most ${MOST_PICKED} runs can be selected.`, null);
+    if (!on && picked.length >= MOST_PICKED) showUndo(`At most ${MOST_PICKED} runs can be selected.`, null);
     this.set({ picked: on ? picked.filter((each) => each !== id) : [...picked, id].slice(0, MOST_PICKED) });
   }
 
@@ -406,7 +406,7 @@ class Fleet {
   #pickAll(on) {
     const ids = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
     if (on && ids.length > MOST_PICKED) {
-      told(`Selected the first ${MOST_PICKED} of ${int(ids.length)}.`, null);
+      showUndo(`Selected the first ${MOST_PICKED} of ${int(ids.length)}.`, null);
     }
     this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
   }
@@ -453,7 +453,9 @@ class Fleet {
         why = /** @type {Error} */ (error).message;
       }
     }
-    if (why) told(`${counted(ids.length - good.length, "run was", "runs were")} not ${done}: ${why}`, null);
+    if (why) {
+      showUndo(`${counted(ids.length - good.length, "run was", "runs were")} not ${done}: ${why}`, null);
+    }
     this.set({ picked: [] });
     void this.#load();
     return good;
@@ -470,7 +472,7 @@ class Fleet {
       archived ? "archived" : "restored",
     );
     if (good.length) {
-      told(
+      showUndo(
         archived
           ? `${counted(good.length, "run is", "runs are")} archived and hidden from the fleet.`
           : `${counted(good.length, "run is", "runs are")} back in the fleet.`,
@@ -487,7 +489,7 @@ class Fleet {
   async #removeAll(ids) {
     const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
     if (good.length) {
-      told(
+      showUndo(
         `${counted(good.length, "run", "runs")} will be deleted in ${span(GRACE_S)}.`,
         () => void this.#restoreAll(good),
       );
@@ -523,13 +525,13 @@ class Fleet {
       this.#runs.set(id, { ...this.#runs.get(id), ...row });
       this.#draw();
       if (!quiet) {
-        told(
+        showUndo(
           archived ? `${name} is back in the fleet.` : `${name} is archived and hidden from the fleet.`,
           () => void this.#archive(row, true),
         );
       }
     } catch (error) {
-      told(
+      showUndo(
         `${name} was not ${archived ? "restored" : "archived"}: ${/** @type {Error} */ (error).message}`,
         null,
       );
@@ -538,7 +540,7 @@ class Fleet {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key === "Escape" && this.view.wall) return this.set({ wall: false });
+    if (event.key === "Escape" && this.view.kiosk) return this.set({ kiosk: false });
     if (
       event.ctrlKey ||
       event.metaKey ||
@@ -554,7 +556,7 @@ class Fleet {
     );
     if (event.key === "/") this.input?.focus();
     else if (event.key === "j" || event.key === "k") this.#step(event.key === "j" ? 1 : -1);
-    else if (event.key === "w") this.set({ wall: !this.view.wall });
+    else if (event.key === "w") this.set({ kiosk: !this.view.kiosk });
     else if (row && event.key === "x") this.#pick(row.id);
     else if (row && event.key === "p") this.#pin(row.id);
     else if (row && event.key === "e") void this.#archive(row);

@@ -20,7 +20,7 @@ import { inhibitionCard, muteCard, zoneList } from "../components/alerts/mutecar
 import { routeCard } from "../components/alerts/routecard.js";
 import { RouteTest } from "../components/alerts/routetest.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 /** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
 
@@ -60,7 +60,7 @@ class Routes {
         "button.btn.primary",
         { type: "button", onclick: () => void this.#save() },
         "Save ",
-        el("kbd.desk", {}, "Ctrl S"),
+        el("kbd.wide-only", {}, "Ctrl S"),
       )
     );
     this.discard = /** @type {HTMLButtonElement} */ (
@@ -166,7 +166,7 @@ class Routes {
     document.addEventListener("keydown", this.key);
     addEventListener("beforeunload", this.leave);
     this.stops = [
-      this.app.live.onWord("changed", ({ what }) => void this.#hear(what)),
+      this.app.live.onMessage("changed", ({ what }) => void this.#receive(what)),
       this.app.live.onReconnect(() => void this.load(false)),
       this.app.alerts.onChange(() => this.test.stir()),
     ];
@@ -201,7 +201,7 @@ class Routes {
   /** @param {boolean} anew discard the edits */
   async load(anew) {
     try {
-      const [doc, channels] = await Promise.all([this.app.desk.routes(), this.app.desk.channels()]);
+      const [doc, channels] = await Promise.all([this.app.alerting.routes(), this.app.alerting.channels()]);
       const text = JSON.stringify(doc);
       const mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
       this.#channels = channels.items
@@ -218,7 +218,7 @@ class Routes {
   }
 
   /** @param {string} what */
-  async #hear(what) {
+  async #receive(what) {
     if (what === "channels" || (what === "routes" && !this.#busy)) await this.load(false);
     if (what === "silences") this.test.stir();
   }
@@ -257,7 +257,7 @@ class Routes {
     const before = this.#now;
     this.#open = new Set();
     this.#edit(removed(before, part, at));
-    told(`${name} removed from the draft`, () => this.#edit(before));
+    showUndo(`${name} removed from the draft`, () => this.#edit(before));
   }
 
   /**
@@ -375,7 +375,7 @@ class Routes {
     kept = null;
     this.#edit(JSON.parse(this.#saved));
     this.stale.hidden = true;
-    told("Changes discarded", () => this.#edit(mine));
+    showUndo("Changes discarded", () => this.#edit(mine));
   }
 
   async #save() {
@@ -384,13 +384,13 @@ class Routes {
     this.#busy = true;
     this.#status();
     try {
-      const doc = await this.app.desk.putRoutes(this.#doc);
+      const doc = await this.app.alerting.putRoutes(this.#doc);
       this.#doc = doc;
       this.#saved = JSON.stringify(doc);
       this.stale.hidden = true;
       complain(this.#fields, this.rest, null);
       this.#draw();
-      told("Routes saved", null);
+      showUndo("Routes saved", null);
     } catch (error) {
       this.#blame(error);
     } finally {

@@ -12,7 +12,7 @@ import { failed } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { RuleEditor } from "../components/rules/ruleeditor.js";
 import { packRow, ruleRow } from "../components/rules/rulelist.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 /** @typedef {import("../lib/views/ruleview.js").AnyRule} AnyRule */
 
@@ -378,9 +378,9 @@ class Rules {
   async #do(act, text, undo) {
     try {
       await act();
-      told(text, undo);
+      showUndo(text, undo);
     } catch (error) {
-      told(
+      showUndo(
         error instanceof ApiError && error.status === 403
           ? "Not allowed with this login: it has read scope."
           : `Not changed: ${/** @type {Error} */ (error).message}`,
@@ -425,7 +425,7 @@ class Rules {
    * @param {string} id
    */
   async #saved(text, id) {
-    told(text, null);
+    showUndo(text, null);
     this.#editor?.close();
     this.#editor = null;
     await this.load();

@@ -8,7 +8,7 @@ import { int } from "../lib/format.js";
 import { fitPaper } from "../browser/print.js";
 import { loadPlotly, Plots } from "../panels/plot.js";
 import { ranksOf } from "../lib/charts/ranks.js";
-import { moments, STEPS, timeline } from "../lib/charts/timeline.js";
+import { moments, STEPS, timeline } from "../lib/charts/timeaxis.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { alertActs } from "../components/alerts/alertacts.js";
@@ -20,9 +20,9 @@ import { EndingCard } from "../components/runs/ending.js";
 import { icon } from "../components/icons.js";
 import { button, notice } from "../components/notice.js";
 import { RunHead } from "../components/runs/runhead.js";
-import { Others } from "../panels/others.js";
+import { MetricPanels } from "../panels/metricpanels.js";
 import { panelMenu } from "../panels/panelmenu.js";
-import { Tape } from "../panels/tape.js";
+import { OverviewStrip } from "../panels/overviewstrip.js";
 import { showValues } from "../components/runs/valuetable.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { Vitals } from "../panels/vitals.js";
@@ -58,7 +58,7 @@ class RunPage {
   /**
    * The cached x axis; null after a change.
    *
-   * @type {import("../lib/charts/timeline.js").Timeline | null}
+   * @type {import("../lib/charts/timeaxis.js").Timeline | null}
    */
   #axis = null;
 
@@ -91,7 +91,7 @@ class RunPage {
       again: async () => (await app.api.run(id)).notes ?? "",
       parse: (text) => app.api.markdown(text),
     });
-    this.tape = new Tape({ zoomed: (range) => this.zoom(range), range: () => this.range() });
+    this.overview = new OverviewStrip({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     const menuOf = (/** @type {() => import("../panels/panel.js").Panel} */ panel) =>
       panelMenu(this.#panelHost(), panel);
@@ -99,13 +99,13 @@ class RunPage {
       {
         scene: () => this.scene(),
         pinned: (step) => this.#pinned(step),
-        told: (step) => this.others?.tell(step),
+        pointed: (step) => this.metrics?.showAt(step),
         resized: () => this.draw(),
         chose: (flag) => this.#flag(flag),
       },
       menuOf,
     );
-    this.others = new Others(app, id, {
+    this.metrics = new MetricPanels(app, id, {
       scene: () => this.scene(),
       plots: () => this.plots,
       view: () => this.view,
@@ -116,7 +116,7 @@ class RunPage {
     this.aside = new Aside({
       alerts: () => app.alerts.of(id),
       chosen: () => this.view.alert,
-      gravest: () => this.row?.reason?.alert ?? null,
+      mostSevere: () => this.row?.reason?.alert ?? null,
       choose: (alert) => this.#choose(alert),
       loaded: () => app.alerts.loaded,
       acts: (alert) => alertActs(app, alert),
@@ -144,9 +144,9 @@ class RunPage {
       "button.btn",
       { type: "button", disabled: true, onclick: () => this.reset() },
       "Reset ",
-      el("kbd.desk", {}, "R"),
+      el("kbd.wide-only", {}, "R"),
     );
-    this.windowText = el("span.muted.desk");
+    this.windowText = el("span.muted.wide-only");
     return [
       el(
         "div.pagehead",
@@ -174,14 +174,19 @@ class RunPage {
           icon("down"),
           "Report",
         ),
-        el("a.btn.desk", { href: this.app.api.csv(this.id), download: "" }, icon("down"), "Records as CSV"),
+        el(
+          "a.btn.wide-only",
+          { href: this.app.api.csv(this.id), download: "" },
+          icon("down"),
+          "Records as CSV",
+        ),
       ),
-      this.head.leaving,
+      this.head.deleting,
       this.aside.callout,
       this.failure,
       this.ending.node,
       this.gauges.node,
-      this.tape.node,
+      this.overview.node,
       el(
         "div.runcols",
         {},
@@ -202,10 +207,10 @@ class RunPage {
           this.vitals.node,
           legend(),
           this.heat.node,
-          this.others.head,
-          this.others.failure,
-          this.others.nothing,
-          this.others.grid,
+          this.metrics.head,
+          this.metrics.failure,
+          this.metrics.nothing,
+          this.metrics.grid,
         )),
         this.aside.node,
       ),
@@ -258,7 +263,7 @@ class RunPage {
     clearInterval(this.refresher);
     if (this.onkey) document.removeEventListener("keydown", this.onkey);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
-    for (const feed of [this.base, this.fine, this.others]) feed?.close();
+    for (const feed of [this.base, this.fine, this.metrics]) feed?.close();
     this.plots?.close();
     this.heat.close();
     this.details.notes.close();
@@ -280,7 +285,7 @@ class RunPage {
       if (this.closed) return;
       this.plots = new Plots(plotly, (range) => (range ? this.#zoomed(range) : this.reset()));
       this.draw();
-      this.others.draw();
+      this.metrics.draw();
     } catch (error) {
       this.#failed(/** @type {Error} */ (error));
     }
@@ -299,7 +304,7 @@ class RunPage {
       this.#alertsChanged();
       this.details.show(run, this.events);
       this.#layers(true);
-      this.others.offer(run.series.map((each) => each.name));
+      this.metrics.offer(run.series.map((each) => each.name));
       this.#showControls();
     } catch (error) {
       if (!this.closed) this.#failed(/** @type {Error} */ (error));
@@ -466,7 +471,7 @@ class RunPage {
   /** Redraw all charts after the window, theme or size changed. */
   draw() {
     this.#drawVitals();
-    if (!this.closed) this.others.draw();
+    if (!this.closed) this.metrics.draw();
   }
 
   /** Draw new records. The other metrics have a feed of their own. */
@@ -491,18 +496,18 @@ class RunPage {
           : "",
       );
     }
-    this.tape.window([a, b]);
+    this.overview.window([a, b]);
     if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
     if (this.plots && this.base.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
   }
 
   #tape() {
-    if (!this.base.ready || this.tape.from !== null) return;
+    if (!this.base.ready || this.overview.from !== null) return;
     this.tapeDrawn = Date.now();
     const { first, last } = this.base.set;
     const attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
-    this.tape.draw({
+    this.overview.draw({
       layers: this.base.set.get("loss"),
       first: first ?? 0,
       last: last ?? 0,
@@ -544,7 +549,7 @@ class RunPage {
     this.#showControls();
     this.vitals.fill(this.view.full);
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
-    this.others.arrange();
+    this.metrics.arrange();
   }
 
   #showControls() {
@@ -571,7 +576,7 @@ class RunPage {
             ? this.view.pins.filter((each) => each !== name)
             : [...this.view.pins, name],
         }),
-      move: (name, by) => this.others.move(name, by),
+      move: (name, by) => this.metrics.move(name, by),
       run: () => this.row?.name ?? this.id,
       plots: () => this.plots,
       csv: (name) => this.app.api.csv(this.id, [name], window()),
@@ -623,10 +628,10 @@ class RunPage {
    */
   around(alert) {
     const onset = alert.onset_step ?? 0;
-    const rang = Math.max(alert.fired_step ?? onset, onset);
-    const room = Math.max(40, (rang - onset) * 2);
+    const fired = Math.max(alert.fired_step ?? onset, onset);
+    const room = Math.max(40, (fired - onset) * 2);
     this.view = { ...this.view, alert: alert.id, at: onset };
-    this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(rang, onset) + room]);
+    this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(fired, onset) + room]);
     this.go(onset);
   }
 
@@ -673,7 +678,7 @@ class RunPage {
     const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
     if (window.from === null) this.#coarse();
     else this.#finer(window);
-    this.others.look(window);
+    this.metrics.look(window);
     if (this.run) this.#layers();
     this.draw();
   }

@@ -1,6 +1,6 @@
 /** Settings: access tokens, this browser, and information about the server. */
 
-import { ring, setSound, soundOn } from "../browser/sound.js";
+import { playAlert, setSound, soundOn } from "../browser/sound.js";
 import { el, refill } from "../browser/dom.js";
 import { flatten } from "../lib/flatten.js";
 import { ago, bytes, counted, int, moment } from "../lib/format.js";
@@ -10,7 +10,7 @@ import { segments } from "../components/filterbar.js";
 import { ask, failed, field, formDialog, selectInput, textInput } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { permission, show } from "../components/header/notify.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 const EVERY_MS = 10_000;
 /** The most entries of the audit log listed. */
@@ -87,7 +87,7 @@ class Settings {
     addEventListener("themechange", this.redraw);
     this.stops = [
       this.app.live.onReconnect(() => this.load()),
-      this.app.live.onWord("deliveries", () => void this.#loadFacts()),
+      this.app.live.onMessage("deliveries", () => void this.#loadFacts()),
     ];
     this.ticker = setInterval(() => {
       if (!document.hidden) void this.#loadFacts();
@@ -116,7 +116,7 @@ class Settings {
 
   async #loadTokens() {
     try {
-      this.#tokens = (await this.app.desk.tokens()).items;
+      this.#tokens = (await this.app.alerting.tokens()).items;
       this.#showTokens();
     } catch (error) {
       failed(this.tokens, error, () => void this.#loadTokens());
@@ -196,7 +196,7 @@ class Settings {
       fields,
       submit: "Create",
       run: async () => {
-        const made = await this.app.desk.makeToken(name.value, scope.value, project.value.trim() || null);
+        const made = await this.app.alerting.makeToken(name.value, scope.value, project.value.trim() || null);
         const secret = String(made.token);
         refill(
           this.made,
@@ -226,8 +226,8 @@ class Settings {
       "Everything that uses this token loses access within seconds. This cannot be undone.",
       "Revoke",
       async () => {
-        await this.app.desk.revokeToken(id);
-        told(`${name} was revoked`, null);
+        await this.app.alerting.revokeToken(id);
+        showUndo(`${name} was revoked`, null);
         void this.#loadTokens();
         void this.#loadAudit();
       },
@@ -266,7 +266,7 @@ class Settings {
     refill(
       this.browser,
       el(
-        "dl.facts",
+        "dl.pairs",
         {},
         row("Theme", themes.node),
         row(
@@ -287,7 +287,7 @@ class Settings {
               },
               soundOn() ? "On" : "Off",
             ),
-            soundOn() ? el("button.btn", { type: "button", onclick: () => ring() }, "Test") : null,
+            soundOn() ? el("button.btn", { type: "button", onclick: () => playAlert() }, "Test") : null,
           ),
           el("p.micro", {}, "Plays when a critical alert begins, while a page is open."),
         ),
@@ -343,7 +343,7 @@ class Settings {
 
   async #loadFacts() {
     try {
-      const [about, health] = await Promise.all([this.app.desk.about(), this.app.desk.health()]);
+      const [about, health] = await Promise.all([this.app.alerting.about(), this.app.alerting.health()]);
       this.#facts(about, health);
       this.#watchers(about, health);
     } catch (error) {
@@ -415,7 +415,7 @@ class Settings {
   /** The newest user actions: tokens, channels, silences, routes, acknowledgements, deletions. */
   async #loadAudit() {
     try {
-      const { items } = await this.app.desk.audit(ACTS);
+      const { items } = await this.app.alerting.audit(ACTS);
       const now = this.app.clock.now();
       const row = (/** @type {AuditRow} */ act) =>
         el(
@@ -466,7 +466,7 @@ class Settings {
 
   async #loadProjects() {
     try {
-      const { items } = await this.app.desk.projects();
+      const { items } = await this.app.alerting.projects();
       refill(
         this.projects,
         items.length
@@ -535,7 +535,7 @@ function list(host, pairs) {
   host.dataset.key = key;
   refill(
     host,
-    el("dl.facts", {}, ...pairs.map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text)))),
+    el("dl.pairs", {}, ...pairs.map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text)))),
   );
 }
 

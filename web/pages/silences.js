@@ -7,7 +7,7 @@ import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { told } from "../components/undo.js";
+import { showUndo } from "../components/undo.js";
 
 const STATES = /** @type {const} */ ([
   ["now", "Active and pending"],
@@ -54,7 +54,7 @@ class Silences {
           { type: "button", onclick: () => this.#new() },
           icon("plus"),
           "New silence ",
-          el("kbd.desk", {}, "N"),
+          el("kbd.wide-only", {}, "N"),
         ),
       ),
       scopeNote(this.app, "write"),
@@ -63,7 +63,7 @@ class Silences {
     );
     document.addEventListener("keydown", this.key);
     this.stops = [
-      this.app.live.onWord("changed", ({ what }) => {
+      this.app.live.onMessage("changed", ({ what }) => {
         if (what === "silences") void this.load();
       }),
       this.app.live.onReconnect(() => void this.load()),
@@ -105,7 +105,7 @@ class Silences {
 
   async load() {
     try {
-      this.#items = (await this.app.desk.silences()).items;
+      this.#items = (await this.app.alerting.silences()).items;
       this.#loaded = true;
       this.#draw();
     } catch (error) {
@@ -223,7 +223,7 @@ class Silences {
 
   #new() {
     silenceForm(this.app, blankSilence(), (silence) => {
-      told(`Silenced: ${silence.reason}`, () => void this.#end(silence));
+      showUndo(`Silenced: ${silence.reason}`, () => void this.#end(silence));
       void this.load();
     });
   }
@@ -254,17 +254,17 @@ class Silences {
   async #end(silence) {
     const { id, matchers, starts_ms, ends_ms, reason } = silence;
     try {
-      await this.app.desk.endSilence(id);
-      told(
+      await this.app.alerting.endSilence(id);
+      showUndo(
         `Ended: ${reason}`,
         () =>
-          void this.app.desk.putSilence({ matchers, starts_ms, ends_ms, reason }, id).then(
+          void this.app.alerting.putSilence({ matchers, starts_ms, ends_ms, reason }, id).then(
             () => this.load(),
-            (error) => told(`Not restored: ${error.message}`, null),
+            (error) => showUndo(`Not restored: ${error.message}`, null),
           ),
       );
     } catch (error) {
-      told(`Not ended: ${/** @type {Error} */ (error).message}`, null);
+      showUndo(`Not ended: ${/** @type {Error} */ (error).message}`, null);
     }
     this.app.marks.stir();
     void this.load();

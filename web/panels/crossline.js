@@ -12,7 +12,7 @@ const DOUBLE_CLICK_MS = 280;
 
 /**
  * @typedef {{ width: () => number, range: () => [number, number], timeline: () =>
- *   import("../lib/charts/timeline.js").Timeline, margins: () => { left: number, right: number }, told:
+ *   import("../lib/charts/timeaxis.js").Timeline, margins: () => { left: number, right: number }, pointed:
  *   (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource
  */
 
@@ -80,7 +80,7 @@ export class CrossLine {
       this.line.classList.toggle("pinned", this.#hover === null);
       say(this.label, line.label(Number(step)));
     }
-    this.source.told(step);
+    this.source.pointed(step);
   }
 
   /**

@@ -60,7 +60,7 @@ export class LayerHeat {
         role: "img",
         "aria-label": "Gradient norms by layer and step",
         onpointermove: (/** @type {PointerEvent} */ event) => this.#point(event),
-        onpointerleave: () => this.#tell(null),
+        onpointerleave: () => this.#showAt(null),
         onclick: () => this.#chosen(),
         onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
       })
@@ -150,7 +150,7 @@ export class LayerHeat {
   #paint({ rows, columns, values }, w, h, ratio) {
     const pen = this.canvas.getContext("2d");
     const dark = shade(values);
-    const [bad, line, ink, quiet] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
+    const [bad, line, ink, faint] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
     if (!pen) return;
     pen.scale(ratio, ratio);
     pen.clearRect(0, 0, w * columns, h * rows);
@@ -162,7 +162,7 @@ export class LayerHeat {
         const y = row * h;
         if (kind === "none") continue;
         pen.globalAlpha = kind === "value" ? 0.06 + 0.94 * dark(v) : kind === "zero" ? 0.5 : 1;
-        pen.fillStyle = kind === "value" ? line : kind === "zero" ? quiet : bad;
+        pen.fillStyle = kind === "value" ? line : kind === "zero" ? faint : bad;
         if (kind === "zero") pen.fillRect(x, y + h / 2 - 0.5, Math.max(1, w - 0.5), 1);
         else pen.fillRect(x, y, w + 0.3, Math.max(1, h - (h > 5 ? 1 : 0)));
         if (kind === "nan" || kind === "inf") {
@@ -219,7 +219,7 @@ export class LayerHeat {
       `Gradient norms of ${layers.length} layers at ${steps.length} steps. ${found} ` +
         "Arrow keys read single values, Enter shows the step in the charts.",
     );
-    this.#tell(this.at);
+    this.#showAt(this.at);
   }
 
   /** @param {number[]} steps */
@@ -233,7 +233,7 @@ export class LayerHeat {
   #point(event) {
     const box = this.canvas.getBoundingClientRect();
     const { rows = 0, columns = 0 } = this.matrix ?? {};
-    this.#tell([
+    this.#showAt([
       Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)),
       Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)),
     ]);
@@ -252,7 +252,7 @@ export class LayerHeat {
     if (event.key === "Enter") return this.#chosen();
     if (!next) return;
     event.preventDefault();
-    this.#tell([Math.min(rows - 1, Math.max(0, next[0])), Math.min(columns - 1, Math.max(0, next[1]))]);
+    this.#showAt([Math.min(rows - 1, Math.max(0, next[0])), Math.min(columns - 1, Math.max(0, next[1]))]);
   }
 
   #chosen() {
@@ -261,7 +261,7 @@ export class LayerHeat {
   }
 
   /** @param {[number, number] | null} at */
-  #tell(at) {
+  #showAt(at) {
     this.at = at;
     if (!at || !this.answer || !this.matrix) return say(this.readout, "");
     const [row, column] = at;

@@ -68,9 +68,9 @@ export class Panel {
    *
    * @param {Layer[]} layers
    * @param {number | null} x
-   * @param {import("../lib/charts/timeline.js").Timeline} [timeline]
+   * @param {import("../lib/charts/timeaxis.js").Timeline} [timeline]
    */
-  tell(layers, x, timeline) {
+  showAt(layers, x, timeline) {
     const found = reading(layers, x);
     const read = found ? this.kind.read(found.layer, found.i) : NOTHING;
     const smoothed =

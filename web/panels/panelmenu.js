@@ -1,7 +1,7 @@
 /** The menu of a chart: axis, order, size, data as a file. */
 
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
-import { isOther } from "./other.js";
+import { isMetric } from "./metric.js";
 import { menu } from "../components/menu.js";
 
 /**
@@ -50,7 +50,7 @@ function items(host, panel) {
       hint: full ? "Esc" : "",
       act: () => host.setFull(full ? null : name),
     },
-    ...(isOther(name) && !host.drop ? place(host, name) : []),
+    ...(isMetric(name) && !host.drop ? place(host, name) : []),
     ...one(host.drop, "Remove", name),
     ...one(host.table, "Show values", name),
     { head: "Download" },

@@ -5,7 +5,7 @@ import { outside } from "../lib/root.js";
 
 /**
  * @typedef {import("../lib/charts/picture.js").Picture} Picture
- * @typedef {{ x: number, severity: Severity | "restart", rang: boolean }} Edge
+ * @typedef {{ x: number, severity: Severity | "restart", fired: boolean }} Edge
  * @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
  * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, colour?: string, nticks?:
  *   number, ticks?: import("../lib/charts/timeticks.js").Ticks | null }} Drawn
@@ -211,7 +211,7 @@ const tint = (band) => ({
  *
  * @param {Edge} edge
  */
-function edgeLine({ x, severity, rang }) {
+function edgeLine({ x, severity, fired }) {
   if (severity === "restart") {
     return {
       type: "line",
@@ -225,7 +225,7 @@ function edgeLine({ x, severity, rang }) {
       line: { width: 1, color: colour("--line-strong"), dash: "1px,3px" },
     };
   }
-  const dash = rang ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
+  const dash = fired ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
   return {
     type: "line",
     xref: "x",
@@ -234,7 +234,7 @@ function edgeLine({ x, severity, rang }) {
     x1: x,
     y0: 0,
     y1: 1,
-    line: { width: rang ? 1 : 1.5, color: colour(`--${severity}-fill`), dash },
+    line: { width: fired ? 1 : 1.5, color: colour(`--${severity}-fill`), dash },
   };
 }
 

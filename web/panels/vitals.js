@@ -3,14 +3,14 @@
  * all.
  */
 
-import { bands, byGravity, isOpen } from "../lib/alerts/attention.js";
+import { bands, bySeverity, isOpen } from "../lib/alerts/attention.js";
 import { CrossLine } from "./crossline.js";
 import { el } from "../browser/dom.js";
 import { expectedSpans, flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { int, ruleTitle } from "../lib/format.js";
 import { margins } from "./plot.js";
 import { picture } from "../lib/charts/picture.js";
-import { normSource } from "../lib/runs/told.js";
+import { normSource } from "../lib/runs/clienttext.js";
 import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
 import { loss } from "./loss.js";
@@ -28,14 +28,15 @@ const MOST_EDGES = 12;
  *
  * @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string |
  *   null, reported: Set<string> | null, restarts: number[], timeline:
- *   import("../lib/charts/timeline.js").Timeline, look: import("../lib/charts/picture.js").Look, axis: (name:
+ *   import("../lib/charts/timeaxis.js").Timeline, look: import("../lib/charts/picture.js").Look, axis: (name:
  *   string) => import("../lib/charts/picture.js").AxisKind | null, layers: (name: string) => Layer[] }} Scene
  */
 
 export class Vitals {
   /**
-   * @param {{ scene: () => Scene, pinned: (step: number | null) => void, told: (step: number | null) => void,
-   *   resized: () => void, chose: (flag: import("../lib/charts/flags.js").Flag) => void }} source
+   * @param {{ scene: () => Scene, pinned: (step: number | null) => void,
+   *   pointed: (step: number | null) => void, resized: () => void,
+   *   chose: (flag: import("../lib/charts/flags.js").Flag) => void }} source
    * @param {(panel: () => Panel) => Node} menuOf
    */
   constructor(source, menuOf) {
@@ -64,7 +65,7 @@ export class Vitals {
       timeline: () => source.scene().timeline,
       margins,
       pinned: source.pinned,
-      told: (step) => this.#tell(step),
+      pointed: (step) => this.#showAt(step),
     });
     this.flagKey = "";
     this.width = 0;
@@ -122,7 +123,7 @@ export class Vitals {
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);
-    panel.tell(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
+    panel.showAt(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return {
       picture: drawn,
       ...background(scene, true),
@@ -132,10 +133,10 @@ export class Vitals {
   }
 
   /** @param {number | null} step */
-  #tell(step) {
+  #showAt(step) {
     const { layers, timeline } = this.source.scene();
-    for (const panel of this.panels) panel.tell(layers(panel.kind.name), step, timeline);
-    this.source.told(step);
+    for (const panel of this.panels) panel.showAt(layers(panel.kind.name), step, timeline);
+    this.source.pointed(step);
   }
 
   /** Flags are rebuilt only when one moved by a pixel. */
@@ -194,7 +195,7 @@ export function background(scene, lines) {
   const restarts = scene.restarts.map((x) => ({
     x,
     severity: /** @type {const} */ ("restart"),
-    rang: false,
+    fired: false,
   }));
   const edges = lines ? [...restarts, ...edgesOf(scene.alerts, scene.chosen)] : restarts;
   return {
@@ -215,11 +216,11 @@ export function background(scene, lines) {
 export function edgesOf(alerts, chosen) {
   const shown = alerts
     .filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null)
-    .sort(byGravity)
+    .sort(bySeverity)
     .slice(0, MOST_EDGES);
   return shown.flatMap((alert) => {
-    const edges = [{ x: Number(alert.onset_step), severity: alert.severity, rang: false }];
-    const rang = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
-    return rang ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, rang: true }] : edges;
+    const edges = [{ x: Number(alert.onset_step), severity: alert.severity, fired: false }];
+    const fired = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
+    return fired ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, fired: true }] : edges;
   });
 }

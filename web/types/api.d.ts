@@ -274,7 +274,7 @@ interface Delivery {
   error: string | null;
   attempts: DeliveryAttempt[];
 }
-interface DeliveryNews {
+interface DeliveryStatus {
   waiting: number;
   failed: number;
   failing: string[];
@@ -336,7 +336,7 @@ interface HealthAnswer {
   database?: string;
   writer?: Record<string, unknown>;
   connections?: Record<string, number>;
-  notifications?: DeliveryNews;
+  notifications?: DeliveryStatus;
 }
 interface AuditRow {
   id: number | string;

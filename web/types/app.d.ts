@@ -1,7 +1,7 @@
 /** What every page receives. */
 interface App {
   api: import("../data/api.js").Api;
-  desk: import("../data/desk.js").Desk;
+  alerting: import("../data/alertingapi.js").AlertingApi;
   live: import("../data/live.js").Live;
   alerts: import("../data/alertbook.js").AlertBook;
   marks: import("../data/markbook.js").MarkBook;

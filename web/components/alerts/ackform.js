@@ -25,7 +25,7 @@ export function acknowledge(app, alerts, done) {
       : counted(alerts.length, "alert");
   const run = async () => {
     const text = /** @type {HTMLTextAreaElement} */ (note.input).value.trim();
-    for (const alert of alerts) app.marks.take(await app.desk.acknowledge(alert.id, text));
+    for (const alert of alerts) app.marks.take(await app.alerting.acknowledge(alert.id, text));
     app.marks.stir();
     done(alerts);
   };
@@ -48,7 +48,7 @@ export function acknowledge(app, alerts, done) {
  * @param {App} app
  * @param {Alert[]} alerts
  */
-export async function giveBack(app, alerts) {
-  for (const alert of alerts) app.marks.take(await app.desk.giveBack(alert.id));
+export async function unacknowledge(app, alerts) {
+  for (const alert of alerts) app.marks.take(await app.alerting.unacknowledge(alert.id));
   app.marks.stir();
 }

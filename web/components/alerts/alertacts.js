@@ -1,10 +1,10 @@
 /** Actions on the alert of a run page: acknowledge, take back, silence. */
 
 import { ruleTitle } from "../../lib/format.js";
-import { acknowledge, giveBack } from "./ackform.js";
+import { acknowledge, unacknowledge } from "./ackform.js";
 import { markTexts } from "./alertrow.js";
 import { silenceForm, silenceOf } from "./silenceform.js";
-import { told } from "../undo.js";
+import { showUndo } from "../undo.js";
 
 /**
  * @param {App} app
@@ -19,27 +19,27 @@ export function alertActs(app, alert) {
     return other ? ruleTitle(other.rule) : "another alert";
   };
   const back = () =>
-    giveBack(app, [alert]).then(
-      () => told(`Acknowledgement of ${title} removed: reminders are on again`, null),
-      (error) => told(`Acknowledgement not removed: ${error.message}`, null),
+    unacknowledge(app, [alert]).then(
+      () => showUndo(`Acknowledgement of ${title} removed: reminders are on again`, null),
+      (error) => showUndo(`Acknowledgement not removed: ${error.message}`, null),
     );
   return {
     may: app.session.scope !== "read",
     acked: Boolean(marks.ack),
-    told:
+    chips:
       alert.state === "resolved"
         ? []
         : markTexts(marks, { marks, silence: (id) => app.marks.silence(id), rule, now: 0, picked: false }),
     acknowledge: () =>
       marks.ack
         ? void back()
-        : acknowledge(app, [alert], () => told(`${title} acknowledged`, () => void back())),
+        : acknowledge(app, [alert], () => showUndo(`${title} acknowledged`, () => void back())),
     silence: () =>
       silenceForm(app, silenceOf(alert), (silence) =>
-        told(
+        showUndo(
           `Silenced: ${silence.matchers.join(", ")}`,
           () =>
-            void app.desk.endSilence(silence.id).then(
+            void app.alerting.endSilence(silence.id).then(
               () => app.marks.stir(),
               () => {},
             ),

@@ -5,22 +5,22 @@
 import { isOpen } from "../../lib/alerts/attention.js";
 import { el, refill, say } from "../../browser/dom.js";
 import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
-import { isQuiet } from "../../lib/alerts/inbox.js";
+import { isMuted } from "../../lib/alerts/inbox.js";
 import { icon } from "../icons.js";
 
 /**
  * @typedef {{ marks: AlertMarks, silence: (id: string) => Silence | null, rule: (id: string) => string, now:
- *   number, picked: boolean }} RowFacts
+ *   number, picked: boolean }} RowContext
  */
 
 /**
  * Describe who did what and when, for chips and the pane.
  *
  * @param {AlertMarks} marks
- * @param {RowFacts} facts
+ * @param {RowContext} context
  * @returns {{ shape: string, text: string, title: string }[]}
  */
-export function markTexts(marks, facts) {
+export function markTexts(marks, context) {
   const out = [];
   if (marks.ack) {
     out.push({
@@ -30,7 +30,7 @@ export function markTexts(marks, facts) {
     });
   }
   for (const id of marks.silenced_by) {
-    const silence = facts.silence(id);
+    const silence = context.silence(id);
     out.push({
       shape: "mute",
       text: silence ? `silenced until ${clockTime(silence.ends_ms).slice(0, 5)}` : "silenced",
@@ -40,7 +40,7 @@ export function markTexts(marks, facts) {
   for (const id of marks.inhibited_by) {
     out.push({
       shape: "down",
-      text: `muted by ${facts.rule(id)}`,
+      text: `muted by ${context.rule(id)}`,
       title: "An open alert of the same run explains this one (inhibition)",
     });
   }
@@ -101,12 +101,12 @@ export class AlertRow {
 
   /**
    * @param {Alert} alert
-   * @param {RowFacts} facts
+   * @param {RowContext} context
    * @param {boolean} chosen
    */
-  show(alert, facts, chosen) {
+  show(alert, context, chosen) {
     this.node.setAttribute("aria-selected", String(chosen));
-    const [age, state] = standingTexts(alert, facts.now);
+    const [age, state] = standingTexts(alert, context.now);
     say(this.age, age);
     const key = JSON.stringify([
       alert.state,
@@ -114,26 +114,26 @@ export class AlertRow {
       alert.summary,
       alert.fired_step,
       alert.run_name,
-      facts.marks,
-      facts.picked,
+      context.marks,
+      context.picked,
       state,
-      facts.marks.silenced_by.map((id) => facts.silence(id)),
+      context.marks.silenced_by.map((id) => context.silence(id)),
     ]);
     if (key === this.key) return;
     this.key = key;
-    this.#write(alert, facts, state);
+    this.#write(alert, context, state);
   }
 
   /**
    * @param {Alert} alert
-   * @param {RowFacts} facts
+   * @param {RowContext} context
    * @param {string} state
    */
-  #write(alert, facts, state) {
+  #write(alert, context, state) {
     const done = alert.state === "resolved";
     this.node.classList.toggle("done", done);
-    this.node.classList.toggle("is-quiet", isQuiet(facts.marks));
-    this.node.classList.toggle("is-picked", facts.picked);
+    this.node.classList.toggle("is-muted", isMuted(context.marks));
+    this.node.classList.toggle("is-picked", context.picked);
     this.shape.className = `shape${isOpen(alert) ? ` is-${alert.severity}` : ""}`;
     refill(this.shape, icon(alert.severity, alert.severity));
     say(this.title, ruleTitle(alert.rule));
@@ -145,11 +145,11 @@ export class AlertRow {
     this.when.title = moment(alert.fired_ms ?? alert.onset_ms);
     refill(
       this.chips,
-      facts.picked ? el("span.chip.picked", {}, icon("check"), "selected") : null,
+      context.picked ? el("span.chip.picked", {}, icon("check"), "selected") : null,
       alert.late
         ? el("span.chip", { title: "From records that arrived late: no notifications were sent" }, "late")
         : null,
-      ...markTexts(facts.marks, facts).map(({ shape, text, title }) =>
+      ...markTexts(context.marks, context).map(({ shape, text, title }) =>
         el("span.chip", { title }, icon(shape), el("span.clip", {}, text)),
       ),
     );

@@ -1,6 +1,6 @@
 /** The column beside the charts: the chosen alert in full, and all alerts of the run. */
 
-import { byGravity, isOpen } from "../../lib/alerts/attention.js";
+import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
@@ -8,14 +8,14 @@ import { icon } from "../icons.js";
 
 export class Aside {
   /**
-   * @param {{ alerts: () => Alert[], chosen: () => string | null, gravest: () => string | null, choose:
+   * @param {{ alerts: () => Alert[], chosen: () => string | null, mostSevere: () => string | null, choose:
    *   (alert: Alert) => void, loaded: () => boolean, acts: (alert: Alert) => import("./diagnosis.js").Acts }
    *   & import("./diagnosis.js").Mover} source
    */
   constructor(source) {
     this.source = source;
     this.node = el("aside", { "aria-label": "Alerts of this run" });
-    this.callout = el("a.card.callout", { href: "#verdict", hidden: true });
+    this.callout = el("a.card.callout", { href: "#likely-cause", hidden: true });
     this.key = "";
   }
 
@@ -26,11 +26,11 @@ export class Aside {
    * @returns {Alert | null}
    */
   current() {
-    const alerts = [...this.source.alerts()].sort(byGravity);
+    const alerts = [...this.source.alerts()].sort(bySeverity);
     const chosen = this.source.chosen();
     return (
       alerts.find((alert) => alert.id === chosen) ??
-      alerts.find((alert) => alert.id === this.source.gravest()) ??
+      alerts.find((alert) => alert.id === this.source.mostSevere()) ??
       alerts[0] ??
       null
     );
@@ -38,7 +38,7 @@ export class Aside {
 
   /** Rewrite only what changed, so that readers keep their place and selection. */
   draw() {
-    const alerts = [...this.source.alerts()].sort(byGravity);
+    const alerts = [...this.source.alerts()].sort(bySeverity);
     const current = this.current();
     const now = this.source.now();
     const acts = current ? this.source.acts(current) : null;
@@ -72,7 +72,7 @@ export class Aside {
 
   #quiet() {
     return el(
-      "section.card.pad.quiet",
+      "section.card.pad.healthy",
       {},
       el("h2", {}, icon("check"), " ", this.source.loaded() ? "No open alerts" : "–"),
       this.source.loaded()

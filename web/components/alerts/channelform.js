@@ -72,7 +72,9 @@ export function channelForm(app, kinds, channel, done) {
       limit_per_hour: Number(limit.value),
       config: given(inputs),
     };
-    done(await app.desk.putChannel(channel ? wanted : { ...wanted, kind: kind.value }, channel?.id ?? null));
+    done(
+      await app.alerting.putChannel(channel ? wanted : { ...wanted, kind: kind.value }, channel?.id ?? null),
+    );
   };
   return formDialog({
     title: channel ? `Edit ${channel.name}` : "New channel",

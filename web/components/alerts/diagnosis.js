@@ -12,7 +12,7 @@ import { icon } from "../icons.js";
 /**
  * Actions on an alert, and who took them.
  *
- * @typedef {{ may: boolean, acked: boolean, told: { shape: string, text: string, title: string }[],
+ * @typedef {{ may: boolean, acked: boolean, chips: { shape: string, text: string, title: string }[],
  *   acknowledge: () => void, silence: () => void }} Acts
  */
 
@@ -22,7 +22,7 @@ import { icon } from "../icons.js";
  * @param {Alert} alert
  * @param {Acts} acts
  */
-export function actBar(alert, { may, acked, told, acknowledge, silence }) {
+export function actBar(alert, { may, acked, chips, acknowledge, silence }) {
   const over = alert.state === "resolved";
   const act = (
     /** @type {string} */ name,
@@ -44,11 +44,11 @@ export function actBar(alert, { may, acked, told, acknowledge, silence }) {
           act("ack", acked ? "Unacknowledge" : "Acknowledge", acknowledge, !acked),
           act("silence", "Silence", silence),
         ),
-    told.length
+    chips.length
       ? el(
           "ul.pad.marklist",
           {},
-          ...told.map(({ shape, text, title }) =>
+          ...chips.map(({ shape, text, title }) =>
             el(
               "li",
               {},
@@ -82,13 +82,13 @@ export function standing(alert, now) {
 export function diagnosisCard(alert, mover, acts = null) {
   const why = alert.diagnosis;
   const { severity } = alert;
-  const verdict = powers(why?.cause || alert.summary);
+  const cause = powers(why?.cause || alert.summary);
   const sum = why?.cause ? powers(alert.summary) : "";
   return el(
     "article.card.diag",
     {
       class: isOpen(alert) ? severity : `${severity} past`,
-      "aria-labelledby": "verdict",
+      "aria-labelledby": "likely-cause",
       "data-alert": alert.id,
     },
     el(
@@ -107,16 +107,16 @@ export function diagnosisCard(alert, mover, acts = null) {
         el("span.grow"),
         alert.subject ? el("code.micro", {}, alert.subject) : null,
       ),
-      el("p.verdict", { id: "verdict" }, verdict),
+      el("p.likely-cause", { id: "likely-cause" }, cause),
       sum ? el("p.soft", {}, sum) : null,
       alert.late ? el("p.micro", {}, "From records that arrived late: no notifications were sent.") : null,
     ),
     ...(acts ? actBar(alert, acts) : []),
     moments(alert, mover),
-    story(why, mover),
+    timelineOf(why, mover),
     evidence(why, mover),
     remedies(why),
-    disproof(why),
+    howToConfirm(why),
   );
 }
 
@@ -125,7 +125,7 @@ export function diagnosisCard(alert, mover, acts = null) {
  * @param {Mover} mover
  */
 function moments(alert, mover) {
-  const { onset_step: onset, fired_step: rang } = alert;
+  const { onset_step: onset, fired_step: fired } = alert;
   return el(
     "section.moments",
     {},
@@ -139,14 +139,14 @@ function moments(alert, mover) {
             { type: "button", onclick: () => mover.around(alert) },
             `Onset ${int(onset)}`,
           ),
-      rang === null
+      fired === null
         ? null
-        : el("button.btn", { type: "button", onclick: () => mover.go(rang) }, `Fired ${int(rang)}`),
+        : el("button.btn", { type: "button", onclick: () => mover.go(fired) }, `Fired ${int(fired)}`),
       el("span.grow"),
-      flightLink(alert),
+      snapshotLink(alert),
       copyButton("Copy as text", () => asText(alert, location.href)),
     ),
-    onset !== null && rang !== null ? el("p.micro.then", {}, detectionText(alert, rang - onset)) : null,
+    onset !== null && fired !== null ? el("p.micro.then", {}, detectionText(alert, fired - onset)) : null,
   );
 }
 
@@ -155,7 +155,7 @@ function moments(alert, mover) {
  *
  * @param {Alert} alert
  */
-const flightLink = (alert) =>
+const snapshotLink = (alert) =>
   alert.fired_ms === null
     ? null
     : el(
@@ -172,14 +172,14 @@ const flightLink = (alert) =>
  * @param {Diagnosis | null} why
  * @param {Mover} mover
  */
-function story(why, mover) {
+function timelineOf(why, mover) {
   if (!why?.story?.length) return null;
   return el(
     "section",
     {},
     el("h3", {}, "Timeline"),
     el(
-      "ol.story",
+      "ol.timeline",
       {},
       ...why.story.map(([step, text, rule]) =>
         el(
@@ -274,7 +274,7 @@ const remedy = (each, style) =>
   );
 
 /** @param {Diagnosis | null} why */
-function disproof(why) {
+function howToConfirm(why) {
   const others = why?.alternatives ?? [];
   if (!why?.disproof && !others.length) return null;
   return el(

@@ -2,7 +2,7 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
-import { isQuiet } from "../../lib/alerts/inbox.js";
+import { isMuted } from "../../lib/alerts/inbox.js";
 import { go } from "../../browser/navigate.js";
 import { runAddress } from "../../lib/route.js";
 import { markTexts } from "./alertrow.js";
@@ -18,7 +18,7 @@ const KINDS = {
   transition: "",
   ack: "acknowledged",
   unack: "unacknowledged",
-  notification: "told",
+  notification: "notified",
 };
 
 /** @typedef {{ acknowledge: () => void, silence: () => void, back: () => void }} PaneActs */
@@ -46,9 +46,9 @@ export class InboxPane {
 
   /**
    * @param {Alert | null} alert
-   * @param {import("./alertrow.js").RowFacts} facts
+   * @param {import("./alertrow.js").RowContext} context
    */
-  show(alert, facts) {
+  show(alert, context) {
     if (!alert) {
       this.#shown = this.#card = this.#asked = "";
       refill(this.node, el("p.pad.muted", {}, "Choose an alert to see its diagnosis."));
@@ -61,21 +61,21 @@ export class InboxPane {
       this.node.scrollTop = 0;
       refill(this.node, el("h2.vh", {}, "Chosen alert"), this.actions, this.marks, this.card, this.history);
     }
-    this.#draw(alert, facts);
-    void this.#ask(alert, facts);
+    this.#draw(alert, context);
+    void this.#ask(alert, context);
   }
 
   /**
    * @param {Alert} alert
-   * @param {import("./alertrow.js").RowFacts} facts
+   * @param {import("./alertrow.js").RowContext} context
    */
-  #draw(alert, facts) {
-    const { now } = facts;
-    const key = JSON.stringify([alert, facts.marks.ack]);
-    this.#marks(facts);
+  #draw(alert, context) {
+    const { now } = context;
+    const key = JSON.stringify([alert, context.marks.ack]);
+    this.#marks(context);
     if (key !== this.#card) {
       this.#card = key;
-      this.#actions(alert, facts);
+      this.#actions(alert, context);
       const opened = [...this.card.querySelectorAll("details")].map((each) => each.open);
       const moment = (/** @type {number} */ step) =>
         go(runAddress(alert.run_id, { at: step, alert: alert.id }));
@@ -105,10 +105,10 @@ export class InboxPane {
 
   /**
    * @param {Alert} alert
-   * @param {import("./alertrow.js").RowFacts} facts
+   * @param {import("./alertrow.js").RowContext} context
    */
-  #actions(alert, facts) {
-    const { ack } = facts.marks;
+  #actions(alert, context) {
+    const { ack } = context.marks;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act;
     const over = alert.state === "resolved";
     refill(
@@ -125,7 +125,7 @@ export class InboxPane {
               onclick: this.acts.acknowledge,
             },
             ack ? "Unacknowledge " : "Acknowledge ",
-            el("kbd.desk", {}, "A"),
+            el("kbd.wide-only", {}, "A"),
           ),
       over
         ? null
@@ -133,7 +133,7 @@ export class InboxPane {
             "button.btn",
             { type: "button", "data-act": "silence", onclick: this.acts.silence },
             "Silence ",
-            el("kbd.desk", {}, "S"),
+            el("kbd.wide-only", {}, "S"),
           ),
       el(
         "a.btn",
@@ -143,25 +143,25 @@ export class InboxPane {
           href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
         },
         "Open ",
-        el("kbd.desk", {}, "O"),
+        el("kbd.wide-only", {}, "O"),
       ),
     );
     if (focused) focusIn(this.actions, `[data-act="${focused}"]`);
   }
 
-  /** @param {import("./alertrow.js").RowFacts} facts */
-  #marks(facts) {
-    const told = markTexts(facts.marks, facts);
-    this.marks.hidden = !told.length;
-    const key = JSON.stringify(told);
+  /** @param {import("./alertrow.js").RowContext} context */
+  #marks(context) {
+    const texts = markTexts(context.marks, context);
+    this.marks.hidden = !texts.length;
+    const key = JSON.stringify(texts);
     if (this.marks.dataset.key === key) return;
     this.marks.dataset.key = key;
     refill(
       this.marks,
-      ...told.map(({ shape, text, title }) =>
+      ...texts.map(({ shape, text, title }) =>
         el("li", {}, icon(shape), el("span", {}, el("b", {}, text), el("br"), el("span.soft", {}, title))),
       ),
-      isQuiet(facts.marks) ? el("li.micro", {}, "No notifications are sent while this holds.") : null,
+      isMuted(context.marks) ? el("li.micro", {}, "No notifications are sent while this holds.") : null,
     );
   }
 
@@ -169,15 +169,15 @@ export class InboxPane {
    * Loaded again when the alert or its marks change.
    *
    * @param {Alert} alert
-   * @param {import("./alertrow.js").RowFacts} facts
+   * @param {import("./alertrow.js").RowContext} context
    */
-  async #ask(alert, facts) {
-    const key = JSON.stringify([alert.id, alert.state, alert.severity, facts.marks]);
+  async #ask(alert, context) {
+    const key = JSON.stringify([alert.id, alert.state, alert.severity, context.marks]);
     if (key === this.#asked) return;
     this.#asked = key;
     const mine = ++this.#turn;
     try {
-      const { items } = await this.app.desk.history(alert.id);
+      const { items } = await this.app.alerting.history(alert.id);
       if (mine === this.#turn) refill(this.life, ...items.map((line) => this.#line(line)));
     } catch (error) {
       if (mine !== this.#turn) return;

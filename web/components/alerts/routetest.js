@@ -93,7 +93,7 @@ export class RouteTest {
     const mine = ++this.#turn;
     if (!doc) return;
     try {
-      const answer = await this.app.desk.tryRoutes(doc, this.#labels());
+      const answer = await this.app.alerting.tryRoutes(doc, this.#labels());
       if (mine === this.#turn) this.#draw(answer.items, answer.left_out);
     } catch (error) {
       if (mine === this.#turn) {
@@ -132,8 +132,8 @@ export class RouteTest {
   #item(item) {
     const alert = this.app.alerts.all().find((each) => each.id === item.alert);
     const { labels } = item;
-    const told = item.routes.flatMap((route) => route.channels.map((channel) => `${channel}`));
-    const quiet = item.imported
+    const named = item.routes.flatMap((route) => route.channels.map((channel) => `${channel}`));
+    const why = item.imported
       ? "imported: no notifications"
       : item.silenced_by.length
         ? "silenced"
@@ -155,7 +155,7 @@ export class RouteTest {
     return el(
       "div.tried",
       { "data-tried": item.alert ?? "made" },
-      el("p", {}, head, quiet ? el("span.chip", {}, icon("mute"), quiet) : null),
+      el("p", {}, head, why ? el("span.chip", {}, icon("mute"), why) : null),
       item.routes.length
         ? el(
             "ol",
@@ -172,7 +172,7 @@ export class RouteTest {
             ),
           )
         : el("p.soft", {}, icon("info"), " No route matches: no notification would be sent."),
-      item.routes.length && !told.length
+      item.routes.length && !named.length
         ? el(
             "p.micro",
             {},

@@ -79,7 +79,7 @@ export function silenceForm(app, begin, done) {
       ends_ms: localMs(ends.value) ?? 0,
       reason: reason.value,
     };
-    const made = await app.desk.putSilence(
+    const made = await app.alerting.putSilence(
       begin.starts_ms !== null && starts.value === localText(begin.starts_ms)
         ? { ...wanted, starts_ms: begin.starts_ms }
         : wanted,
@@ -184,7 +184,7 @@ function watch(app, matchers, host, dialog) {
     const lines = linesOf(matchers.value);
     if (!lines.length) return refill(host, el("p.muted", {}, "Enter at least one matcher."));
     try {
-      const { items, open } = await app.desk.trySilence(lines);
+      const { items, open } = await app.alerting.trySilence(lines);
       if (mine === turn) refill(host, ...matching(app, items, open));
     } catch (error) {
       if (mine === turn) {

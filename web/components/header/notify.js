@@ -44,16 +44,16 @@ export function words(note) {
 }
 
 /** @param {App} app */
-export function notify({ desk, live }) {
+export function notify({ alerting, live }) {
   let storage = null;
   try {
     storage = localStorage;
   } catch {
     /* then it holds for this page only */
   }
-  const notifier = new Notifier(desk, { permission, show }, storage, words);
+  const notifier = new Notifier(alerting, { permission, show }, storage, words);
   const catchUp = (/** @type {boolean} */ again) => void notifier.catchUp(again).catch(() => {});
-  live.onWord("notification", ({ note }) => notifier.hear(note));
+  live.onMessage("notification", ({ note }) => notifier.receive(note));
   live.onReconnect(() => catchUp(true));
   catchUp(false);
 }

@@ -10,13 +10,13 @@ import { icon } from "../icons.js";
  */
 export function offlineText(state, now) {
   if (state.refused) return "The server rejected this browser's login. Open the login link again.";
-  const heard =
-    state.heard_ms === null
+  const lastReceived =
+    state.received_ms === null
       ? "No connection to the server yet"
-      : `Offline since ${clockTime(state.heard_ms)}`;
+      : `Offline since ${clockTime(state.received_ms)}`;
   return state.retry_ms !== null && state.retry_ms > now
-    ? `${heard}, retrying in ${Math.ceil((state.retry_ms - now) / 1000)} s`
-    : `${heard}, trying now`;
+    ? `${lastReceived}, retrying in ${Math.ceil((state.retry_ms - now) / 1000)} s`
+    : `${lastReceived}, trying now`;
 }
 
 /**
@@ -37,7 +37,7 @@ export function offlineStrip(host, live, clock) {
   const started = clock.local();
   const write = () => {
     const { state } = live;
-    const fresh = state.heard_ms === null && clock.local() - started < 1500;
+    const fresh = state.received_ms === null && clock.local() - started < 1500;
     const off = !state.online && !fresh;
     strip.hidden = !off;
     document.documentElement.classList.toggle("is-offline", off);

@@ -152,7 +152,7 @@ function commands() {
     { text: "Failed deliveries", note: "page", act: () => go("/deliveries?state=failed") },
     { text: "New silence", note: "page", act: () => go("/silences?new=1") },
     { text: "Fleet: archived runs", note: "page", act: () => go("/?archived=1") },
-    { text: "Fleet: kiosk mode", note: "page", act: () => go("/?wall=1") },
+    { text: "Fleet: kiosk mode", note: "page", act: () => go("/?kiosk=1") },
     {
       text: "Theme: next",
       note: `now ${theme()}`,

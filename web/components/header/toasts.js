@@ -15,7 +15,7 @@ const MOST = 3;
 export function toasts(host, alerts) {
   const list = el("div.toasts", { role: "alert", "aria-label": "New critical alerts" });
   host.append(list);
-  alerts.onChange((rang) => {
+  alerts.onChange((fired) => {
     const open = new Set(
       alerts
         .all()
@@ -25,8 +25,8 @@ export function toasts(host, alerts) {
     for (const card of /** @type {HTMLElement[]} */ ([...list.children])) {
       if (!open.has(String(card.dataset.alert))) card.remove();
     }
-    if (!rang) return;
-    list.append(toast(rang));
+    if (!fired) return;
+    list.append(toast(fired));
     while (list.children.length > MOST) list.firstElementChild?.remove();
   });
 }

@@ -5,7 +5,7 @@ import { el, refill, svg } from "../../browser/dom.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, dotted, int, short } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
-import { H, W, shapeOf, stepsOf, stretchesOf, verdictOf } from "../../lib/rules/rulestrip.js";
+import { H, W, shapeOf, stepsOf, stretchesOf, outcomeOf } from "../../lib/rules/rulestrip.js";
 import { SeriesSet } from "../../lib/charts/series.js";
 import { icon } from "../icons.js";
 
@@ -163,7 +163,7 @@ export class RuleTrial {
    * @param {Asked} asked
    */
   #row(run, asked) {
-    const verdict = verdictOf(run);
+    const outcome = outcomeOf(run);
     const strip = el("div.strip", {}, el("span.micro", {}, "–"));
     const name = run.name || run.run;
     const first = run.firings[0];
@@ -183,19 +183,19 @@ export class RuleTrial {
           .join(" · "),
       ),
     );
-    const told = el(
-      "div.verdict",
+    const cell = el(
+      "div.outcome",
       {},
-      el("span", { class: verdict.shape === "warning" ? "is-warning" : "" }, icon(verdict.shape)),
-      el("div", {}, el("div", {}, verdict.word), el("div.micro", {}, run.cut || verdict.text)),
+      el("span", { class: outcome.shape === "warning" ? "is-warning" : "" }, icon(outcome.shape)),
+      el("div", {}, el("div", {}, outcome.word), el("div.micro", {}, run.cut || outcome.text)),
     );
     void this.#draw(strip, run, asked);
     return el(
       "article.trialrow",
-      { "aria-label": `${name}: ${verdict.word}`, "data-trial": run.run },
+      { "aria-label": `${name}: ${outcome.word}`, "data-trial": run.run },
       label,
       strip,
-      told,
+      cell,
     );
   }
 

@@ -1,6 +1,6 @@
 /** The tables of a comparison: runs with colors, values and alerts; settings that differ. */
 
-import { byGravity, isOpen } from "../../lib/alerts/attention.js";
+import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { settings } from "../../lib/charts/compare.js";
 import { dashOf, inkOf } from "../../lib/views/compareview.js";
 import { el, refill, say, svg } from "../../browser/dom.js";
@@ -250,7 +250,7 @@ function line(row, based, acts) {
  * @param {Alert[]} alerts
  */
 function alertSummary(alerts) {
-  const [first] = [...alerts].sort(byGravity);
+  const [first] = [...alerts].sort(bySeverity);
   const open = alerts.filter(isOpen).length;
   if (!first) return el("span.none", {}, "none");
   return el(

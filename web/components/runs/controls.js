@@ -117,7 +117,7 @@ export class Controls {
       this.attempts,
       el("span.micro", {}, "Attempts"),
       ...[...list].sort((a, b) => b.attempt - a.attempt).map((each) => this.#attempt(each, newest, older)),
-      el("span.micro.desk", {}, "replayed steps stay faint"),
+      el("span.micro.wide-only", {}, "replayed steps stay faint"),
     );
     if (focused) focusIn(this.attempts, `[data-attempt="${focused}"]`);
   }

@@ -4,7 +4,7 @@ import { el, refill } from "../../browser/dom.js";
 import { flatten } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
 import { number } from "../../lib/exact.js";
-import { auditList } from "./auditlist.js";
+import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
 import { Notes } from "./notes.js";
 
@@ -70,7 +70,9 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [config, facts, series, attempts, audit, told, notes] = this.tabs.map((each) => each.panel);
+    const [config, environment, series, attempts, configCheck, eventLog, notes] = this.tabs.map(
+      (each) => each.panel,
+    );
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
     const key = JSON.stringify([
@@ -84,11 +86,11 @@ export class Details {
     if (key === this.key) return;
     this.key = key;
     refill(config, pairs(run.config, "No config. Pass tocsin.watch(..., config={...}) to record it."));
-    refill(facts, pairs(run.facts, "No training process has connected yet."));
+    refill(environment, pairs(run.facts, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
-    refill(audit, auditList(events));
-    if (told.firstChild !== this.log.node) refill(told, this.log.node);
+    refill(configCheck, configCheckList(events));
+    if (eventLog.firstChild !== this.log.node) refill(eventLog, this.log.node);
     this.log.show(events);
   }
 }

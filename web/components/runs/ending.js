@@ -1,7 +1,7 @@
 /** Why a run failed: type, message and the last lines of the traceback, above the charts. */
 
 import { el, refill } from "../../browser/dom.js";
-import { endingOf } from "../../lib/runs/told.js";
+import { endingOf } from "../../lib/runs/clienttext.js";
 import { codeBlock } from "../code.js";
 import { icon } from "../icons.js";
 

@@ -135,11 +135,11 @@ export class FleetRow {
 
   /**
    * @param {HTMLElement} cell
-   * @param {unknown} facts
+   * @param {unknown} values
    * @param {() => import("../../browser/dom.js").Kid[]} make
    */
-  #when(cell, facts, make) {
-    const key = JSON.stringify(facts);
+  #when(cell, values, make) {
+    const key = JSON.stringify(values);
     if (this.keys.get(cell) === key) return;
     this.keys.set(cell, key);
     const focused = cell.contains(document.activeElement);

@@ -1,6 +1,6 @@
 /** The state of a run in nine figures. */
 
-import { overheadOf } from "../../lib/runs/audit.js";
+import { overheadOf } from "../../lib/runs/configcheck.js";
 import { el, refill, say } from "../../browser/dom.js";
 import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
 import { icon } from "../icons.js";

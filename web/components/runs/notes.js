@@ -46,7 +46,7 @@ export class Notes {
       "button.btn.primary",
       { type: "button", onclick: () => void this.save() },
       "Save ",
-      el("kbd.desk", {}, "Ctrl Enter"),
+      el("kbd.wide-only", {}, "Ctrl Enter"),
     );
     this.form = el(
       "div.notesform",

@@ -6,7 +6,7 @@ import { moment, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
 import { menu } from "../menu.js";
 import { button } from "../notice.js";
-import { told } from "../undo.js";
+import { showUndo } from "../undo.js";
 
 /**
  * @typedef {{ api: import("../../data/api.js").Api, may: boolean, changed: (row: RunRow) => void, now: () =>
@@ -25,11 +25,11 @@ export class RunHead {
     this.id = id;
     this.source = source;
     this.name = el("h1", {}, "–");
-    this.tags = el("span.row.desk.tags");
+    this.tags = el("span.row.wide-only.tags");
     this.title = el("div.titlebox", {}, this.name);
-    this.leaving = el("p.card.pad.leaving", { role: "status", hidden: true });
+    this.deleting = el("p.card.pad.deleting", { role: "status", hidden: true });
     this.actions = source.may ? menu("Run: name, tags, archive, delete", () => this.#items()) : el("span");
-    this.keys = { tags: "", leaving: "" };
+    this.keys = { tags: "", deleting: "" };
   }
 
   /** @param {RunRow} row */
@@ -55,13 +55,13 @@ export class RunHead {
         ? null
         : Math.max(0, (leaving_ms - this.source.now()) / 1000);
     const key = left === null ? "" : span(Math.round(left));
-    this.leaving.hidden = left === null;
-    if (key === this.keys.leaving) return;
-    const words = /** @type {HTMLElement | null} */ (this.leaving.querySelector(".words"));
-    if (this.keys.leaving && words && key) say(words, sentence(name, key));
+    this.deleting.hidden = left === null;
+    if (key === this.keys.deleting) return;
+    const words = /** @type {HTMLElement | null} */ (this.deleting.querySelector(".words"));
+    if (this.keys.deleting && words && key) say(words, sentence(name, key));
     else if (key) {
       refill(
-        this.leaving,
+        this.deleting,
         icon("trash"),
         " ",
         el("span.words", { title: moment(leaving_ms) }, sentence(name, key)),
@@ -69,7 +69,7 @@ export class RunHead {
         this.source.may ? button("Restore", () => void this.restore()) : null,
       );
     }
-    this.keys.leaving = key;
+    this.keys.deleting = key;
   }
 
   /** @returns {import("../menu.js").Item[]} */
@@ -99,7 +99,7 @@ export class RunHead {
 
   retag() {
     const now = this.row?.tags ?? [];
-    this.tags.classList.remove("desk");
+    this.tags.classList.remove("wide-only");
     this.#form(this.tags, null, {
       label: "Tags, comma separated",
       value: tagsText(now),
@@ -124,7 +124,7 @@ export class RunHead {
       this.keys.tags = "";
       shown?.classList.remove("vh");
       refill(place, ...(shown ? [shown] : []));
-      this.tags.classList.add("desk");
+      this.tags.classList.add("wide-only");
       if (this.row) this.show(this.row);
       focusIn(this.actions, ".menubutton");
     };
@@ -169,7 +169,7 @@ export class RunHead {
       "archived",
       () => this.source.api.archive(this.id, !this.row?.archived),
       (row) =>
-        told(
+        showUndo(
           row.archived
             ? `${row.name} is archived. It continues to run, hidden from the fleet.`
             : `${row.name} is back in the fleet.`,
@@ -186,7 +186,7 @@ export class RunHead {
         await this.source.api.remove(this.id, GRACE_S);
         return this.source.api.run(this.id);
       },
-      (row) => told(`${row.name} will be deleted in ${span(GRACE_S)}.`, () => void this.restore()),
+      (row) => showUndo(`${row.name} will be deleted in ${span(GRACE_S)}.`, () => void this.restore()),
     );
   }
 
@@ -209,7 +209,7 @@ export class RunHead {
       this.source.changed(row);
       then(row);
     } catch (error) {
-      told(`${this.row?.name ?? this.id} was not ${done}: ${/** @type {Error} */ (error).message}`, null);
+      showUndo(`${this.row?.name ?? this.id} was not ${done}: ${/** @type {Error} */ (error).message}`, null);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** What needs attention: groups of the fleet, counts in the header, title of the tab. */
 
 /** @type {Record<Severity, number>} */
-const HEIGHT = { critical: 2, warning: 1, info: 0 };
+const LEVEL = { critical: 2, warning: 1, info: 0 };
 
 export const GROUPS = /** @type {const} */ ([
   { health: "critical", title: "Critical", note: "a critical alert is firing" },
@@ -21,7 +21,7 @@ export const isOpen = (alert) => alert.state === "firing" || alert.state === "re
  * @param {Iterable<Alert>} alerts
  * @returns {{ critical: number, warning: number, stalled: number, lost: number, firing: number }}
  */
-export function lamps(alerts) {
+export function badgeCounts(alerts) {
   const count = { critical: 0, warning: 0, stalled: 0, lost: 0, firing: 0 };
   for (const alert of alerts) {
     if (!isOpen(alert)) continue;
@@ -45,10 +45,10 @@ export const tabTitle = (page, firing) => `${firing ? `(${firing}) ` : ""}${page
  * @param {Alert} a
  * @param {Alert} b
  */
-export function byGravity(a, b) {
+export function bySeverity(a, b) {
   return (
     stage(a) - stage(b) ||
-    HEIGHT[b.severity] - HEIGHT[a.severity] ||
+    LEVEL[b.severity] - LEVEL[a.severity] ||
     (b.fired_ms ?? b.onset_ms ?? 0) - (a.fired_ms ?? a.onset_ms ?? 0) ||
     (a.id < b.id ? -1 : 1)
   );
@@ -63,7 +63,7 @@ const stage = (alert) => (isOpen(alert) ? 0 : alert.state === "pending" ? 1 : 2)
  * @param {Alert | undefined} before
  * @param {Alert} next
  */
-export const tolls = (before, next) =>
+export const beginsFiring = (before, next) =>
   next.severity === "critical" &&
   next.state === "firing" &&
   !next.late &&
@@ -99,7 +99,7 @@ export function alertAt(alerts, step, chosen, end) {
       ["critical", "warning"].includes(alert.severity) &&
       spans([alert], alert.severity, end).some((span) => span.from <= step && step <= span.to),
   );
-  return there.find((alert) => alert.id === chosen) ?? there.sort(byGravity)[0] ?? null;
+  return there.find((alert) => alert.id === chosen) ?? there.sort(bySeverity)[0] ?? null;
 }
 
 /**

@@ -3,7 +3,7 @@
  * counts by state.
  */
 
-import { byGravity, isOpen } from "./attention.js";
+import { bySeverity, isOpen } from "./attention.js";
 
 export const STATES = /** @type {const} */ (["open", "mine", "silenced", "pending", "resolved", "all"]);
 /** @typedef {typeof STATES[number]} InboxState */
@@ -51,7 +51,7 @@ export function writeInbox(view) {
  *
  * @param {AlertMarks} marks
  */
-export const isQuiet = (marks) => marks.silenced_by.length > 0 || marks.inhibited_by.length > 0;
+export const isMuted = (marks) => marks.silenced_by.length > 0 || marks.inhibited_by.length > 0;
 
 /**
  * An acknowledgement names token and user; a session knows only its name.
@@ -64,9 +64,9 @@ export const isMine = (marks, me) =>
 
 /** @type {Record<InboxState, (alert: Alert, marks: AlertMarks, me: string) => boolean>} */
 const HOLDS = {
-  open: (alert, marks) => alert.state !== "resolved" && !isQuiet(marks),
+  open: (alert, marks) => alert.state !== "resolved" && !isMuted(marks),
   mine: (alert, marks, me) => alert.state !== "resolved" && isMine(marks, me),
-  silenced: (alert, marks) => alert.state !== "resolved" && isQuiet(marks),
+  silenced: (alert, marks) => alert.state !== "resolved" && isMuted(marks),
   pending: (alert) => alert.state === "pending",
   resolved: (alert) => alert.state === "resolved",
   all: () => true,
@@ -161,27 +161,27 @@ export function narrows(view) {
 export function grouped(alerts, view, marksOf, me) {
   const shown = alerts
     .filter((alert) => alert.id === view.alert || HOLDS[view.state](alert, marksOf(alert.id), me))
-    .sort(byGravity);
-  const taken = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null;
-  const quiet = (/** @type {Alert} */ alert) => isQuiet(marksOf(alert.id));
+    .sort(bySeverity);
+  const acknowledged = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null;
+  const muted = (/** @type {Alert} */ alert) => isMuted(marksOf(alert.id));
   const groups = [
     {
       key: "now",
       title: "Active",
       note: "not acknowledged",
-      items: shown.filter((a) => isOpen(a) && !taken(a) && !quiet(a)),
+      items: shown.filter((a) => isOpen(a) && !acknowledged(a) && !muted(a)),
     },
     {
-      key: "taken",
+      key: "acknowledged",
       title: "Acknowledged",
       note: "no reminders; you'll hear when they resolve",
-      items: shown.filter((a) => isOpen(a) && taken(a) && !quiet(a)),
+      items: shown.filter((a) => isOpen(a) && acknowledged(a) && !muted(a)),
     },
     {
-      key: "quiet",
+      key: "muted",
       title: "Silenced",
       note: "or muted by another alert: no notifications",
-      items: shown.filter((a) => isOpen(a) && quiet(a)),
+      items: shown.filter((a) => isOpen(a) && muted(a)),
     },
     {
       key: "waiting",

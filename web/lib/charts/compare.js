@@ -17,10 +17,10 @@ import {
 } from "./picture.js";
 import { stretches } from "./series.js";
 import { withRail } from "./axis.js";
-import { moments, STEPS, timeline } from "./timeline.js";
+import { moments, STEPS, timeline } from "./timeaxis.js";
 
 /**
- * @typedef {import("./timeline.js").Timeline} Timeline
+ * @typedef {import("./timeaxis.js").Timeline} Timeline
  * @typedef {import("./picture.js").Line} Line
  * @typedef {import("./picture.js").Outline} Outline
  */
@@ -86,14 +86,14 @@ export function alignment(kind, loss, tokens) {
   if (kind === "relative") {
     return loss.some((layer) => layer.x.length) ? timeline("relative", moments([loss])) : null;
   }
-  const told = counted(tokens);
-  return told.steps.length < 2
+  const clock = counted(tokens);
+  return clock.steps.length < 2
     ? null
     : {
-        ...timeline("wall", { steps: told.steps, times: told.times }),
+        ...timeline("wall", { steps: clock.steps, times: clock.times }),
         kind: "step",
         ticks: () => null,
-        project: (layer) => byCount(layer, told),
+        project: (layer) => byCount(layer, clock),
       };
 }
 
@@ -124,11 +124,11 @@ function counted(layers) {
  * Return `layer` with counts in place of steps.
  *
  * @param {Layer} layer
- * @param {{ steps: number[], times: number[] }} told
+ * @param {{ steps: number[], times: number[] }} clock
  * @returns {Layer}
  */
-function byCount(layer, told) {
-  const { toX } = timeline("wall", told);
+function byCount(layer, clock) {
+  const { toX } = timeline("wall", clock);
   const x = layer.x.map(toX);
   return { ...layer, x, x1: x };
 }

@@ -75,9 +75,9 @@ export function expectedSpans(events) {
   const spans = new Map();
   for (const { kind, data, step } of events) {
     if (kind !== "expect") continue;
-    const told = [data?.steps].flat().filter((each) => typeof each === "number");
-    const from = Number(told[0] ?? step ?? NaN);
-    const to = Number(told[told.length - 1] ?? from);
+    const steps = [data?.steps].flat().filter((each) => typeof each === "number");
+    const from = Number(steps[0] ?? step ?? NaN);
+    const to = Number(steps[steps.length - 1] ?? from);
     if (from < to) spans.set(`${from} ${to}`, { severity: "expected", from, to });
   }
   return [...spans.values()];
@@ -91,7 +91,7 @@ export function expectedSpans(events) {
  */
 export function flagsOf(alerts, events, chosen) {
   const heights = { critical: 30, warning: 20, info: 10 };
-  const rung = alerts
+  const ofAlerts = alerts
     .filter((alert) => alert.state !== "pending" && alert.onset_step !== null)
     .map((alert) => ({
       step: Number(alert.onset_step),
@@ -101,7 +101,7 @@ export function flagsOf(alerts, events, chosen) {
         heights[alert.severity] + (alert.state === "resolved" ? 0 : 5) + (alert.id === chosen ? 100 : 0),
       key: alert.id,
     }));
-  const told = events
+  const ofEvents = events
     .filter((event) => event.step !== null && eventText(event))
     .map((event) => ({
       step: Number(event.step),
@@ -110,5 +110,5 @@ export function flagsOf(alerts, events, chosen) {
       weight: 1,
       key: `event-${event.id}`,
     }));
-  return [...rung, ...told];
+  return [...ofAlerts, ...ofEvents];
 }

@@ -8,13 +8,13 @@ import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
 import { leading, rankRange } from "./ranks.js";
 import { stretches } from "./series.js";
 import { smooth } from "./smooth.js";
-import { STEPS } from "./timeline.js";
+import { STEPS } from "./timeaxis.js";
 
 /**
  * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each
  *   value until the next
- * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeline.js").Timeline
+ * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeaxis.js").Timeline
  *   }} Look what the user chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
  *   x axis
  * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?:

@@ -134,26 +134,26 @@ function paths(layers, x, y) {
  * @param {TrialRun} run
  * @returns {{ word: string, shape: string, text: string }}
  */
-export function verdictOf(run) {
-  const rang = run.firings.length;
+export function outcomeOf(run) {
+  const fired = run.firings.length;
   const healthy = run.firings.filter((firing) => firing.healthy).length;
-  if (!rang) {
+  if (!fired) {
     return {
       word: "No alarms",
       shape: "check",
       text: run.series && !run.series.length ? "no such series" : "it would not have fired",
     };
   }
-  if (healthy === rang) {
+  if (healthy === fired) {
     return {
-      word: rang === 1 ? "On healthy steps" : "All on healthy steps",
+      word: fired === 1 ? "On healthy steps" : "All on healthy steps",
       shape: "warning",
       text: "no other rule fired there",
     };
   }
   return healthy
     ? {
-        word: `${healthy} of ${rang} on healthy steps`,
+        word: `${healthy} of ${fired} on healthy steps`,
         shape: "warning",
         text: "other rules also fired at the rest",
       }

@@ -22,7 +22,7 @@ const last = (name) => (row) => finiteOr(number(row.last?.[name]));
 const finiteOr = (v) => (v === null || Number.isFinite(v) ? v : Infinity);
 
 /** @param {RunRow} row */
-const gravity = (row) =>
+const urgency = (row) =>
   (row.severities?.critical ?? 0) * 1e6 + (row.severities?.warning ?? 0) * 1e3 + (row.severities?.info ?? 0);
 
 /**
@@ -44,7 +44,7 @@ export const COLUMNS = [
     by: (row) => row.name.toLowerCase(),
     always: true,
   },
-  { id: "alerts", title: "Alerts", width: "6.4rem", by: gravity, down: true },
+  { id: "alerts", title: "Alerts", width: "6.4rem", by: urgency, down: true },
   { id: "step", title: "Step", width: "9.2rem", by: (row) => row.last_step, down: true },
   { id: "rate", title: "Steps/s", width: "4.6rem", by: (row) => row.steps_per_s, down: true },
   { id: "eta", title: "ETA", width: "8.6rem", by: secondsLeft },

@@ -25,10 +25,10 @@ const line = (...parts) => parts.filter(Boolean).join(" · ");
  * Append fields that the sentence doesn't use, because a script may add its own.
  *
  * @param {Data} data
- * @param {string[]} told
+ * @param {string[]} handled
  */
-const rest = (data, told) =>
-  flatten(Object.fromEntries(Object.entries(data).filter(([key]) => !told.includes(key))))
+const rest = (data, handled) =>
+  flatten(Object.fromEntries(Object.entries(data).filter(([key]) => !handled.includes(key))))
     .map(([key, value]) => `${key} ${value}`)
     .join(" · ");
 
@@ -39,7 +39,7 @@ const SOURCES = new Map([
 ]);
 
 /** Descriptions of when a gradient norm is measured. */
-export const TAKEN = new Map([
+export const MEASURED = new Map([
   ["before clipping", "before clipping"],
   ["after clipping", "after clipping, so gradient rules cannot fire"],
   ["unknown", "the script changed the gradients first, so clipping may be included"],
@@ -64,7 +64,7 @@ function optimizerText(one) {
 }
 
 /** @type {Record<string, Telling>} */
-const TELLINGS = {
+const TEXTS = {
   attached: ({ optimizers, scalers, torch, signals }) =>
     line(
       objects(optimizers).map(optimizerText).join("; ") || "no optimizer yet",
@@ -88,7 +88,7 @@ const TELLINGS = {
   "grad-norm-source": ({ source, clip, series, scaled, taken }) =>
     line(
       `${SOURCES.get(text(source)) ?? text(source)}${typeof clip === "number" ? ` at ${num(clip)}` : ""}`,
-      TAKEN.get(text(taken)) ?? "",
+      MEASURED.get(text(taken)) ?? "",
       text(series),
       scaled === true ? "clipped before unscaling" : "",
     ),
@@ -135,9 +135,9 @@ const TELLINGS = {
  * @returns {string}
  */
 export function eventText({ kind, data }) {
-  const told = Object.hasOwn(TELLINGS, kind) ? TELLINGS[kind](data) : "";
+  const own = Object.hasOwn(TEXTS, kind) ? TEXTS[kind](data) : "";
   return (
-    told ||
+    own ||
     flatten(data)
       .map(([key, value]) => `${key} ${value}`)
       .join(" · ") ||

@@ -59,13 +59,13 @@ export function readCompare(search) {
   /** @type {Set<number>} */
   const taken = new Set();
   const runs = ids.map((id, i) => {
-    const told =
+    const given =
       asked.has("slots") &&
       Number.isInteger(slots[i]) &&
       slots[i] >= 0 &&
       slots[i] < MOST_RUNS &&
       !taken.has(slots[i]);
-    const slot = told ? slots[i] : firstFree(taken);
+    const slot = given ? slots[i] : firstFree(taken);
     taken.add(slot);
     return { id, slot, hidden: hidden.has(id) };
   });

@@ -6,8 +6,8 @@ import { COLUMNS, USUAL } from "../runs/columns.js";
 /** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
 /**
  * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[],
- *   archived: boolean, deleted: boolean, wall: boolean }} FleetView deleted: show runs that are scheduled for
- *   deletion
+ *   archived: boolean, deleted: boolean, kiosk: boolean }} FleetView deleted: show runs that are scheduled
+ *   for deletion
  */
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
@@ -44,7 +44,7 @@ export function readFleet(search) {
     picked: asked.getAll("pick").slice(0, MOST_PICKED),
     archived: asked.get("archived") === "1",
     deleted: asked.get("deleted") === "1",
-    wall: asked.get("wall") === "1",
+    kiosk: asked.get("kiosk") === "1",
   };
 }
 
@@ -60,7 +60,7 @@ export function writeFleet(view) {
     ["columns", view.columns.join() === USUAL.join() ? "" : view.columns.join()],
     ["archived", view.archived ? "1" : ""],
     ["deleted", view.deleted ? "1" : ""],
-    ["wall", view.wall ? "1" : ""],
+    ["kiosk", view.kiosk ? "1" : ""],
     ...view.picked.map((id) => ["pick", id]),
   ]);
   const given = pairs.filter(([, value]) => value);

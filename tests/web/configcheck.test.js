@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { auditOf, overheadOf } from "../../web/lib/runs/audit.js";
+import { configCheckOf, overheadOf } from "../../web/lib/runs/configcheck.js";
 
 const finding = (change = {}) => ({
   check: "lr-zero",
@@ -23,14 +23,17 @@ const audit = (data, change = {}) => ({
 });
 
 test("no config check differs from a check without findings", () => {
-  assert.equal(auditOf([]), null);
-  assert.equal(auditOf([audit({}, { kind: "phase" })]), null);
-  assert.deepEqual(auditOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]), {
-    findings: [],
-    unseen: [],
-    checks: 1,
-    tookMs: 2,
-  });
+  assert.equal(configCheckOf([]), null);
+  assert.equal(configCheckOf([audit({}, { kind: "phase" })]), null);
+  assert.deepEqual(
+    configCheckOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]),
+    {
+      findings: [],
+      unseen: [],
+      checks: 1,
+      tookMs: 2,
+    },
+  );
 });
 
 test("the newest result of a check replaces its older ones", () => {
@@ -40,7 +43,7 @@ test("the newest result of a check replaces its older ones", () => {
     took_ms: 1,
   });
   const second = audit({ checks: ["lr-zero"], findings: [], took_ms: 0.5 }, { step: 9 });
-  const { findings, tookMs } = auditOf([first, second]);
+  const { findings, tookMs } = configCheckOf([first, second]);
   assert.deepEqual(
     findings.map(({ check }) => check),
     ["clamped-values"],
@@ -55,7 +58,7 @@ test("severe findings come first, of the newest attempt and its lowest rank only
     not_auditable: ["graph"],
     took_ms: 1,
   });
-  const { findings, unseen } = auditOf([
+  const { findings, unseen } = configCheckOf([
     audit(told(["critical"])),
     audit(told(["info", "warning"]), { attempt: 2 }),
     audit(told(["critical"]), { attempt: 2, rank: 1 }),
@@ -68,7 +71,7 @@ test("severe findings come first, of the newest attempt and its lowest rank only
 });
 
 test("malformed findings are dropped", () => {
-  const { findings, unseen } = auditOf([
+  const { findings, unseen } = configCheckOf([
     audit({
       checks: "x",
       findings: [null, 3, {}, { check: "a", severity: "<b>" }],

@@ -9,7 +9,7 @@ import { counted } from "../lib/format.js";
 import { picture } from "../lib/charts/picture.js";
 import { margins } from "./plot.js";
 import { moved, PINNED, sections } from "../lib/charts/sections.js";
-import { isOther, other } from "./other.js";
+import { isMetric, metric } from "./metric.js";
 import { icon } from "../components/icons.js";
 import { Panel } from "./panel.js";
 import { background } from "./vitals.js";
@@ -30,7 +30,7 @@ const SETTLE_MS = 90;
  *   () => Panel) => Node }} Source
  */
 
-export class Others {
+export class MetricPanels {
   /** @type {string[]} */
   names = [];
   /** @type {Map<string, Panel>} */
@@ -90,7 +90,7 @@ export class Others {
 
   /** @param {string[]} all all series of the run */
   offer(all) {
-    const names = all.filter(isOther).sort();
+    const names = all.filter(isMetric).sort();
     if (names.join("\n") === this.names.join("\n")) return;
     this.names = names;
     this.arrange();
@@ -211,7 +211,7 @@ export class Others {
       icon("grip"),
     );
     /** @type {Panel} */
-    const panel = new Panel(other(name), {
+    const panel = new Panel(metric(name), {
       tag: "section.card.panel",
       grip,
       menu: this.source.menuOf(() => panel),
@@ -297,7 +297,7 @@ export class Others {
   }
 
   /** @param {number | null} step */
-  tell(step) {
+  showAt(step) {
     this.step = step;
     const scene = this.source.scene();
     const { left, right } = margins();
@@ -306,7 +306,7 @@ export class Others {
     for (const name of this.near) {
       const panel = this.panels.get(name);
       const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
-      panel?.tell(this.feed.set.get(name), step, scene.timeline);
+      panel?.showAt(this.feed.set.get(name), step, scene.timeline);
       if (!hair) continue;
       hair.hidden = !(share >= 0 && share <= 1);
       hair.style.setProperty("--x", `calc(${left}px + (100% - ${left + right}px) * ${share.toFixed(4)})`);
@@ -334,7 +334,7 @@ export class Others {
       const panel = this.panels.get(name);
       if (panel) plots.draw(panel.plot, (width) => this.#drawn(name, panel, width));
     }
-    this.tell(this.step);
+    this.showAt(this.step);
   }
 
   /**
@@ -358,7 +358,7 @@ export class Others {
       scene.look,
     );
     panel.drew(drawn);
-    panel.tell(this.feed.set.get(name), this.step, scene.timeline);
+    panel.showAt(this.feed.set.get(name), this.step, scene.timeline);
     return {
       picture: drawn,
       ...background(scene, full),

@@ -70,7 +70,7 @@ function interpolate(xs, ys, x) {
 
 /**
  * @param {"relative" | "wall"} kind relative: since the first step, in ms
- * @param {{ steps: number[], times: number[] }} told
+ * @param {{ steps: number[], times: number[] }} clock
  * @returns {Timeline}
  */
 export function timeline(kind, { steps, times }) {
@@ -90,11 +90,11 @@ export function timeline(kind, { steps, times }) {
 /**
  * Return the exact time of a step, for tooltips; "" if unknown.
  *
- * @param {{ steps: number[], times: number[] }} told
+ * @param {{ steps: number[], times: number[] }} clock
  * @param {number} step
  */
-export const timeOf = (told, step) =>
-  told.steps.length ? moment(interpolate(told.steps, told.times, step)) : "";
+export const timeOf = (clock, step) =>
+  clock.steps.length ? moment(interpolate(clock.steps, clock.times, step)) : "";
 
 /**
  * Return `layer` with times in place of steps, in order.

@@ -1,6 +1,6 @@
 /** The config check tab: findings by severity, each with its remedy, and what could not be checked. */
 
-import { auditOf } from "../../lib/runs/audit.js";
+import { configCheckOf } from "../../lib/runs/configcheck.js";
 import { el } from "../../browser/dom.js";
 import { counted, num } from "../../lib/format.js";
 import { icon } from "../icons.js";
@@ -9,8 +9,8 @@ import { icon } from "../icons.js";
  * @param {RunEvent[]} events
  * @returns {HTMLElement}
  */
-export function auditList(events) {
-  const audit = auditOf(events);
+export function configCheckList(events) {
+  const audit = configCheckOf(events);
   if (!audit) {
     return el("p.muted", {}, "No config check. It runs at the first step if tocsin watches the optimizer.");
   }
@@ -35,13 +35,13 @@ export function auditList(events) {
   );
 }
 
-/** @param {import("../../lib/runs/audit.js").AuditFinding[]} findings */
+/** @param {import("../../lib/runs/configcheck.js").AuditFinding[]} findings */
 const findingTable = (findings) =>
   el(
     "div.scroll",
     { tabindex: "0" },
     el(
-      "table.plain-table.audit",
+      "table.plain-table.configcheck",
       {},
       el(
         "thead",

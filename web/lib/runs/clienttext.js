@@ -1,6 +1,6 @@
 /** Describes what the training process reported about itself, for the run page. */
 
-import { TAKEN } from "./eventtext.js";
+import { MEASURED } from "./eventtext.js";
 
 /** @typedef {{ head: string, message: string, lines: string }} Ending */
 
@@ -36,10 +36,10 @@ export function endingOf(error) {
  * @param {RunEvent[]} events oldest first
  */
 export function normSource(events) {
-  const told = events.filter((event) => event.kind === "grad-norm-source" && !event.data.series).at(-1);
-  if (!told) return "";
-  const { source, clip, taken } = told.data;
+  const latest = events.filter((event) => event.kind === "grad-norm-source" && !event.data.series).at(-1);
+  if (!latest) return "";
+  const { source, clip, taken } = latest.data;
   const words = SOURCES.get(text(source)) ?? "";
   const whole = words && typeof clip === "number" ? `${words} at ${clip}` : words;
-  return [whole, TAKEN.get(text(taken)) ?? ""].filter(Boolean).join(", ");
+  return [whole, MEASURED.get(text(taken)) ?? ""].filter(Boolean).join(", ");
 }

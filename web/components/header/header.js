@@ -1,13 +1,13 @@
 /** The header of every page: navigation, search, counts of open alerts, connection, theme and sound. */
 
-import { lamps } from "../../lib/alerts/attention.js";
+import { badgeCounts } from "../../lib/alerts/attention.js";
 import { setSound, soundOn } from "../../browser/sound.js";
 import { el, refill, say } from "../../browser/dom.js";
 import { clock as clockTime, counted, moment } from "../../lib/format.js";
 import { inside, outside } from "../../lib/root.js";
 import { nextTheme, theme } from "../../browser/theme.js";
 import { icon, wordmark } from "../icons.js";
-import { troubleLamp } from "./trouble.js";
+import { deliveryBadge } from "./deliverybadge.js";
 
 const PAGES = /** @type {const} */ ([
   ["/", "Fleet", "fleet"],
@@ -24,13 +24,13 @@ const UNDER = /** @type {Record<string, string>} */ ({
   channels: "/alerts",
   deliveries: "/alerts",
 });
-const LAMPS = /** @type {const} */ ([
+const BADGES = /** @type {const} */ ([
   ["critical", "critical", "critical"],
   ["warning", "warning", "warning"],
   ["stalled", "stalled", "plain"],
   ["lost", "lost", "plain"],
 ]);
-const TOLL_MS = 2_800;
+const PULSE_MS = 2_800;
 
 /**
  * @param {HTMLElement} host
@@ -39,11 +39,11 @@ const TOLL_MS = 2_800;
  * @param {App} app
  * @param {{ open: () => void, shortcuts: () => void }} finder
  */
-export function masterBar(host, foot, floats, app, finder) {
-  const time = el("span.clock.desk");
+export function pageHeader(host, foot, floats, app, finder) {
+  const time = el("span.clock.wide-only");
   const links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
-  const board = annunciator(app.alerts);
-  troubleLamp(board, floats, app);
+  const board = statusBar(app.alerts);
+  deliveryBadge(board, floats, app);
   host.append(
     el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()),
     el("nav", { "aria-label": "Pages" }, ...links),
@@ -61,7 +61,7 @@ export function masterBar(host, foot, floats, app, finder) {
           onclick: finder.open,
         },
         icon("search"),
-        el("kbd.desk", {}, "Ctrl K"),
+        el("kbd.wide-only", {}, "Ctrl K"),
       ),
       soundButton(),
       themeButton(),
@@ -89,30 +89,30 @@ function mark(links) {
 }
 
 /** @param {import("../../data/alertbook.js").AlertBook} alerts */
-function annunciator(alerts) {
-  const board = el("div.annunciator", { role: "status", "aria-label": "Open alerts of all projects" });
-  const lit = LAMPS.map(([key, text, style]) => {
+function statusBar(alerts) {
+  const board = el("div.statusbar", { role: "status", "aria-label": "Open alerts of all projects" });
+  const lit = BADGES.map(([key, text, style]) => {
     const number = el("b", {}, "0");
-    const lamp = el(
-      "a.lamp.calm",
+    const badge = el(
+      "a.badge.calm",
       { href: "/alerts", "aria-label": `0 ${text}` },
       icon(key),
       number,
       " ",
       el("span.txt", {}, text),
     );
-    board.append(lamp);
-    return { key, text, style, number, lamp };
+    board.append(badge);
+    return { key, text, style, number, badge };
   });
-  alerts.onChange((rang) => {
-    const counts = lamps(alerts.all());
-    for (const { key, text, style, number, lamp } of lit) {
+  alerts.onChange((fired) => {
+    const counts = badgeCounts(alerts.all());
+    for (const { key, text, style, number, badge } of lit) {
       say(number, String(counts[key]));
-      lamp.setAttribute("aria-label", `${counts[key]} ${text}`);
-      lamp.classList.toggle(`lit-${style}`, counts[key] > 0);
-      lamp.classList.toggle("calm", counts[key] === 0);
+      badge.setAttribute("aria-label", `${counts[key]} ${text}`);
+      badge.classList.toggle(`lit-${style}`, counts[key] > 0);
+      badge.classList.toggle("calm", counts[key] === 0);
     }
-    if (rang) toll(lit[0].lamp);
+    if (fired) pulse(lit[0].badge);
   });
   return board;
 }
@@ -120,13 +120,13 @@ function annunciator(alerts) {
 /**
  * Pulse three times, then stop.
  *
- * @param {HTMLElement} lamp
+ * @param {HTMLElement} badge
  */
-function toll(lamp) {
-  lamp.classList.remove("new");
-  void lamp.offsetWidth; // restarts the animation
-  lamp.classList.add("new");
-  setTimeout(() => lamp.classList.remove("new"), TOLL_MS);
+function pulse(badge) {
+  badge.classList.remove("new");
+  void badge.offsetWidth; // restarts the animation
+  badge.classList.add("new");
+  setTimeout(() => badge.classList.remove("new"), PULSE_MS);
 }
 
 function themeButton() {
@@ -179,7 +179,7 @@ function footer(foot, app, shortcuts) {
     el("span.grow", {}, `tocsin ${app.session.version} · logged in as ${app.session.name}`),
     state,
     el(
-      "button.linkish.desk",
+      "button.linkish.wide-only",
       { type: "button", onclick: shortcuts },
       el("kbd", { "aria-hidden": "true" }, "?"),
       " shortcuts",
@@ -192,7 +192,7 @@ function footer(foot, app, shortcuts) {
     ),
   );
   app.alerts.onChange(() => {
-    const { firing } = lamps(app.alerts.all());
+    const { firing } = badgeCounts(app.alerts.all());
     foot.title = counted(firing, "alert fires", "alerts fire");
   });
 }

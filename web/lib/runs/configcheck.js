@@ -24,15 +24,15 @@ const list = (value) => (Array.isArray(value) ? value : []);
  * @param {RunEvent[]} events oldest first
  * @returns {Audit | null}
  */
-export function auditOf(events) {
-  const audits = events.filter((event) => event.kind === "audit");
-  if (!audits.length) return null;
-  const attempt = Math.max(...audits.map((event) => event.attempt));
-  const least = Math.min(...audits.filter((event) => event.attempt === attempt).map((event) => event.rank));
-  const told = audits.filter((event) => event.attempt === attempt && event.rank === least);
+export function configCheckOf(events) {
+  const checks = events.filter((event) => event.kind === "audit");
+  if (!checks.length) return null;
+  const attempt = Math.max(...checks.map((event) => event.attempt));
+  const least = Math.min(...checks.filter((event) => event.attempt === attempt).map((event) => event.rank));
+  const newest = checks.filter((event) => event.attempt === attempt && event.rank === least);
   /** @type {Map<string, AuditFinding[]>} */
   const answers = new Map();
-  for (const { data, step } of told) {
+  for (const { data, step } of newest) {
     for (const check of list(data.checks)) answers.set(text(check), []);
     for (const one of list(data.findings)) {
       const found = finding(one, step);
@@ -42,8 +42,10 @@ export function auditOf(events) {
   const findings = [...answers.values()]
     .flat()
     .sort((a, b) => GRAVITY.indexOf(a.severity) - GRAVITY.indexOf(b.severity));
-  const unseen = [...new Set(told.flatMap(({ data }) => list(data.not_auditable).map(text).filter(Boolean)))];
-  const tookMs = told.reduce(
+  const unseen = [
+    ...new Set(newest.flatMap(({ data }) => list(data.not_auditable).map(text).filter(Boolean))),
+  ];
+  const tookMs = newest.reduce(
     (sum, { data }) => sum + (typeof data.took_ms === "number" ? data.took_ms : 0),
     0,
   );

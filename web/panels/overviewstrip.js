@@ -6,12 +6,12 @@
 import { bands } from "../lib/alerts/attention.js";
 import { el, refill, say, svg } from "../browser/dom.js";
 import { int } from "../lib/format.js";
-import { tapePath } from "../lib/charts/tapeshape.js";
+import { overviewPath } from "../lib/charts/overviewshape.js";
 
 /** A drag shorter than this counts as a click, which moves the window there. */
 const CLICK_PX = 5;
 
-export class Tape {
+export class OverviewStrip {
   /** @param {{ zoomed: (range: [number, number]) => void, range: () => [number, number] }} source */
   constructor(source) {
     this.source = source;
@@ -28,15 +28,15 @@ export class Tape {
     this.left = el("span", {}, "–");
     this.right = el("span", {}, "–");
     this.node = el(
-      "section.card.tape",
+      "section.card.overview",
       { "aria-label": "Whole run" },
       this.svg,
       el(
         "div.legend.micro",
         {},
         this.left,
-        el("span.grow", {}, el("span.desk", {}, "loss, whole run · alerts above")),
-        el("span.desk", {}, "drag to choose a window"),
+        el("span.grow", {}, el("span.wide-only", {}, "loss, whole run · alerts above")),
+        el("span.wide-only", {}, "drag to choose a window"),
         this.right,
       ),
     );
@@ -59,7 +59,7 @@ export class Tape {
     const done = Math.max(last, first);
     refill(
       this.svg,
-      svg("path", { class: "band", d: tapePath(layers, first, this.end) }),
+      svg("path", { class: "band", d: overviewPath(layers, first, this.end) }),
       planned && planned > done ? svg("path", { class: "todo", d: `M${X(done)} 36H1000` }) : null,
       ...attempts
         .filter((step) => step !== null && step > first)

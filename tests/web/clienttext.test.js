@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { endingOf, normSource } from "../../web/lib/runs/told.js";
+import { endingOf, normSource } from "../../web/lib/runs/clienttext.js";
 
 const source = (data, kind = "grad-norm-source") => ({
   id: 1,

@@ -17,7 +17,7 @@ const DEEP = 30;
  * @param {number} end
  * @returns {string}
  */
-export function tapePath(layers, first, end) {
+export function overviewPath(layers, first, end) {
   const points = pointsOf(layers, first, end);
   const solid = points.filter((p) => p.solid);
   if (!solid.length) return "";

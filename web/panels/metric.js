@@ -17,7 +17,7 @@ const BOOKKEEPING = new Set([
  *
  * @param {string} name
  */
-export const isOther = (name) =>
+export const isMetric = (name) =>
   !BOOKKEEPING.has(name.split("/")[0]) || /^(loss|grad_norm|scale|lr)\//.test(name);
 
 /**
@@ -27,7 +27,7 @@ export const isOther = (name) =>
  * @param {string} name
  * @returns {import("./panel.js").PanelKind}
  */
-export function other(name) {
+export function metric(name) {
   const base = name.split("/")[0];
   const frame = { name, title: name, height: 116, colour: "--run-1", skips: false };
   if (base === "scale") {

@@ -11,19 +11,19 @@ const READ = "tocsin.trouble";
 /**
  * Return the count to show; 0 if all is well.
  *
- * @param {DeliveryNews | null} news
+ * @param {DeliveryStatus | null} news
  */
-export const troubleCount = (news) => (news && news.failing.length ? news.failing.length : 0);
+export const failingCount = (news) => (news && news.failing.length ? news.failing.length : 0);
 
 /**
  * @param {HTMLElement} board the counts in the header
  * @param {HTMLElement} host for floating notes
  * @param {App} app
  */
-export function troubleLamp(board, host, app) {
+export function deliveryBadge(board, host, app) {
   const number = el("b", {}, "0");
-  const lamp = el(
-    "a.lamp.lit-warning.undelivered",
+  const badge = el(
+    "a.badge.lit-warning.undelivered",
     { href: "/deliveries?state=failed,waiting", hidden: true },
     icon("undelivered"),
     number,
@@ -32,7 +32,7 @@ export function troubleLamp(board, host, app) {
   );
   const text = el("span.grow");
   const strip = el(
-    "div.troublenote",
+    "div.deliverynote",
     { role: "alert", hidden: true },
     icon("warning"),
     text,
@@ -51,16 +51,16 @@ export function troubleLamp(board, host, app) {
     ),
   );
   let known = "";
-  board.append(lamp);
+  board.append(badge);
   host.append(strip);
-  const hear = (/** @type {DeliveryNews} */ news) => {
-    const count = troubleCount(news);
+  const receive = (/** @type {DeliveryStatus} */ news) => {
+    const count = failingCount(news);
     const reason = news.trouble || `Notifications are not delivered by ${news.failing.join(", ")}`;
     const words = count ? `${withoutEnd(reason, ". \n")}.` : "";
-    lamp.hidden = !count;
+    badge.hidden = !count;
     say(number, String(count));
-    lamp.setAttribute("aria-label", `${count} undelivered. ${words}`);
-    lamp.title = words;
+    badge.setAttribute("aria-label", `${count} undelivered. ${words}`);
+    badge.title = words;
     const fresh = news.failing.join("\n");
     if (!count) strip.hidden = true;
     else if (fresh !== known) {
@@ -69,12 +69,12 @@ export function troubleLamp(board, host, app) {
     } else if (!strip.hidden) say(text, words);
     known = fresh;
   };
-  app.live.onWord("deliveries", (frame) => hear(frame));
+  app.live.onMessage("deliveries", (frame) => receive(frame));
   const look = () =>
-    void app.desk
+    void app.alerting
       .health()
       .then(({ notifications }) => {
-        if (notifications) hear({ ...notifications, trouble: notifications.trouble ?? "" });
+        if (notifications) receive({ ...notifications, trouble: notifications.trouble ?? "" });
       })
       .catch(() => {});
   setInterval(() => {

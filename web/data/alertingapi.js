@@ -11,7 +11,7 @@ import { query } from "./api.js";
 
 const JSON_HEADERS = { "content-type": "application/json", accept: "application/json" };
 
-export class Desk {
+export class AlertingApi {
   /** @param {Pick<import("./api.js").Api, "ask">} api */
   constructor(api) {
     this.api = api;
@@ -74,7 +74,7 @@ export class Desk {
    * @param {string} id
    * @returns {Promise<AlertMarks>}
    */
-  giveBack(id) {
+  unacknowledge(id) {
     return this.#send("DELETE", `/alerts/${encodeURIComponent(id)}/ack`);
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byTime, moments, STEPS, timeline, timeOf } from "../../web/lib/charts/timeline.js";
+import { byTime, moments, STEPS, timeline, timeOf } from "../../web/lib/charts/timeaxis.js";
 import { layerOf } from "./layers.js";
 
 /** Steps at times of their own: [[step, ms], ...]. */
