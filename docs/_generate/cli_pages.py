@@ -1,0 +1,91 @@
+"""The reference of the two command lines, from their parsers."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from tables import code, table
+
+SERVER = """\
+# `tocsin-server`
+
+*Reference, generated from the command line itself.*
+
+The server and its data. `--help` after any command prints the same text.
+
+Every command reads its [settings](settings.md) from defaults, `tocsin.toml`, `TOCSIN_*` variables and
+options. Exit status: 0 success, 2 the command could not do its work (wrong usage, settings, database, port).
+A command that uses status 1 says so.
+"""
+HOOK = """\
+# `tocsin`
+
+*Reference, generated from the command line itself.*
+
+Commands for the machine that trains. They come with the hook (`pip install tocsin`).
+
+Exit status: 0 success, 1 a problem was found, 2 wrong usage.
+"""
+
+
+def server_page() -> str:
+    """Return the page of ``tocsin-server``."""
+    from tocsin_server.cli import app
+
+    root = typer.main.get_command(app)
+    return SERVER + "\n" + "\n".join(_click_section(path, command) for path, command in _commands(root, ""))
+
+
+def hook_page() -> str:
+    """Return the page of ``tocsin``."""
+    from tocsin.cli import _parser
+
+    sections = [
+        _argparse_section(f"tocsin {name}", parser)
+        for action in _parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name, parser in action.choices.items()
+    ]
+    return HOOK + "\n" + "\n".join(sections)
+
+
+def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every command below ``command`` with its words, such as ``tocsin-server token create``."""
+    path = f"{path} {command.name}".strip()
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+    for below in (inner or {}).values():
+        yield from _commands(below, path)
+
+
+def _click_section(path: str, command: Any) -> str:
+    context = command.make_context(path, [], resilient_parsing=True)
+    usage = " ".join(command.collect_usage_pieces(context))
+    parts = [f"## {path}", inspect.cleandoc(command.help or ""), f"```\n{path} {usage}\n```"]
+    records = [parameter.get_help_record(context) for parameter in command.params]
+    rows = [(code(names.strip()), text or "-") for names, text in filter(None, records)]
+    if rows:
+        parts.append(table(("Argument or option", "What it does"), rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _argparse_section(path: str, parser: argparse.ArgumentParser) -> str:
+    rows = []
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction):
+            continue
+        shown = action.metavar or action.dest.upper()
+        name = ", ".join(action.option_strings) if action.option_strings else str(shown)
+        if action.option_strings and action.nargs != 0:
+            name += f" {shown}"
+        default = "" if action.default in (None, False) else f" [default: {action.default}]"
+        rows.append((code(name), (action.help or "-") + default))
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    description = inspect.cleandoc(parser.description or "")
+    head = ("Argument or option", "What it does")
+    return f"## {path}\n\n{description}\n\n```\n{usage}\n```\n\n{table(head, rows)}"
