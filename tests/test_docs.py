@@ -1,154 +1,234 @@
-"""What exists is documented: rules, messages, refusals, settings, commands, versions."""
+"""The documentation names what exists, and what exists is documented. One test per claim lists all offenders.
+
+Links, anchors and generated pages are checked by ``mkdocs build --strict`` (``make check``).
+"""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
+import json
 import re
+import shlex
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import typer
+import yaml
 
+import tocsin
+import tocsin_server
 from tocsin import protocol
 from tocsin.cli.commands import _parser as hook_parser
 from tocsin.preflight import CHECKS
+from tocsin_server.app.application import create_app
 from tocsin_server.cli.main import app
 from tocsin_server.core.models import Severity
 from tocsin_server.core.settings import PREFIX, Settings
 from tocsin_server.detect.rules.catalog import catalogue
+from tocsin_server.notify.apprise_allowed import objection
 
 ROOT = Path(__file__).resolve().parent.parent
-REFUSING = (
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md"))
+REJECTING = (
     "server/tocsin_server/http/ingest.py",
     "server/tocsin_server/runs/validation.py",
     "client_hook/tocsin/protocol.py",
 )
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
+SETTINGS = {field.name for field in fields(Settings)}
 
 
 def text_of(*names: str) -> str:
+    """Return the text of files below the repository's root."""
     return "\n".join((ROOT / name).read_text("utf-8") for name in names)
 
 
-def headings(name: str) -> set[str]:
-    return set(re.findall(r"^#+ (.+)$", text_of(name), re.MULTILINE))
+def hook_sources() -> str:
+    """Return all source code of the hook."""
+    return "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "client_hook/tocsin").rglob("*.py")))
 
 
-def refusal_codes() -> Iterator[str]:
-    """Codes in the modules that refuse: words with hyphens, and the second argument of ``Refused``."""
-    for name in REFUSING:
+def hook_variables() -> set[str]:
+    """Return the environment variables that the hook reads."""
+    return set(re.findall(r"TOCSIN_[A-Z_]+\b", hook_sources()))
+
+
+def blocks(language: str) -> Iterator[tuple[str, str, str]]:
+    """Yield place, title and text of each code block in a language."""
+    fence = re.compile(rf"^( *)```{language}\b([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+    for path in PAGES:
+        for indent, title, block in fence.findall(path.read_text("utf-8")):
+            lines = [line.removeprefix(indent) for line in block.splitlines()]
+            yield str(path.relative_to(DOCS)), title.strip(), "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("language", "parse"),
+    [("python", ast.parse), ("toml", tomllib.loads), ("json", json.loads), ("yaml", yaml.safe_load_all)],
+)
+def test_code_blocks_parse(language: str, parse: Any) -> None:
+    """Every code block is valid in its language; a block of several JSON lines is parsed line by line."""
+    wrong = []
+    for place, _, block in blocks(language):
+        parts = block.splitlines() if language == "json" and block.count('\n{"type"') else [block]
+        try:
+            for part in parts:
+                list(found) if isinstance(found := parse(part), Iterator) else found
+        except (SyntaxError, ValueError, yaml.YAMLError) as error:
+            wrong.append(f"{place}: {error}: {block[:60]!r}")
+    assert wrong == []
+
+
+@cache
+def options() -> dict[str, set[str]]:
+    """Return the options of each command as it is typed, such as ``tocsin-server token create``."""
+    found = {"tocsin-server": {"--version"}, "tocsin": set()}
+    todo: list[tuple[str, Any]] = [("tocsin-server", typer.main.get_command(app))]
+    while todo:
+        words, command = todo.pop()
+        found[words] = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        todo += [(f"{words} {name}", one) for name, one in getattr(command, "commands", {}).items()]
+    for action in hook_parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, parser in action.choices.items():
+                found[f"tocsin {name}"] = {option for one in parser._actions for option in one.option_strings}
+    return found
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Yield place and words of each tocsin command in a shell block or between backticks."""
+    start = re.compile(r"(?:^|[\s/|`;])(tocsin(?:-server)? [a-z][^|#`;\n]*)", re.MULTILINE)
+    for path in [*PAGES, ROOT / "README.md"]:
+        text = path.read_text("utf-8")
+        shell = re.findall(r"^ *```(?:bash|sh|ini)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+        inline = re.findall(r"`(tocsin(?:-server)? [^`\n]+)`", text)
+        for piece in [*shell, *inline]:
+            for line in start.findall(piece.replace("\\\n", " ")):
+                yield path.name, shlex.split(line.split(" > ")[0].replace("'", ""))
+
+
+def test_commands_in_the_docs_exist() -> None:
+    """Commands and options are those of the two command lines."""
+    wrong = []
+    for place, words in commands():
+        known = max((name for name in options() if words[: len(name.split())] == name.split()), key=len)
+        used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        is_group = known in ("tocsin", "tocsin-server", "tocsin-server token", "tocsin-server rules")
+        if (is_group and not used) or used - options()[known] - {"--help"}:
+            wrong.append(f"{place}: {' '.join(words)}")
+    assert wrong == []
+
+
+def test_variables_and_settings_in_the_docs_exist() -> None:
+    """A ``TOCSIN_`` variable is a setting or is read by the hook; keys of tocsin.toml are settings."""
+    allowed = {f"{PREFIX}{name.upper()}" for name in SETTINGS} | hook_variables()
+    allowed |= {"TOCSIN_CONFIG", "TOCSIN_PUBLISH"}
+    wrong = [
+        f"{path.name}: {name}"
+        for path in [*PAGES, ROOT / "README.md"]
+        for name in sorted(set(re.findall(r"TOCSIN_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))) - allowed)
+    ]
+    files = [(place, block) for place, title, block in blocks("toml") if "tocsin.toml" in title]
+    wrong += [f"{place}: {name}" for place, block in files for name in set(tomllib.loads(block)) - SETTINGS]
+    assert wrong == []
+
+
+def test_the_hooks_variables_are_documented() -> None:
+    """Every variable that the hook reads has a row."""
+    rows = set(re.findall(r"^\| `(\w+)` \|", text_of("docs/reference/environment.md"), re.MULTILINE))
+    assert rows == hook_variables()
+
+
+def test_routes_in_the_docs_exist(tmp_path: Path) -> None:
+    """A method and path between backticks, or in a curl command, is a route of the server."""
+    paths = create_app(Settings(data_dir=tmp_path)).openapi()["paths"]
+    known = {
+        (method.upper(), re.sub(r"\{\w+\}", "*", path).removeprefix("/api/v1"))
+        for path, methods in paths.items()
+        for method in methods
+    }
+    named = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[\w/{}.-]+)")
+    wrong = []
+    for path in PAGES:
+        for method, route in named.findall(path.read_text("utf-8")):
+            plain = re.sub(r"\{\w+\}|r_\w+", "*", route.removeprefix("/api/v1"))
+            if plain not in ("/metrics",) and (method, plain) not in known:
+                wrong.append(f"{path.name}: {method} {route}")
+    assert wrong == []
+
+
+def test_addresses_of_channels_are_accepted() -> None:
+    """Each apprise address in the table of channels has a scheme that the server allows."""
+    apprise = pytest.importorskip("apprise")
+    page = text_of("docs/how-to/channels.md", "docs/tutorial/quickstart.md")
+    found = set(re.findall(r"`([a-z]+://[^`]+)`", page)) - {"https://..."}
+    addresses = {one for one in found if not one.startswith(("http://", "https://"))}
+    parsed = {one: apprise.plugins.url_to_dict(one) for one in addresses}
+    assert len(addresses) > 6
+    assert [one for one, parts in parsed.items() if parts is None or objection(parts)] == []
+
+
+def test_every_critical_rule_has_its_false_alarms() -> None:
+    """A rule that can be critical has a row with what was measured."""
+    page = text_of("docs/internals/detection.md").split("## Rules that can be critical")[1].split("\n## ")[0]
+    rows = set(re.findall(r"^\| ([a-z-]+) \| .+ \| .+ \| .+ \|$", page, re.MULTILINE)) - {"rule"}
+    assert rows == {info.id for info in catalogue() if info.severity is Severity.CRITICAL}
+
+
+def rejection_codes() -> Iterator[str]:
+    """Yield the codes in the modules that reject data: words with hyphens."""
+    for name in REJECTING:
         for node in ast.walk(ast.parse(text_of(name))):
             if isinstance(node, ast.Constant) and CODE.fullmatch(str(node.value)):
                 yield str(node.value)
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused" and len(node.args) > 1:
-                code = node.args[1]
-                yield from [str(code.value)] if isinstance(code, ast.Constant) else []
 
 
-def server_commands() -> list[str]:
-    """Commands as a person types them, after ``tocsin-server``."""
-    inner = [(each.name, each.typer_instance) for each in app.registered_groups]
-    groups: list[tuple[str | None, typer.Typer | None]] = [("", app), *inner]
-    names = [
-        f"{group or ''} {command.name or getattr(command.callback, '__name__', '')}".strip()
-        for group, commands in groups
-        if commands is not None
-        for command in commands.registered_commands
-    ]
-    assert "serve" in names
-    assert "token create" in names
-    return names
+def test_messages_and_codes_are_in_the_protocol() -> None:
+    """Each message that can cross the wire, and each code of a rejection, is described."""
+    page = text_of("docs/internals/protocol.md")
+    messages = [*get_args(protocol.ClientMessage), *get_args(protocol.ServerMessage)]
+    names = {str(kind.__struct_config__.tag) for kind in messages} | set(rejection_codes())
+    assert {name for name in names if f"`{name}" not in page} == set()
 
 
-def hook_commands() -> list[str]:
-    """Commands as a person types them, after ``tocsin``."""
-    actions = hook_parser()._actions
-    return [name for each in actions if isinstance(each, argparse._SubParsersAction) for name in each.choices]
+def test_checks_are_documented() -> None:
+    """Each check of the configuration has its heading."""
+    headings = set(re.findall(r"^#+ (.+)$", text_of("docs/reference/config-check.md"), re.MULTILINE))
+    assert set(CHECKS) - headings == set()
 
 
-def test_every_rule_that_can_be_critical_has_its_false_alarms() -> None:
-    """Its row stands in docs/detection.md, whatever was measured."""
-    table = text_of("docs/detection.md").split("## Rules that can be critical")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| ([a-z-]+) \| .+ \| .+ \| .+ \|$", table, re.MULTILINE)
-    critical = [info.id for info in catalogue() if info.severity is Severity.CRITICAL]
-    assert sorted(set(rows) - {"rule"}) == sorted(critical)
-
-
-@pytest.mark.parametrize("rule", [info.id for info in catalogue()])
-def test_every_rule_has_its_heading(rule: str) -> None:
-    """A rule is described under its identifier in docs/rules.md."""
-    assert rule in headings("docs/rules.md")
-
-
-MESSAGES = [*get_args(protocol.ClientMessage), *get_args(protocol.ServerMessage)]
-
-
-@pytest.mark.parametrize("kind", [kind.__struct_config__.tag for kind in MESSAGES])
-def test_every_message_is_described(kind: str) -> None:
-    """docs/protocol.md names each message that can cross the wire."""
-    assert f"`{kind}" in text_of("docs/protocol.md")
-
-
-@pytest.mark.parametrize("code", sorted(set(refusal_codes())))
-def test_every_refusal_is_described(code: str) -> None:
-    """docs/protocol.md says when a code is given."""
-    assert f"`{code}`" in text_of("docs/protocol.md")
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_every_check_of_the_audit_is_described(check: str) -> None:
-    """A check has its heading in docs/audit.md."""
-    assert check in headings("docs/audit.md")
-
-
-@pytest.mark.parametrize("setting", [field.name for field in fields(Settings)])
-def test_every_setting_is_described(setting: str) -> None:
-    """docs/settings.md has a row for it."""
-    assert f"| `{setting}` |" in text_of("docs/settings.md")
-
-
-def test_every_described_setting_exists() -> None:
-    """A row of docs/settings.md is a setting of the server, or a variable that the hook reads."""
-    rows = set(re.findall(r"^\| `(\w+)` \|", text_of("docs/settings.md"), re.MULTILINE))
-    hook = {name for name in rows if name.startswith(PREFIX)}
-    sources = text_of(*(os.path.relpath(path, ROOT) for path in (ROOT / "client_hook/tocsin").rglob("*.py")))
-    assert rows - hook == {field.name for field in fields(Settings)}
-    assert hook == set(re.findall(r"TOCSIN_[A-Z_]+", sources))
-
-
-def test_the_page_of_what_is_sent_names_every_field_and_event() -> None:
-    """What a handshake holds, and every kind of event that the hook or the protocol knows."""
-    page = text_of("docs/what-is-sent.md")
-    kinds = set(re.findall(r"^\| `([a-z-]+)` \| `\{", text_of("docs/protocol.md"), re.MULTILINE))
-    sources = text_of(*(os.path.relpath(path, ROOT) for path in (ROOT / "client_hook/tocsin").rglob("*.py")))
-    kinds |= set(re.findall(r"put_event\(\s*\"([a-z-]+)\"", sources))
+def test_everything_that_the_hook_sends_is_documented() -> None:
+    """Each field of a handshake, and each kind of event that the hook or the protocol knows."""
+    page = text_of("docs/reference/what-is-sent.md")
+    kinds = set(re.findall(r"^\| `([a-z-]+)` \| `\{", text_of("docs/internals/protocol.md"), re.MULTILINE))
+    kinds |= set(re.findall(r"put_event\(\s*\"([a-z-]+)\"", hook_sources()))
     from_the_server = {"sibling-facts", "closed", "rules", "refused"}
     named = set(protocol.Hello.__struct_fields__) | kinds - from_the_server
     assert {name for name in named if f"`{name}`" not in page} == set()
 
 
-@pytest.mark.parametrize("command", server_commands())
-def test_every_command_of_the_server_is_described(command: str) -> None:
-    """README or docs show it as it is typed."""
-    shown = text_of("README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
-    assert re.search(rf"`(tocsin-server )?{re.escape(command)}\b", shown)
+def test_versions_agree() -> None:
+    """Both packages and the top of the changelog carry one version."""
+    newest = re.search(r"^## (\d\S*)", text_of("CHANGELOG.md"), re.MULTILINE)
+    projects = [tomllib.loads(text_of(name)) for name in ("pyproject.toml", "client_hook/pyproject.toml")]
+    stated = {one["project"]["version"] for one in projects if "version" in one["project"]}
+    assert newest
+    assert {newest[1], tocsin.__version__, tocsin_server.__version__, *stated} == {newest[1]}
 
 
-@pytest.mark.parametrize("command", hook_commands())
-def test_every_command_of_the_hook_is_described(command: str) -> None:
-    """README or the list of commands shows it as it is typed."""
-    assert f"`tocsin {command}`" in text_of("README.md", "docs/commands.md")
-
-
-@pytest.mark.parametrize(
-    "name", ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-)
-def test_links_lead_somewhere(name: str) -> None:
-    """Every relative link and picture of a page exists."""
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text_of(name))
-    assert not [link for link in links if not (ROOT / name).parent.joinpath(link).exists()]
+def test_links_outside_the_site_lead_somewhere() -> None:
+    """Relative links of README, CHANGELOG and the other pages at the root exist."""
+    wrong = [
+        f"{page.name}: {link}"
+        for page in ROOT.glob("*.md")
+        for link in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text("utf-8"))
+        if not (ROOT / link).exists()
+    ]
+    assert wrong == []
