@@ -3,6 +3,7 @@
 #   make setup        everything below has what it needs
 #   make demo         the server with real trainings reporting to it; prints a login link
 #   make check        ruff, mypy --strict, tsc, prettier, eslint
+#   make docs         the documentation site, in build/docs; make docs-serve serves it while you write
 #   make test         the whole suite
 #   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
@@ -10,7 +11,7 @@
 #   make dist         sdists and wheels of both packages, in dist/
 #   make bench        the benchmarks, one after another (BENCHES=files: these)
 #   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
-#   make real-trainers   trains with each framework, writes the table of docs/frameworks.md
+#   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
 #   make animation    the animated picture of README.md, recorded from the running demo
 
@@ -18,7 +19,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check test test-all test-versions test-lowest dist bench bench-detection real-trainers screenshots animation browser clean
+.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-detection real-trainers screenshots animation browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -28,6 +29,7 @@ BENCHES ?= $(wildcard benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 ALL_TRAINERS := $(STAMPS)/real-trainers/requirements-all $(STAMPS)/real-trainers/requirements-jax
 TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
@@ -42,6 +44,14 @@ check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy server client_hook tests benchmarks
 	npm run --silent check
+	$(MKDOCS) build --strict --quiet
+
+# Links, anchors and generated pages are part of `make check`. The variable silences an advertisement.
+docs: $(STAMPS)/python
+	$(MKDOCS) build --strict
+
+docs-serve: $(STAMPS)/python
+	$(MKDOCS) serve
 
 test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	cd tests/web && node --test

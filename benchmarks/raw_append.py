@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GROUP = 12_000
-"""Points a transaction: 200 runs of ten records with six values, as in docs/storage.md."""
+"""Points a transaction: 200 runs of ten records with six values, as in docs/internals/storage.md."""
 
 
 @dataclass(frozen=True, slots=True)

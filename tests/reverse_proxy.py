@@ -1,4 +1,4 @@
-"""A real nginx before a server: the configuration of docs/reverse-proxy.md."""
+"""A real nginx before a server: the configuration of docs/how-to/reverse-proxy.md."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / "build" / "unpacked" / "usr" / "sbin"
 """Where ``make test`` puts it."""
 NGINX = shutil.which("nginx") or shutil.which("nginx", path=f"/usr/sbin:{UNPACKED}")
-DOCUMENTED = (ROOT / "docs" / "reverse-proxy.md").read_text("utf-8")
-MAP, LOCATION = re.findall(r"(map .*\}$|location /tocsin/ \{[^}]*\})", DOCUMENTED, re.MULTILINE)
+DOCUMENTED = (ROOT / "docs" / "how-to" / "reverse-proxy.md").read_text("utf-8")
+MAP, LOCATION = re.findall(r"(map .*\}$|location / \{[^}]*\})", DOCUMENTED, re.MULTILINE)
 STORES = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
@@ -33,7 +33,9 @@ def reverse_proxy(folder: Path, port: int, backend: int, *, strips: bool) -> Ite
     Every other path of the host is another site's, which answers 418.
     """
     assert NGINX
-    location = LOCATION.replace("127.0.0.1:8321", f"127.0.0.1:{backend}{'/' if strips else ''}")
+    location = LOCATION.replace("location /", "location /tocsin/").replace(
+        "127.0.0.1:8321", f"127.0.0.1:{backend}{'/' if strips else ''}"
+    )
     stores = " ".join(f"{name}_temp_path {folder};" for name in STORES)
     config = folder / "nginx.conf"
     config.write_text(

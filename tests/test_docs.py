@@ -60,13 +60,20 @@ def hook_variables() -> set[str]:
     return set(re.findall(r"TOCSIN_[A-Z_]+\b", hook_sources()))
 
 
+def fences(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield language, title and text of each code block of a page."""
+    fence = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+    for indent, language, title, block in fence.findall(path.read_text("utf-8")):
+        lines = [line.removeprefix(indent) for line in block.splitlines()]
+        yield language, title.strip(), "\n".join(lines)
+
+
 def blocks(language: str) -> Iterator[tuple[str, str, str]]:
-    """Yield place, title and text of each code block in a language."""
-    fence = re.compile(rf"^( *)```{language}\b([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+    """Yield page, title and text of each code block in a language."""
     for path in PAGES:
-        for indent, title, block in fence.findall(path.read_text("utf-8")):
-            lines = [line.removeprefix(indent) for line in block.splitlines()]
-            yield str(path.relative_to(DOCS)), title.strip(), "\n".join(lines)
+        for found, title, block in fences(path):
+            if found == language:
+                yield str(path.relative_to(DOCS)), title, block
 
 
 @pytest.mark.parametrize(
@@ -103,15 +110,13 @@ def options() -> dict[str, set[str]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Yield place and words of each tocsin command in a shell block or between backticks."""
-    start = re.compile(r"(?:^|[\s/|`;])(tocsin(?:-server)? [a-z][^|#`;\n]*)", re.MULTILINE)
+    """Yield page and words of each tocsin command in a shell block or between backticks."""
+    start = re.compile(r"(?:^|[|/] ?|tocsin )(tocsin(?:-server)? [a-z][^|#;\n]*)", re.MULTILINE)
     for path in [*PAGES, ROOT / "README.md"]:
-        text = path.read_text("utf-8")
-        shell = re.findall(r"^ *```(?:bash|sh|ini)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
-        inline = re.findall(r"`(tocsin(?:-server)? [^`\n]+)`", text)
-        for piece in [*shell, *inline]:
-            for line in start.findall(piece.replace("\\\n", " ")):
-                yield path.name, shlex.split(line.split(" > ")[0].replace("'", ""))
+        shell = [block for language, _, block in fences(path) if language in ("bash", "ini", "")]
+        inline = re.findall(r"`(tocsin(?:-server)? [^`\n]+)`", path.read_text("utf-8"))
+        for line in start.findall("\n".join([*shell, *inline]).replace("\\\n", " ")):
+            yield path.name, shlex.split(line.split(" > ")[0].replace("'", ""))
 
 
 def test_commands_in_the_docs_exist() -> None:

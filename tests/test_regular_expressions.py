@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LIST = "docs/regular-expressions.md"
+LIST = "docs/internals/regular-expressions.md"
 SOURCES = ("server/tocsin_server", "client_hook/tocsin")
 ROW = re.compile(r"^\| `([\w./]+\.py)` \| ([^|]+) \|", re.MULTILINE)
 

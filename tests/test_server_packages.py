@@ -12,7 +12,7 @@ PACKAGES = (
     "core < store < detect < notify < rules < runs < offline < transfer < jobs < delivery < report < http"
     " < app < demo < cli"
 )
-"""The packages of the server: one imports only itself and those to its left (docs/architecture.md)."""
+"""The packages of the server: one imports only itself and those to its left."""
 ORDER = ("tocsin_server", *PACKAGES.split(" < "), "__main__")
 CLOCKS_AND_SOCKETS = {"asyncio", "socket", "sqlalchemy", "threading", "time", "datetime", "random"}
 PURE = ("detect.", "runs.alert_state", "runs.run_summary", "runs.validation")

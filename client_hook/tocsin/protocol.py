@@ -1,7 +1,7 @@
 """Protocol version 1 between a training process and the server: messages, encode, decode.
 
 This is the one module that both sides import. It knows no socket and no clock.
-Messages are binary msgpack maps with a ``type`` key (docs/protocol.md). Columns are
+Messages are binary msgpack maps with a ``type`` key (docs/internals/protocol.md). Columns are
 raw little-endian float64, so NaN, +Inf, -Inf and -0.0 are ordinary values, and a
 missing value is an absent index, never NaN.
 

@@ -34,7 +34,7 @@ Exit status: 0 success, 1 a problem was found, 2 wrong usage.
 
 def server_page() -> str:
     """Return the page of ``tocsin-server``."""
-    from tocsin_server.cli import app
+    from tocsin_server.cli.main import app
 
     root = typer.main.get_command(app)
     return SERVER + "\n" + "\n".join(_click_section(path, command) for path, command in _commands(root, ""))
@@ -42,7 +42,7 @@ def server_page() -> str:
 
 def hook_page() -> str:
     """Return the page of ``tocsin``."""
-    from tocsin.cli import _parser
+    from tocsin.cli.commands import _parser
 
     sections = [
         _argparse_section(f"tocsin {name}", parser)

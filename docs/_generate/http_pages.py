@@ -36,8 +36,8 @@ SCHEMAS = """\
 @cache
 def description() -> Mapping[str, Any]:
     """Return the OpenAPI description of a server with default settings."""
-    from tocsin_server.app import create_app
-    from tocsin_server.settings import Settings
+    from tocsin_server.app.application import create_app
+    from tocsin_server.core.settings import Settings
 
     with tempfile.TemporaryDirectory() as folder:
         return dict(create_app(Settings(data_dir=Path(folder))).openapi())

@@ -17,8 +17,8 @@ from typing import Any
 
 from tables import code, table
 
-from tocsin_server.detect.registry import _modules as modules
-from tocsin_server.detect.rule import RuleInfo, RuleSettings
+from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings
+from tocsin_server.detect.rules.catalog import _modules as modules
 
 SECTIONS = ("Signals", "Warm-up", "Does not fire on", "Likely causes", "First action", "Source")
 REQUIRED = ("Signals", "Likely causes", "First action", "Source")
@@ -124,7 +124,7 @@ def _read(module: ModuleType) -> RulePage:
     missing = [name for name in REQUIRED if name not in sections]
     if missing or not body:
         raise ValueError(f"{module.__name__}: the docstring lacks {', '.join(missing) or 'a description'}.")
-    return RulePage(info, "loss", summary, body.strip(), sections)
+    return RulePage(info, module.__name__.split(".")[-2], summary, body.strip(), sections)
 
 
 def _facts(rule: RulePage) -> str:
@@ -142,7 +142,7 @@ def _facts(rule: RulePage) -> str:
         )
     if not info.adversarial:
         rows.append(("Switched off in", "GAN training and reinforcement learning"))
-    return table(("", ""), rows)
+    return table(rows[0], rows[1:])
 
 
 def _settings(rule: RulePage) -> str:

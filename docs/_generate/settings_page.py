@@ -12,7 +12,7 @@ from typing import Any
 
 from tables import code, table
 
-from tocsin_server.settings import PREFIX, Settings
+from tocsin_server.core.settings import PREFIX, Settings
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Server": ("host", "port", "data_dir", "database_url", "public_url", "root_path", "shutdown_s"),

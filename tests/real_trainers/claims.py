@@ -22,7 +22,7 @@ class RealTrainer:
     """The claims; each test is about runs that a script of ``trainings/`` made once."""
 
     framework: ClassVar[str]
-    """Its name in the table of docs/frameworks.md."""
+    """Its name in the table of docs/reference/frameworks.md."""
     notes: ClassVar[str] = ""
     """What the table says of it besides."""
     training: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Trains with every framework and writes what was compared into docs/frameworks.md."""
+"""Trains with every framework and writes what was compared into docs/reference/frameworks.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.hook.ingest_server import closed_port
 from tests.real_trainers.claims import LaunchedTrainer, RealTrainer
 from tests.real_trainers.comparison import ROOT, Comparison, differences
 
-PAGE = ROOT / "docs" / "frameworks.md"
+PAGE = ROOT / "docs" / "reference" / "frameworks.md"
 BEGIN, END = "<!-- table: make real-trainers -->", "<!-- end of the table -->"
 HEADINGS = ["Framework", "Version", "Steps", "Loss", "Gradient norm", "Learning rate", "Loss scale"]
 HEADINGS += ["Two ranks", "Weights", "Fault caught", "Notes"]

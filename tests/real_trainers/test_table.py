@@ -1,4 +1,4 @@
-"""The table of docs/frameworks.md."""
+"""The table of docs/reference/frameworks.md."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_every_framework_has_its_row() -> None:
 
 def test_the_versions_are_those_that_the_tests_install() -> None:
     """A new version in a requirements file needs a new table."""
-    files = [path.read_text("utf-8") for path in (PAGE.parent.parent / "tests/real_trainers").glob("*.txt")]
+    files = [path.read_text("utf-8") for path in (PAGE.parents[2] / "tests/real_trainers").glob("*.txt")]
     pinned = {line.partition("==")[2] for text in files for line in text.splitlines()}
     assert {row[1] for row in cells()} <= pinned

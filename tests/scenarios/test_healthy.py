@@ -18,7 +18,7 @@ from tocsin_server.detect.interface.context import RunContext
 
 STEPS, FEW = 400, 150
 MAY_WARN = {"rare-class"}
-"""Kinds whose first heavy batches are warned of with some seeds (docs/detection.md); never critical."""
+"""Kinds whose first heavy batches are warned of with some seeds; never critical."""
 
 
 def _trainings(name: str) -> Any:

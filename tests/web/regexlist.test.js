@@ -20,7 +20,7 @@ function count(path) {
   return found;
 }
 
-test("docs/regular-expressions.md counts the patterns of every file in web", () => {
+test("docs/internals/regular-expressions.md counts the patterns of every file in web", () => {
   const files = readdirSync(new URL("web", ROOT), { recursive: true })
     .filter((name) => name.endsWith(".js"))
     .map((name) => `web/${name}`);
@@ -28,7 +28,7 @@ test("docs/regular-expressions.md counts the patterns of every file in web", () 
     .map((path) => [path, count(path)])
     .filter(([, n]) => n)
     .sort();
-  const listed = [...text("docs/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm)]
+  const listed = [...text("docs/internals/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm)]
     .map(([, path, n]) => [path, Number(n)])
     .sort();
   assert.deepEqual(listed, used);

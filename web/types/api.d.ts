@@ -1,4 +1,4 @@
-/** The JSON of the API (docs/api.md). Non-finite numbers are strings. */
+/** The JSON of the API (docs/reference/http-api.md). Non-finite numbers are strings. */
 type Wire = number | "NaN" | "Infinity" | "-Infinity";
 type Severity = "critical" | "warning" | "info";
 type Bucket = [number | null, number | null, number | null, number, number, number] | null;

@@ -1,4 +1,4 @@
-/** Rules as docs/user-rules.md describes them. */
+/** Rules as docs/reference/custom-rules.md describes them. */
 type Level = "info" | "warning" | "critical";
 interface RuleFields {
   id: string;

@@ -1,7 +1,7 @@
 """The preflight audit: what is wrong with a training before it has gone wrong.
 
 One ``audit`` event at the first step, one at the tenth, one after fifty clipped steps; each check
-has a heading in docs/audit.md. Where it cannot see it says ``not_auditable``, never that all is well.
+has a heading in docs/reference/config-check.md. What it cannot see it lists as ``not_auditable``.
 """
 
 from __future__ import annotations

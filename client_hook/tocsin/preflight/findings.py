@@ -38,7 +38,7 @@ REMEDIES = {
     "shared-weights": "Register the weights once and use the same Parameter in both places, so that one "
     "update moves both.",
 }
-"""Check -> its remedy. The checks are the API; each has a heading in docs/audit.md."""
+"""Check -> its remedy. The checks are the API; each has a heading in docs/reference/config-check.md."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ SHOWN = 40
 
 
 def backtest(
-    rule: Annotated[str, typer.Argument(help="The rule, as in docs/rules.md.")],
+    rule: Annotated[str, typer.Argument(help="The id of a built-in rule, such as loss-spike.")],
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to check.")] = None,
     changes: Annotated[
         list[str] | None,
@@ -34,7 +34,7 @@ def backtest(
     runs: Annotated[list[str] | None, typer.Option("--run", help="A stored run, by id or name.")] = None,
     project: Annotated[str | None, typer.Option("--project", help="All stored runs of this project.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as described in docs/backtest.md.")
+        bool, typer.Option("--json", help="Print JSON, as described in docs/how-to/backtest.md.")
     ] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,

@@ -1,4 +1,4 @@
-"""Commands for the life of data: export, import, flight, delete, prune, backup, restore (docs/data.md)."""
+"""Commands for the life of data: export, import, flight, delete, prune, backup, restore."""
 
 from __future__ import annotations
 

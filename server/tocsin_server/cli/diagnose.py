@@ -38,7 +38,7 @@ def diagnose(
         list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format; - is standard input.")
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as described in docs/diagnose.md.")
+        bool, typer.Option("--json", help="Print JSON, as described in docs/reference/log-formats.md.")
     ] = False,
     fail_on: Annotated[
         FailOn | None,

@@ -1,4 +1,4 @@
-"""The commands ``tocsin-server rules apply`` and ``rules export`` (docs/user-rules.md)."""
+"""The commands ``tocsin-server rules apply`` and ``rules export`` (docs/reference/custom-rules.md)."""
 
 from __future__ import annotations
 

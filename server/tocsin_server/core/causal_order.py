@@ -2,7 +2,7 @@
 
 Rules of one causal chain fire within a few steps of each other, in an order that depends on rounding and
 differs between CPUs. Alerts that began at about the same step are therefore ordered from cause to effect, as
-in a diagnosis (docs/diagnosis.md): measurement, data, learning rate, scaler, forward pass, gradients,
+in a diagnosis: measurement, data, learning rate, scaler, forward pass, gradients,
 optimization, machine.
 """
 

@@ -1,6 +1,6 @@
 """The nouns of the server: batches, events, findings, alerts. Plain data, no I/O, imported by all.
 
-Words are those of docs/architecture.md: run, attempt, writer, record, series, finding, alert.
+Words are those of docs/internals/architecture.md: run, attempt, writer, record, series, finding, alert.
 """
 
 from __future__ import annotations

@@ -34,85 +34,104 @@ class Settings:
     """How this server runs. Bytes, seconds and counts as the names say."""
 
     host: str = "127.0.0.1"
+    """Address to listen on. On any other address than loopback, the server starts only once tokens were
+    created."""
     port: int = 8321
-    """0 takes a free one."""
+    """Port to listen on; 0 picks a free one."""
     data_dir: Path = Path(".")
+    """Directory of the database, the printed tokens and the session key."""
     database_url: str = ""
-    """Empty: SQLite in ``data_dir``."""
+    """``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/NAME``; empty is SQLite in ``data_dir``."""
     public_url: str = ""
-    """How browsers and trainers reach the server, behind a proxy. It may have a path."""
+    """URL at which browsers and training processes reach the server behind a proxy. It may have a path."""
     root_path: str = ""
-    """The path under which a proxy serves tocsin, such as ``/tocsin``; empty: that of ``public_url``."""
+    """Path under which a proxy serves tocsin, such as ``/tocsin``; empty is the path of ``public_url``."""
     allow_admin_link: bool = False
-    """Listen beyond loopback although nobody made tokens of their own yet."""
+    """Accept the printed login link from other machines, and start beyond loopback without created tokens."""
     session_days: int = 30
+    """Days that a browser stays logged in."""
     hsts_days: int = 365
-    """Days for which browsers that used https use only https for this host; 0 switches it off."""
+    """Days for which browsers that used HTTPS use only HTTPS for this host name; 0 switches it off."""
     login_attempts: int = 20
-    """Wrong tokens an address may try within a minute."""
+    """Wrong tokens that an address may try per minute. A correct token always works."""
     limit_frame_bytes: int = 4 * MIB
+    """Largest message of a training process."""
     limit_series: int = 512
+    """Names of series in a run; further names are left out."""
     limit_name_bytes: int = 256
+    """Longest name of a project, run or series."""
     limit_records_per_s: int = 20_000
+    """Records per second of one writer. Above it they are delayed, never dropped."""
     limit_event_bytes: int = 64 << 10
+    """Largest event."""
     limit_events_per_s: int = 100
-    """Events that one writer may create per second, by its own clock; a hundred seconds' worth at once."""
+    """Events that one writer may create per second, by its own clock; a hundred seconds' worth may come at
+    once."""
     limit_config_bytes: int = MIB
+    """Largest config of a run."""
     limit_body_bytes: int = MIB
-    """Largest body of an API request."""
+    """Largest body of an API request; 64 KiB before login."""
     limit_head_bytes: int = 128 << 10
-    """Address and headers of a request."""
+    """Largest request line and headers of a request."""
     limit_connections: int = 4096
-    """At the same time; fewer where the process may not open so many files."""
+    """Simultaneous connections; fewer if the process may not open that many files."""
     limit_connections_address: int = 1024
-    """From one address (IPv6: one network of 64 bits) of another machine."""
+    """Simultaneous connections from one address (IPv6: one /64 network) of another machine."""
     commit_ms: int = 100
-    """Group commit: how long records wait for company before they become durable."""
+    """How long accepted records wait for others before they are committed together."""
     backlog_bytes: int = 32 * MIB
-    """Accepted but not durable yet; above it the server stops reading from trainers."""
+    """Memory for data that is accepted but not stored; above it the server stops reading from training
+    processes."""
     flush_ms: int = 200
-    """Flush interval asked of trainers, and under back-pressure at most ``flush_ms_max``."""
+    """How often training processes send."""
     flush_ms_max: int = 5000
+    """The same under back-pressure, at most."""
     hello_timeout_s: float = 10.0
+    """Seconds within which a training process must send its handshake on a new WebSocket."""
     head_timeout_s: float = 10.0
-    """From the connection, or the first byte of a further request, to the end of the request's headers."""
+    """Seconds from the connection, or the first byte of a further request, to the end of the request's
+    headers."""
     body_timeout_s: float = 30.0
-    """From there to the end of its body."""
+    """Seconds from the end of the headers to the end of the request's body."""
     receive_bytes: int = 64 * MIB
-    """What has come in from all trainers and was not looked at; above it large messages are read in turn."""
+    """Received data that is not processed yet; above it, messages of more than 64 KiB are received one at a
+    time."""
     snapshot_records: int = 512
-    """Rule states are saved every so many records of a run, or every ``snapshot_s``."""
+    """Rule states are saved after this many records of a run."""
     snapshot_s: float = 30.0
+    """Rule states are saved at least this often."""
     snapshot_pause_s: float = 1.0
-    """But not more often than this: at thousands of records a second a snapshot outweighs its records."""
+    """Rule states are saved at most this often."""
     tick_ms: int = 250
-    """How often browsers hear of new records."""
+    """How often browsers receive new records; up to 2000 ms while the server is behind."""
     beat_s: float = 5.0
+    """How often browsers receive a heartbeat."""
     viewer_bytes: int = 2 * MIB
-    """What may wait for one slow browser; above it deltas are dropped and it must ask again."""
+    """Data that may wait for one slow browser; above it the page queries again instead."""
     live_kept_bytes: int = MIB
-    """Newest records of a run that are kept in memory for the live pages."""
+    """Newest records of a run that are kept in memory for live pages."""
     fleet_runs: int = 2000
-    """Runs of the live fleet page; above it the oldest ended ones are left to the query."""
+    """Runs on the live fleet page; above it the oldest ended ones are left out."""
     notify_private_addresses: bool = False
-    """Let channels name hosts inside the server's own network, itself included."""
+    """Let channels use hosts inside the server's own network, including the server itself."""
     notify_timeout_s: float = 30.0
-    """One attempt to deliver a notification takes at most so long."""
+    """How long one attempt to deliver a notification may take."""
     notify_poll_s: float = 1.0
-    """How often the notifier looks for what is due, besides being woken."""
+    """How often the server looks for notifications that are due."""
     ping_url: str = ""
-    """Called every ``ping_s`` while all is well, with /fail behind it while it is not."""
+    """URL that is called every ``ping_s`` while all is well, and with ``/fail`` appended while it is not."""
     ping_s: float = 60.0
+    """How often ``ping_url`` is called."""
     restart_grace_s: float = 600.0
-    """So long the alerts of a run that failed wait for a further attempt of it; 0: they end with the run."""
+    """How long the alerts of a failed run wait for another attempt of it; 0 resolves them with the run."""
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
     retention_days: float = 0.0
-    """Runs that ended longer ago are deleted; 0 keeps them for ever."""
+    """Runs that ended this many days ago are deleted; 0 keeps them indefinitely."""
     retention_projects: tuple[tuple[str, float], ...] = ()
-    """Days of single projects: a table in the file, ``name=days,name=days`` in the environment."""
+    """Days for single projects: a table in the file, ``name=days,name=days`` in the environment."""
     retention_check_s: float = 3600.0
-    """How often the server looks for runs to delete; the first time so long after its start."""
+    """How often the server looks for runs to delete."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,7 +1,7 @@
 """What open pages hear of deliveries: each notification of a browser channel, and how the channels do.
 
 The first at once, after the commit that marks it as sent; the second whenever it changes. Both are
-messages of the live socket (docs/api.md); the queries ``/notifications`` and ``/health`` are the truth.
+messages of the live socket; the queries ``/notifications`` and ``/health`` are the truth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMED = 3
 
 
 def note_of(item: Notification) -> dict[str, Any]:
-    """A notification as pages show it: BrowserNote of docs/api.md."""
+    """A notification as pages show it: BrowserNote of docs/reference/http-api.md."""
     return {
         "id": item.id,
         "kind": item.kind,

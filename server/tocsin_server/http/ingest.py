@@ -1,4 +1,4 @@
-"""The trainers' websocket: docs/protocol.md, the server's side.
+"""The trainers' websocket: docs/internals/protocol.md, the server's side.
 
 One connection is one task that reads, and small ones that send acks, alerts, and watch for
 silence. Nothing a trainer sends can take the server down or cost another trainer's records.
@@ -44,7 +44,7 @@ log = logging.getLogger("tocsin.ingest")
 router = APIRouter()
 
 BAD_HELLO, BAD_TOKEN, BAD_SCOPE, LATER, SILENT = 4400, 4401, 4403, 4503, 4408
-"""Close codes (docs/protocol.md)."""
+"""Close codes (docs/internals/protocol.md)."""
 FAULTS = 3
 """Malformed frames in a row that close a connection."""
 SILENCE_S = 30.0

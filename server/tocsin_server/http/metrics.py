@@ -1,6 +1,6 @@
-"""``/metrics``: the server's own numbers for Prometheus. docs/operations.md lists them.
+"""``/metrics``: the server's own numbers for Prometheus. docs/reference/metrics.md lists them.
 
-Needs a token of scope read, on loopback too, as everything does (docs/security.md). Numbers of this
+Needs a token of scope read, on loopback too, as everything does. Numbers of this
 process go on when the database does not answer; ``tocsin_database_up`` says so.
 """
 

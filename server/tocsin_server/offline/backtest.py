@@ -1,4 +1,4 @@
-"""Backtests: a rule with other settings over stored runs and log files (docs/backtest.md). Reads only.
+"""Backtests: a rule with other settings over stored runs and log files (docs/how-to/backtest.md). Reads only.
 
 Bounded: so many records of one run and so much time in all; what was left out is said.
 """

@@ -1,4 +1,4 @@
-"""What ``tocsin-server diagnose`` says of judged files: as data (docs/diagnose.md), and as text to paste."""
+"""What ``tocsin-server diagnose`` says of judged files: as data, and as text to paste."""
 
 from __future__ import annotations
 

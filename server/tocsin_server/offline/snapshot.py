@@ -1,6 +1,6 @@
 """A flight record: everything around the onset of one alert, as one JSON document. Pure.
 
-``{"tocsin_flight": 1, "run", "alerts", "window", "events", "batches"}`` as docs/data.md shows it. What
+``{"tocsin_flight": 1, "run", "alerts", "window", "events", "batches"}``. What
 can still change (the run's facts, the alerts) is the head; events and batches are the body, which is
 frozen compressed. Numbers keep every bit: floats as Python writes them, a NaN of other bits than the
 usual as ``NaN(0x...)``.
@@ -184,7 +184,9 @@ def read(text: bytes) -> Flight:
         heard.sort(key=lambda item: item.arrival)
         return Flight(told["run"], alerts, Window(**window), whole, heard)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise FlightError(f"flight record: expected what docs/data.md shows, got {error!r}"[:300]) from error
+        raise FlightError(
+            f"flight record: expected what docs/how-to/export-import.md shows, got {error!r}"[:300]
+        ) from error
 
 
 def _writer(run_id: str, item: Mapping[str, Any]) -> Writer:

@@ -71,7 +71,7 @@ class Admitted:
 
 
 def limits_of(settings: Settings) -> validation.Limits:
-    """The limits of docs/protocol.md as this server has them."""
+    """The limits of docs/internals/protocol.md as this server has them."""
     return validation.Limits(
         frame_bytes=settings.limit_frame_bytes,
         series=settings.limit_series,

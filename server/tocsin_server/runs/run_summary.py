@@ -1,4 +1,4 @@
-"""The live row of each run, as the fleet page shows it: docs/api.md, RunRow. Pure.
+"""The live row of each run, as the fleet page shows it: docs/reference/http-api.md, RunRow. Pure.
 
 A board takes every accepted batch and keeps what a row says: sparks, last values, speed,
 counts, trainer health. It is saved beside the rule snapshots and restored after a restart.
@@ -189,7 +189,7 @@ class RunBoard:
         return (last - first) * 1e9 / (ended_ns - began_ns) if ended_ns > began_ns else None
 
     def row(self, now_ns: int, *, sparks: bool = True) -> dict[str, Any]:
-        """RunRow of docs/api.md, still with floats (send it through ``exactjson``)."""
+        """RunRow of docs/reference/http-api.md, still with floats (send it through ``exactjson``)."""
         row = (
             self._who()
             | self._seen()
@@ -327,7 +327,7 @@ def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
 
 
 def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
-    """Alert of docs/api.md, still with floats (send it through ``exactjson``)."""
+    """Alert of docs/reference/http-api.md, still with floats (send it through ``exactjson``)."""
 
     def ms(time_ns: int | None) -> int | None:
         return None if time_ns is None else time_ns // _MS

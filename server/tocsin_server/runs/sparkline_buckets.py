@@ -193,7 +193,7 @@ class Spark:
         return range(self.first // self.width, self.last // self.width + 1)
 
     def row(self) -> dict[str, Any]:
-        """``{"x0", "x1", "buckets"}`` of docs/api.md: None where no step fell."""
+        """``{"x0", "x1", "buckets"}`` of docs/reference/http-api.md: None where no step fell."""
         found = [self.buckets.get(key) for key in self._grid()]
         cells = [bucket.cells() if bucket else None for bucket in found]
         return {"x0": self.first, "x1": self.last, "buckets": cells}

@@ -1,6 +1,6 @@
 """Validate the messages of training processes: messages and limits in, valid data and rejections out. Pure.
 
-Every rejection says what was expected and what was sent (docs/protocol.md). One invalid column, step or event
+Every rejection says what was expected and what was sent. One invalid column, step or event
 never affects the others.
 """
 
@@ -366,7 +366,9 @@ def _few(faults: list[Refused], count: int, seq: int) -> list[Refused]:
     rest = count - len(faults)
     if not rest:
         return faults
-    more = _refused("series", "bad-column", "columns as in docs/protocol.md", f"{rest} more bad ones", seq)
+    more = _refused(
+        "series", "bad-column", "columns as in docs/internals/protocol.md", f"{rest} more bad ones", seq
+    )
     return [*faults, more]
 
 

@@ -19,7 +19,7 @@ from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import F64, I64, U32, Column
 
 RECORDS = 4096
-"""Records of one writer in a chunk: the knee of bytes a point (docs/storage.md)."""
+"""Records of one writer in a chunk: the knee of bytes a point (docs/internals/storage.md)."""
 
 FLOAT32, SPARSE, DELTA = 1, 2, 4
 """Bits of a codec."""

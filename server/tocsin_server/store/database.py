@@ -42,7 +42,7 @@ SECRETS = ("session-key", "admin-token", "trainer-token")
 MARK_BYTES = 4096
 """A file beside the database that is larger is a copy of it; a lock file holds a few words."""
 CHECKPOINT_PAGES = 4_000
-"""WAL pages between checkpoints: 16 MB; longer ones stall a commit (measured, docs/storage.md)."""
+"""WAL pages between checkpoints: 16 MB; longer ones stall a commit (measured, docs/internals/storage.md)."""
 _one_at_a_time = threading.Lock()
 """Alembic keeps its context in module globals: one migration at a time in a process."""
 

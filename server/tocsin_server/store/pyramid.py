@@ -3,7 +3,7 @@
 A bucket keeps the range of steps and times, the count, minimum, maximum and sum of the finite
 values, the first and last value, and the counts of NaN, +Inf and -Inf. Merging buckets keeps
 every extreme and every count exactly, so a one-step spike or a single NaN shows at any zoom.
-(Sampling methods do not: docs/storage.md.) Buckets are cut by records, not by values, so that
+(Sampling methods do not: docs/internals/storage.md.) Buckets are cut by records, not by values, so that
 all series of a writer share their ranges.
 """
 

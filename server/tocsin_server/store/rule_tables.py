@@ -20,7 +20,7 @@ user_rule = Table(
     text_column("updated_by"),
     Index(None, "source"),
 )
-"""A rule of docs/user-rules.md; ``source``: empty where a person made it, else the file or pack it is of."""
+"""A custom rule; ``source`` is empty if it was created by hand, else the file or pack that owns it."""
 
 rule_tuning = Table(
     "rule_tuning",

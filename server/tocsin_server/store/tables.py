@@ -3,7 +3,7 @@
 Every table on the data path leads its primary key with the run, so that the rows of one run
 live together and can be distributed by run. They are ordinary rowid tables on SQLite: an
 append to a WITHOUT ROWID table dirties one page a run, which measured six times slower.
-Times are Unix nanoseconds on the server's clock. docs/storage.md explains the layouts.
+Times are Unix nanoseconds on the server's clock. docs/internals/storage.md explains the layouts.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lets them go a few at a time, and a checkpoint then cuts the file.
 
 Postgres keeps dead rows until a VACUUM. Its own comes once a minute at most, and slowly: at full
 speed the tail, whose rows live until they are sealed, had grown to four times the chunks by then
-(docs/storage.md). So the server vacuums the tail by itself, and all tables once a run is deleted: it
+(docs/internals/storage.md). So the server vacuums the tail by itself, and all tables if a run is deleted: it
 holds up neither readers nor writers, frees the room for new rows and cuts empty ends of tables.
 """
 

@@ -78,7 +78,7 @@ def _created_ns(reader: StoreReader, run_id: str) -> int | None:
 
 
 def items(page: RecordPage) -> Iterator[dict[str, Any]]:
-    """Each record of a page as docs/api.md shows it; ``values`` holds only what the record has."""
+    """Each record of a page as the API shows it; ``values`` holds only what the record has."""
     names = list(page.columns)
     rows = zip(*(page.columns[name].dense(page.n) for name in names), strict=True) if names else [()] * page.n
     for place, row in zip(_coordinates(page), rows, strict=True):

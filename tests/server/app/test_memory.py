@@ -19,7 +19,7 @@ from tests.server.raw_socket import frame, websocket
 from tocsin import protocol
 
 MOST_MB = 384
-"""What a flood may add to an idle server, with the default settings (docs/operations.md)."""
+"""What a flood may add to an idle server, with the default settings (docs/reference/metrics.md)."""
 MORE_S = 1.0
 """So long the flood goes on once back-pressure is on."""
 FLOODERS = 3

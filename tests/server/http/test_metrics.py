@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 Start = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("url")
 QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
-DOC = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
 
 def fetch(server: Any, token: str = "") -> httpx.Response:
@@ -99,7 +99,7 @@ def test_metrics_need_a_token_that_may_read(run_server: Start) -> None:
 
 
 def test_the_documented_names_and_rules_are_those_of_the_server(run_server: Start) -> None:
-    """Every name in the table and in the alert rules of docs/operations.md is served, and no other."""
+    """Every name in the table and in the alert rules of docs/reference/metrics.md is served, and no other."""
     text = DOC.read_text("utf-8")
     server = run_server()
     families = text_string_to_metric_families(fetch(server, server.token).text)

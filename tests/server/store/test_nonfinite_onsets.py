@@ -65,7 +65,7 @@ def test_a_resend_tells_no_onset_twice(database: Database, admit: Any, put: Any)
 
 
 def test_what_a_person_asks_in_sql(database: Database, admit: Any, put: Any, store: StoreWriter) -> None:
-    """First onsets by name and the newest values are plain columns, as docs/storage.md shows."""
+    """First onsets by name and the newest values are plain columns, as docs/internals/storage.md shows."""
     put(batch(admit().writer, 0, [7, 8], loss=[NAN, 0.25], lr=[0.1, 0.1]))
     store.stop(30.0)
     query = """

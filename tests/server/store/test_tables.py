@@ -16,7 +16,7 @@ from tocsin_server.store.deletion_jobs import finish, mark_runs, on_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import RUN_TABLES
 
-SCALE = Path(__file__).resolve().parents[3] / "docs" / "scale.md"
+SCALE = Path(__file__).resolve().parents[3] / "docs" / "internals" / "scale.md"
 PARTS = 4
 
 
@@ -64,6 +64,6 @@ def test_runs_live_in_partitions_of_their_own(own_postgres: Any) -> None:
 
 
 def test_the_commands_for_another_engine_name_every_table_of_runs() -> None:
-    """docs/scale.md distributes all of them, and none that is not there."""
+    """docs/internals/scale.md distributes all of them, and none that is not there."""
     (listed,) = re.findall(r"ARRAY\[([^\]]+)\]\) AS name;\nSELECT create_reference", SCALE.read_text("utf-8"))
     assert set(re.findall(r"'(\w+)'", listed)) == {table.name for table in RUN_TABLES}

@@ -22,7 +22,7 @@ import { SMOOTHEST } from "./runview.js";
  */
 export const COLOURS = 10;
 /**
- * As many runs as a browser can handle (measured in docs/pages.md). If there are more, the page shows the
+ * As many runs as a browser can handle (measured in docs/reference/pages.md). If there are more, the page shows the
  * first ones and says so.
  */
 export const MOST_RUNS = 1_000;

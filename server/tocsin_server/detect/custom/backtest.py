@@ -34,7 +34,7 @@ def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
         if rule in known:
             raise SettingError("rule", "one that judges records, not the server's clock", rule)
         near = get_close_matches(rule, kinds, n=3, cutoff=0.5)
-        raise SettingError("rule", f"one of docs/rules.md{_guess(near)}", rule)
+        raise SettingError("rule", f"the id of a built-in rule{_guess(near)}", rule)
     return with_changes(rule, kinds[rule], changes)
 
 
@@ -156,7 +156,7 @@ def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
 
 
 def summary_of(rule: str, settings: RuleSettings, tested: Sequence[Tested]) -> dict[str, Any]:
-    """The whole test as data, as docs/api.md shows it."""
+    """The whole test as data, as docs/reference/http-api.md shows it."""
     return {
         "rule": rule,
         "settings": {item.name: getattr(settings, item.name) for item in fields(settings)},

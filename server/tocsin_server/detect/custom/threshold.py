@@ -41,7 +41,7 @@ _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class UserRule:
-    """docs/user-rules.md describes every field."""
+    """docs/reference/custom-rules.md describes every field."""
 
     id: str
     series: str

@@ -81,8 +81,8 @@ class RuleInfo:
 
     @property
     def doc(self) -> str:
-        """Where the rule is described."""
-        return f"docs/rules.md#{self.id}"
+        """The path of the rule's page on the documentation site."""
+        return f"reference/rules/{self.id}/"
 
 
 def describe(settings: type[RuleSettings]) -> tuple[SettingInfo, ...]:

@@ -1,6 +1,6 @@
 """A batch as rules see it: one view a stream, that is the records of one writer about one optimizer.
 
-Column names follow docs/protocol.md: ``loss`` is the primary optimizer's, ``loss/D`` belongs to the
+Column names follow docs/internals/protocol.md: ``loss`` is the primary optimizer's, ``loss/D`` belongs to the
 optimizer ``D``, ``lr/g1`` is a parameter group of the primary one.
 """
 

@@ -48,7 +48,7 @@ class AlertDetail(AlertRow):
 
 
 class FlightDocument(TypedDict):
-    """Everything around the onset of an alert; docs/data.md shows it."""
+    """Everything around the onset of an alert; docs/how-to/export-import.md shows it."""
 
     tocsin_flight: int
     run: dict[str, Any]

@@ -38,7 +38,7 @@ _turn = threading.Lock()
 
 
 class BacktestOrder(Body):
-    """A built-in rule with settings other than its defaults, or a ``draft`` of one (docs/user-rules.md);
+    """A built-in rule with settings other than its defaults, or a ``draft`` of one;
     and over which runs: some, or a project's newest ones. A draft without either: those that it concerns."""
 
     rule: str | None = None

@@ -1,8 +1,8 @@
 """The documents that users write (rules, settings, routes), as OpenAPI describes them.
 
 ``detect`` and ``notify`` parse them and name the wrong field in their errors; these types only serve the
-OpenAPI description. What depends on other fields is in docs/user-rules.md and
-docs/alerting.md.
+OpenAPI description. What depends on other fields is in docs/reference/custom-rules.md and
+docs/explanation/alerts.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$")]
 
 
 class RuleDocument(RuleFields, total=False):
-    """A custom rule (docs/user-rules.md). Null stands for the default."""
+    """A custom rule (docs/reference/custom-rules.md). Null stands for the default."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     id: Required[RuleId]
@@ -149,7 +149,7 @@ class NewRoutingDocument(TypedDict, total=False):
 
 
 class RoutingDocument(TypedDict):
-    """docs/alerting.md describes each field. ``problems``: parts that are stored and not in force."""
+    """docs/how-to/routes.md describes each field. ``problems``: stored parts that are not in force."""
 
     routes: list[RouteDocument]
     inhibitions: list[InhibitionDocument]

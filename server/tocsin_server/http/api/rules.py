@@ -1,4 +1,4 @@
-"""``/rules``: built-in rules with the settings in force, and rules that people make (docs/user-rules.md)."""
+"""``/rules``: built-in rules with the settings in force, and rules that people make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of answers that several routes share, as OpenAPI describes them (docs/api.md)."""
+"""The shapes of answers that several routes share, as OpenAPI describes them (docs/reference/http-api.md)."""
 
 from __future__ import annotations
 

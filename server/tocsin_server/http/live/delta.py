@@ -74,7 +74,7 @@ def _layer(attempt: int, rank: int, parts: list[tuple[F64, F64, F64]]) -> dict[s
 
 
 def event_json(event: RunEvent) -> dict[str, Any]:
-    """One event as docs/api.md says, still with floats."""
+    """One event as docs/reference/http-api.md says, still with floats."""
     return {
         "id": f"{event.writer.writer_no}.{event.no}",
         "kind": event.kind,

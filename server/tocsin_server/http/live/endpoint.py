@@ -1,4 +1,4 @@
-"""The browsers' websocket: docs/api.md, "Live socket".
+"""The browsers' websocket: docs/reference/http-api.md, "Live socket".
 
 One tick, four times a second, serves every browser: what came of a run is turned into JSON once,
 however many watch it. Alerts go out at once. Every browser has a queue with a bound of its own

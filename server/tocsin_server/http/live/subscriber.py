@@ -1,7 +1,7 @@
 """One browser on the live socket: what it watches, and what waits to be sent to it. No socket here.
 
 Bound and policy: at most ``limit_bytes`` wait. A browser that reads slower than that loses all
-that waits, and each of its views gets ``resync``: it asks the query again (docs/api.md).
+that waits, and each of its views gets ``resync``: it asks the query again (docs/reference/http-api.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class View:
 
 
 class SubscriptionError(ValueError):
-    """A message of a browser that is none of docs/api.md; the text says expected and got."""
+    """A message of a browser that is none of docs/reference/http-api.md; the text says expected and got."""
 
 
 class Viewer:

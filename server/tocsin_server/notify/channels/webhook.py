@@ -1,4 +1,4 @@
-"""A signed JSON webhook: docs/webhook.md has the format and how to check the signature."""
+"""A signed JSON webhook: docs/reference/webhook.md has the format and how to check the signature."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_url(url: str, private: bool) -> None:
 
 
 def payload(message: Message, now_s: float) -> bytes:
-    """The body of a request: docs/webhook.md."""
+    """The body of a request: docs/reference/webhook.md."""
     body: dict[str, Any] = {
         "version": VERSION,
         "id": message.id,

@@ -1,1 +1,1 @@
-"""Packs of rules to switch on: one TOML file each (docs/user-rules.md)."""
+"""Packs of rules to switch on: one TOML file each (docs/reference/custom-rules.md)."""

@@ -66,7 +66,7 @@ def test_messages_come_out_in_order() -> None:
     ],
 )
 def test_a_message_that_is_none_is_refused(text: str) -> None:
-    """Anything but a subscription of docs/api.md is refused with a sentence and changes nothing."""
+    """Anything but a documented subscription is rejected with a sentence and changes nothing."""
     viewer = Viewer(1000)
     with pytest.raises(SubscriptionError, match="expected"):
         viewer.hear(text)

@@ -1,4 +1,4 @@
-"""The webhook as docs/webhook.md describes it."""
+"""The webhook as docs/reference/webhook.md describes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin_server.notify.channels import webhook
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
 
-DOCS = Path(__file__).parents[4] / "docs" / "webhook.md"
+DOCS = Path(__file__).parents[4] / "docs" / "reference" / "webhook.md"
 BODY = {
     "reason": "new",
     "route": "default",
@@ -48,7 +48,7 @@ def test_the_body_is_versioned_and_signed(receive: Callable[..., Any]) -> None:
 
 
 def test_the_documents_own_check_accepts_it(receive: Callable[..., Any]) -> None:
-    """The code in docs/webhook.md says yes to what is sent, and no to one changed byte."""
+    """The code in docs/reference/webhook.md accepts what is sent, and rejects one changed byte."""
     receiver = receive()
     webhook.send({"url": receiver.url, "secret": SECRET}, MESSAGE, SENDING)
     code = re.search(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
@@ -56,12 +56,12 @@ def test_the_documents_own_check_accepts_it(receive: Callable[..., Any]) -> None
     names: dict[str, Any] = {}
     exec(code[1], names)  # our own document
     (heard,) = receiver.heard
-    assert names["is_ours"](SECRET, heard.headers, heard.body)
-    assert not names["is_ours"](SECRET, heard.headers, heard.body + b" ")
+    assert names["is_valid"](SECRET, heard.headers, heard.body)
+    assert not names["is_valid"](SECRET, heard.headers, heard.body + b" ")
 
 
 def test_every_field_is_documented(receive: Callable[..., Any]) -> None:
-    """Headers and fields of the body are named in docs/webhook.md."""
+    """Headers and fields of the body are named in docs/reference/webhook.md."""
     receiver = receive()
     webhook.send({"url": receiver.url, "secret": SECRET, "authorization": "Bearer x"}, MESSAGE, SENDING)
     (heard,) = receiver.heard

@@ -1,7 +1,23 @@
-"""duplicate-steps: several processes report the same steps as one run (catalogue H5).
+"""Detect several processes that report the same steps as one run.
 
-With equal values every rank logs, or the processes do not know of each other and each trains the
-whole model. With different values they are different runs under one identity.
+A warning after 10 steps in a row that several processes of the same rank report within 10 s. If the values
+are equal, every rank logs or each process trains alone; if they differ, different runs share one id. It
+recovers after 50 updates and resolves after 200.
+
+Signals:
+    `loss`, `lr`, `scale`, `grad_norm` of processes with the same rank
+Warm-up:
+    10 steps
+Does not fire on:
+    - ranks with numbers of their own
+    - a restart that repeats steps
+Likely causes:
+    - no launcher, or no process group
+    - one run id for several runs
+First action:
+    Start the ranks with `torchrun`, or give each run its own `TOCSIN_RUN_ID`.
+Source:
+    A real log in which four processes print each line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,24 @@
-"""rank-divergence: ranks that must agree do not (catalogue H4).
+"""Detect ranks whose values differ although they should be equal.
 
-With synchronous data parallelism learning rate, scale and the norm after all-reduce are the same on
-every rank; only the loss may differ. A norm that never agreed is one of shards, and is left alone.
+A warning if learning rate, loss scale or gradient norm differ between ranks by more than 1e-3 (relative) in
+three steps in a row. A step is compared when all live processes have reported it, or 10 s later. It
+recovers after 20 equal steps and resolves after 100.
+
+Signals:
+    `lr`, `scale`, `grad_norm` of every rank at the same step
+Warm-up:
+    norms must have agreed for 20 steps
+Does not fire on:
+    - losses, which differ because each rank has its own batch
+    - norms of sharded models, which never agree
+Likely causes:
+    - a loss scaler that acts on each rank separately
+    - schedules that are not stepped alike
+    - gradients that are not reduced
+First action:
+    Call the model through its DDP wrapper, and load the same checkpoint on every rank.
+Source:
+    The limits are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,24 @@
-"""straggler: one rank takes longer for its steps than the best (catalogue H4; NeMo: score below 0.7)."""
+"""Detect a rank that is slower than the others.
+
+A warning if, over medians of 50 steps, the same rank is slowest and the fastest needs less than 0.7 of its
+time in three windows in a row. It ends after an even window and 100 steps.
+
+Signals:
+    `step_time` of every rank
+Warm-up:
+    150 steps
+Does not fire on:
+    - synchronous training, in which all ranks wait for the slowest: only times measured before that wait
+      differ
+Likely causes:
+    - a throttled or shared GPU
+    - a slower link or disk
+    - uneven work
+First action:
+    Check clocks, temperature and network of that rank's machine.
+Source:
+    NVIDIA NeMo, StragglerDetection (0.7).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,20 @@
-"""clip-always-active: nearly every gradient is clipped, so the clip sets the step size (catalogue D5).
+"""Report that almost every gradient is clipped.
 
-Normal in the warm-up of large language models, hence only told of.
+Info if 95 % of 500 norms exceed the clipping threshold, so that the threshold sets the step size. It ends
+when fewer than 80 % of a window exceed it.
+
+Signals:
+    `grad_norm`, the clipping threshold that capture saw
+Warm-up:
+    500 records
+Does not fire on:
+    - an infinite threshold, which only measures the norm
+Likely causes:
+    - a clipping threshold below the usual norm
+First action:
+    Raise the threshold to about twice the usual norm, or tune the learning rate together with it.
+Source:
+    Info only, because it is normal during the warm-up of language models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,23 @@
-"""clip-ineffective: the clip never acts, or leaves next to nothing of a gradient (catalogue D6)."""
+"""Detect a clipping threshold that never acts or that removes the gradient.
+
+Info if the threshold is above 30 times the 99th percentile of 200 norms, or below a hundredth of their 1st
+percentile. A threshold of 0 is a warning, because it removes every gradient. A threshold of 1e6 or more is
+info after 10 norms. It ends with a window in range.
+
+Signals:
+    `grad_norm`, the clipping threshold that capture saw
+Warm-up:
+    200 records
+Does not fire on:
+    - an infinite threshold, which only measures the norm
+Likely causes:
+    - a value copied from another model
+    - 0 taken for "off"
+First action:
+    Set the threshold to one to two times the usual norm.
+Source:
+    A real training with a threshold of 1e7.
+"""
 
 from __future__ import annotations
 

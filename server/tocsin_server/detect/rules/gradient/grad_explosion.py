@@ -1,8 +1,27 @@
-"""grad-explosion: the gradient norm leaves its level by far and stays there (catalogue D1).
+"""Detect a gradient norm that leaves its level by far.
 
-Fixed limits are wrong across models (healthy medians run from 0.07 to 21), so the norm is measured
-against the run's own median and spread. Never critical: a norm alone is heavy-tailed evidence, and
-where the loss goes along, the loss rules say so.
+A warning if 3 of 5 norms exceed 10 times the median of 200 records, the newest 50 norms, 30 % of the run's
+first level, and 6 robust deviations of the logarithm; or if one norm exceeds 1000 times the median. It
+recovers after 20 updates (10 records) below 5 times the median and resolves after 100. After 400 such norms
+they become the new level.
+
+Signals:
+    `grad_norm`
+Warm-up:
+    50 records
+Does not fire on:
+    - single outliers of 10 to 17 times the median, which healthy runs have
+    - infinite norms of skipped steps
+Likely causes:
+    - a learning rate at its limit
+    - no gradient clipping
+    - a bad batch
+    - recurrent layers or attention logits
+First action:
+    Clip the gradient norm at one to two times its usual value, or lower the learning rate.
+Source:
+    Measured: no alarm on 16 healthy real logs, whose medians range from 0.07 to 21. Never critical, because
+    norms have heavy tails.
 """
 
 from __future__ import annotations

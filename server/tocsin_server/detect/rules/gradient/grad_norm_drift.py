@@ -1,7 +1,24 @@
-"""grad-norm-drift: the gradient norm grows again and again over thousands of steps (catalogue D4).
+"""Detect a gradient norm that grows over thousands of steps.
 
-Real: 1 to 276 in one ViT run, whose validation declined later. Growth while the learning rate decays
-is common and only told of.
+A warning if the median of 500 records grows by a factor of 3 in each of three windows in a row, while the
+learning rate rises by at most a tenth per window. Info if the learning rate fell below 0.7 of its value
+meanwhile. It recovers after 500 updates without growth and resolves after 2000.
+
+Signals:
+    `grad_norm`, `lr`
+Warm-up:
+    2000 records
+Does not fire on:
+    - growth while the learning rate decays
+    - growth during a warm-up
+Likely causes:
+    - weights or logits that grow slowly
+    - too little weight decay
+    - a learning rate that is too high for this stage
+First action:
+    Lower the learning rate, or raise the weight decay.
+Source:
+    A real ViT run whose norm grew from 1 to 276 before validation declined; reports on OLMo and OPT-175B.
 """
 
 from __future__ import annotations

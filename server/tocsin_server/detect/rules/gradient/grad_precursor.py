@@ -1,6 +1,22 @@
-"""grad-precursor: the gradient norm rises for two records in a row, as before a loss spike (catalogue C1).
+"""Detect a gradient norm that rises as it does before a loss spike.
 
-Real: 0.24, 0.95, 2.4, 15.9, 145, and then the loss (BLOOM). An early word, never more than a warning.
+A warning if two norms in a row rise and both exceed 5 times the median of 100 records, the newest 50 norms,
+30 % of the first level and 6 robust deviations of the logarithm, and the second one exceeds 10 times the
+median. It recovers after 10 updates near the median and resolves after 50.
+
+Signals:
+    `grad_norm`
+Warm-up:
+    50 records
+Does not fire on:
+    - a single outlier
+    - two outliers that fall
+Likely causes:
+    - the causes of `loss-spike`, which often follows
+First action:
+    Watch the next steps. If the loss spikes, halve the learning rate or clip the gradients.
+Source:
+    The chronicles of BLOOM: 0.24, 0.95, 2.4, 15.9, 145, then the loss. The limits are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,23 @@
-"""vanishing-gradient: the gradient norm is next to nothing for hundreds of records (catalogue D3).
+"""Detect a gradient norm that is almost zero for hundreds of records.
 
-Next to nothing is measured against the run's own early norms; an absolute limit holds only below
-what fp16 can express. Small losses that have converged have small gradients: that is no fault.
+A warning if the norm is above 0 but below a millionth of the early norm (the median of the first 50), or
+below 1e-8, in 200 records in a row. Info if the loss is below half of its first value, because the run has
+probably converged. It recovers after 100 updates with a usual norm and resolves after 300.
+
+Signals:
+    `grad_norm`, `loss`
+Warm-up:
+    50 records for the relative limit
+Does not fire on:
+    - small losses, which have small gradients: a norm of 1e-4 at a loss of 5e-4 is healthy
+Likely causes:
+    - saturated activations
+    - depth without residual connections or normalization
+    - float16 underflow
+First action:
+    Use a loss scaler or bfloat16, and check normalization and initialization.
+Source:
+    SageMaker Debugger, VanishingGradient (1e-7); AutoTrainer. The limits relative to the run are tocsin's.
 """
 
 from __future__ import annotations

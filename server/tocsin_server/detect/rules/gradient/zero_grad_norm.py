@@ -1,7 +1,27 @@
-"""zero-grad-norm: the gradient norm is exactly 0 (catalogue D2).
+"""Detect a gradient norm that is exactly 0.
 
-With a constant loss it is real; 0 in exactly k-1 of k records is gradient accumulation. With a
-moving loss it is a fault of measurement: that is ``norm-after-zero``.
+Twenty records in a row with a norm of exactly 0. Critical if the loss is constant within 1e-5, because no
+gradient reaches the parameters. A warning if no loss is known. If the loss moves, `norm-after-zero` reports
+it instead. Info if the norm is 0 in exactly k-1 of every k records, which is gradient accumulation logged
+at every micro-step. It recovers after 3 updates with a norm above 0 and resolves after 50.
+
+Signals:
+    `grad_norm`, `loss`
+Warm-up:
+    20 records
+Does not fire on:
+    - gradient accumulation
+    - small norms: 1e-12 is still a gradient
+    - a NaN loss
+Likely causes:
+    - a detached graph or frozen parameters
+    - targets that make the loss vanish
+    - a norm taken after `zero_grad`, or at a micro-step without an update
+First action:
+    Check which parameters receive a gradient after `loss.backward()`.
+Source:
+    SageMaker Debugger, AllZero and UnchangedTensor (rtol 1e-5); BigScience tr1-13B, whose log prints a norm
+    of 0.000 throughout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,27 @@
-"""lr-jump: the learning rate changes by a step that its schedule does not explain (catalogue E2).
+"""Detect a change of the learning rate that its schedule does not explain.
 
-Warm-ups rise in steps and schedules fall in steps, so a fall is only told, and a rise is a warning
-where the rate had fallen before, or had stood still for long. A rise back to a former height is a
-restart: ``lr-restart``.
+The learning rate changes by a factor of 1.5 between two records after 10 steady ones. An increase is a
+warning if the rate had fallen before and now exceeds its peak, or had been constant for 5000 updates (a
+tenth of the planned steps, if known). A decrease is info. It resolves after 10 updates.
+
+Signals:
+    `lr`, class of the scheduler, `run.expect("lr-jump")`
+Warm-up:
+    the first rise, which belongs to the warm-up
+Does not fire on:
+    - warm-ups and schedules in steps
+    - the first record after a resume
+    - a rate that follows the batch size
+    - rates rounded to 0.000002
+    - a return to an earlier value, which is `lr-restart`
+Likely causes:
+    - a milestone of the schedule
+    - a callback
+    - a second scheduler
+First action:
+    Compare the rate with the configured schedule. Announce an intended change with `run.expect("lr-jump")`.
+Source:
+    The limits are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,21 @@
-"""lr-on-skips: the schedule goes on while updates are skipped, ahead of training (catalogue E5)."""
+"""Report a schedule that advances on skipped steps.
+
+Info after 10 skipped steps at which the learning rate changed nevertheless. It recovers after 100 updates
+and resolves after 300.
+
+Signals:
+    `lr`, `skipped`
+Warm-up:
+    none
+Does not fire on:
+    - one skipped step in 2000 updates, which is normal
+Likely causes:
+    - `scheduler.step()` is called although the loss scaler skipped the update
+First action:
+    Call `scheduler.step()` only if the update was made.
+Source:
+    Lightning issue 18828.
+"""
 
 from __future__ import annotations
 

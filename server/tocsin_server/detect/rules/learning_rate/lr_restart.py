@@ -1,7 +1,25 @@
-"""lr-restart: the learning rate rises again after it had fallen, and nobody said so (catalogue E3).
+"""Detect a learning rate that rises again after it had fallen, without an announcement.
 
-A warm restart that comes of a schedule stepped per batch instead of per epoch repeats every few
-hundred steps, and training may not survive the rise.
+The rate was below half of its peak for 3 records, and is then above twice its minimum and 2 % of the peak
+for 5 records in a row. One episode covers all restarts. It recovers after 100 updates without a rise and
+resolves after 2000.
+
+Signals:
+    `lr`, class of the scheduler, `run.expect("lr-restart")`
+Warm-up:
+    none, but the rate must have fallen first
+Does not fire on:
+    - CosineAnnealingWarmRestarts, CyclicLR and OneCycleLR
+    - restarts announced with `run.expect`
+    - the first record after a resume
+Likely causes:
+    - a schedule counted in epochs that is stepped once per batch
+    - a scheduler that is created again
+First action:
+    Give the schedule its length in the unit in which it is stepped. Announce intended restarts with
+    `run.expect("lr-restart")`.
+Source:
+    A run whose rate rose from 5e-5 to 5e-4 within 280 steps and whose loss was non-finite at step 512.
 """
 
 from __future__ import annotations

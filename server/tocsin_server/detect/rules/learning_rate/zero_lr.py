@@ -1,7 +1,26 @@
-"""zero-lr: the learning rate is 0, so training does nothing (catalogue E1).
+"""Detect a learning rate of 0.
 
-Traps: step 0 of a warm-up, the end of a schedule, a group frozen on purpose (another still learns),
-and logs that print a small rate as 0.000000.
+Critical if the highest learning rate of all parameter groups is exactly 0 for 20 updates. Info, after 200
+updates, if it decayed to 0 and the planned length of the run is unknown. A warning if it is below a
+thousandth of its peak before the planned end. It recovers after 3 updates above 0 and resolves after 50.
+
+Signals:
+    `lr` of all parameter groups, `loss`, the planned number of steps
+Warm-up:
+    20 records and a loss that does not fall, if the rate was never above 0
+Does not fire on:
+    - step 0 of a warm-up
+    - the last 2 % of the planned steps
+    - one parameter group that is frozen on purpose
+    - logs that print 2e-7 as 0.000000
+Likely causes:
+    - a scheduler that is stepped once per batch instead of once per epoch, so that it ends early
+    - every update is skipped, so that the schedule never advances
+First action:
+    Compare the length of the schedule with the number of updates, and pass `planned_steps=` to
+    `tocsin.watch`.
+Source:
+    Post-mortems of real trainings; the limits are tocsin's.
 """
 
 from __future__ import annotations

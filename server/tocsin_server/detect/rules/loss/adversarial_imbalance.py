@@ -1,7 +1,23 @@
-"""adversarial-imbalance: one side of a GAN has won, or the critic grows without bound (catalogue G2).
+"""Detect a GAN in which one side has won or the critic grows without bound.
 
-Two optimizers with losses of their own. Rising and falling is their trade; a discriminator at 0
-for hundreds of steps, or a critic whose size grows tenfold and on, is not.
+The rule compares medians of 50 records. A warning if one side is below 2 % of its first level for 500
+records while the other is at 1.5 times its own, or if one side is above 100 and ten times its first level
+and grows four times in a row. It recovers after 200 updates in balance.
+
+Signals:
+    `loss` and `loss/<optimizer>` of optimizers with different losses
+Warm-up:
+    500 records
+Does not fire on:
+    - negative losses and losses that oscillate, both normal for a GAN
+    - optimizers that share one objective
+Likely causes:
+    - a discriminator that is too strong
+    - a critic without a Lipschitz constraint
+First action:
+    Change the ratio of learning rates or updates, or add spectral normalization or a gradient penalty.
+Source:
+    A real WGAN; the limits are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,20 @@
-"""bad-shard: trouble that comes with the same data again (catalogue H7).
+"""Detect trouble that returns with the same data.
 
-Needs the names of batches (``run.batch(...)``), which the hook sends where a step goes wrong, or which the
-script sends as events of kind ``batch``.
+A warning if the same data (the whole name of a batch, or a part of it such as a shard) occurred at three
+episodes of other rules at least 20 steps apart, and at half or more of the episodes whose batch is known.
+
+Signals:
+    names of batches from `run.batch(...)`, episodes of other rules
+Warm-up:
+    three episodes
+Does not fire on:
+    - a name that all batches share
+Likely causes:
+    - damaged or unusual samples
+First action:
+    Remove that shard and continue, then inspect its samples with `run.check(batch=...)`.
+Source:
+    PaLM, section 5.1; the limit of three is tocsin's.
 """
 
 from __future__ import annotations

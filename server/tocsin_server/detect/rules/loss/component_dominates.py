@@ -1,4 +1,24 @@
-"""component-dominates: one term of the loss is nearly all of it (catalogue G1)."""
+"""Detect a loss that consists almost entirely of one term.
+
+Info if one term is 99 % of the sum of absolute values for 100 records, or 90 % for 1000. A warning if it
+was below 80 % at the start, or is ten thousand times all others. It recovers after 200 updates with a
+smaller share.
+
+Signals:
+    `loss/<term>`, from `run.check(losses={...})`
+Warm-up:
+    100 records
+Does not fire on:
+    - small regularizers: a large share alone is info
+Likely causes:
+    - a term that is summed while others are averaged
+    - an FFT without normalization
+    - weights that change
+First action:
+    Normalize or weight the terms so that they have a similar size.
+Source:
+    A restoration network with an FFT loss; the limits are tocsin's.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,29 @@
-"""loss-divergence: the loss climbs and does not come back (catalogue C3).
+"""Detect a loss that climbs and does not come back.
 
-The running median of 50 is more than twice its best and rising, or above the first losses after it
-had been below half of them; and the quartiles of then and now do not overlap, so that noise of small
-batches is no climb. Meant for losses that stay positive; silent for adversaries (GAN).
+A warning if the running median of 50 losses is more than twice its best value for 50 records and still
+rises, or exceeds the initial losses after having been below half of them. In both cases the lower quartile
+of the newer losses must exceed the upper quartile of the older ones. Info if the climb has taken more than
+40 % of all steps and stays below the first losses, or if the loss came back from such a height before. It
+recovers after 50 updates below the limit and resolves after 200.
+
+Signals:
+    `loss`
+Warm-up:
+    50 records; the initial loss is the median of the first 10
+Does not fire on:
+    - losses that were ever negative
+    - a slow climb because the weight of a loss term rises (VAE warm-up)
+    - a plateau above the best value
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a learning rate that is too high for this stage of training
+    - no warm-up
+    - no gradient clipping
+First action:
+    Divide the learning rate by 3 to 10 and resume from the best checkpoint.
+Source:
+    The idea is `divergence_threshold` of PyTorch Lightning's EarlyStopping; the limits are tocsin's. Never
+    critical, because the loss of a Q function may exceed its first values while it learns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,24 @@
-"""loss-drift: the loss rises slowly, too slowly for any rule about spikes (catalogue C4).
+"""Detect a loss that rises slowly over thousands of steps.
 
-Mann-Kendall's test on medians of 100 records: rising over 1000 records is told, over 2000 it is a warning.
+The rule applies the Mann-Kendall trend test to medians of 100 records with a rise above 1 %. Info over 1000
+records (z of 3.6), a warning over 2000 (z of 4.5). It is only info if the loss came back before from five
+sixths of that height, or was ever 0 or negative. It recovers after 500 records without a trend.
+
+Signals:
+    `loss`, `lr`
+Warm-up:
+    1000 records
+Does not fire on:
+    - a learning rate that rose by a factor of 1.2 meanwhile
+    - losses below 5 % of the initial one
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a learning rate slightly too high for this stage, so that weights or logits grow
+    - data that become harder
+First action:
+    Halve the learning rate and resume from where the drift began.
+Source:
+    A real run whose loss rose by 1.4 % over 56,000 steps without a spike; Mann (1945), Kendall (1975).
 """
 
 from __future__ import annotations

@@ -1,8 +1,30 @@
-"""loss-level-shift: the loss jumps to a higher level and stays there (catalogue C2).
+"""Detect a loss that jumps to a higher level and stays there.
 
-Judged on medians of 16 records: each of the 13 after the jump (more than 200 records) is above each of the 13
-before, by more than a tenth. So noise of any shape is no shift: 26 medians in that order are one chance in
-ten million.
+The rule compares medians of 16 records: a warning if each of the 13 medians after a jump exceeds each of
+the 13 before it, and the level rises by more than 10 %. Info if the learning rate rose by a factor of 1.3
+at the same time. In a log that starts at step 500 or later with records at least 10 steps apart, two
+records in a row that are 35 % above three steady ones are enough. It recovers within 3 % of the old level
+for three medians; after 4000 records the new level becomes the baseline.
+
+Signals:
+    `loss`, `lr`
+Warm-up:
+    416 records; none for excerpts of a log
+Does not fire on:
+    - noise: 26 medians in this order are one chance in ten million
+    - losses below 5 % of the initial one
+    - a learning rate that rises
+    - losses that swing by that height anyway
+    - GAN losses and reinforcement learning
+Likely causes:
+    - other data from that point on: a shard, a mixture, longer sequences
+    - one update that damaged the weights
+    - a spike that never recovered
+First action:
+    Compare the data before and after the jump. Resume before it and skip 200 to 500 batches.
+Source:
+    BigScience tr8-104B, which never recovered; ml-engineering on repeated data. The test of order is
+    tocsin's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,26 @@
-"""loss-oscillation: the loss swings to and fro around its level (catalogue C8).
+"""Detect a loss that swings periodically around its level.
 
-Batch noise has no memory: a swing shows in the autocorrelation, negative at half its period and
-positive at the whole. Told as info, for data sets in turn and cyclic rates do the same; a warning
-where the swings grow and the level does not fall.
+The rule uses windows of 256 records (periods of 2 to 8 records) or of 64 medians of 16 (slow swings). Info
+if the autocorrelation is below -0.5 at half a period and above 0.4 at a whole one, and the swings are 10 %
+of the level. A warning if the swings grew by a factor of 1.5 within four windows and the level does not
+fall. A period of 2 stays info. It recovers after three windows without swings.
+
+Signals:
+    `loss`, `lr`
+Warm-up:
+    256 records
+Does not fire on:
+    - batch noise, which has no memory
+    - data sets or tasks in turn
+    - cyclic learning rates
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a learning rate or momentum at the edge of stability
+    - batches that are too small
+First action:
+    Halve the learning rate, or use a larger batch.
+Source:
+    AutoTrainer (ICSE 2021) for the symptom; the limits of the autocorrelation are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,34 @@
-"""loss-spike: the loss leaves its own baseline upwards for a short while (catalogue C1).
+"""Detect a loss that rises above its own baseline for a short time.
 
-Robust rule, measured on real logs: above median(50) + 8 x 1.4826 MAD and more than 20 % above the
-median. Losses that are all positive must leave by as
-many deviations of their logarithms too. Others are judged by the deviation only. Outliers do not enter the
-baseline; a level that stays is adopted after a while.
+A loss is an outlier if it exceeds the median of 50 records by 8 robust standard deviations (1.4826 MAD) and
+by 20 %, and exceeds every loss in that window. If all losses are positive, it must also exceed 8 deviations
+of their logarithms and what the tail of the run's own losses passes once in 10,000 records. Two outliers in
+five records are a warning; so is a single one at twice the median if records are 10 or more steps apart, or
+at three times the first losses. Otherwise a single outlier is pending. Critical if the loss stays above
+three times the median for 10 records and half of what was learned is lost. It recovers when the loss is
+within 5 % of its baseline for 3 records.
+
+Signals:
+    `loss`
+Warm-up:
+    50 records; also 50 records after a non-finite loss
+Does not fire on:
+    - losses of batches with few samples, which can be a hundred times the median
+    - a loss that stays high for 200 records: it becomes the new baseline
+    - losses near 0, which must rise by 2 % of the first losses
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a bad batch
+    - the learning rate at the end of its warm-up
+    - Adam's beta2 or epsilon
+    - float16
+    - faulty hardware
+First action:
+    Do nothing if the loss recovered. Otherwise resume about 100 steps earlier and skip the next 200 to 500
+    batches, or halve the learning rate.
+Source:
+    Measured: 2 of 31 healthy logs alarmed and 11 of 13 unstable logs caught, against 3 of 31 and 8 of 13
+    for six standard deviations of the last 128 records (OLMo-core). PaLM, section 5.1, for skipping data.
 """
 
 from __future__ import annotations

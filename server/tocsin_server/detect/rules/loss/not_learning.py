@@ -1,4 +1,31 @@
-"""not-learning: from the start on, the loss does not fall (catalogue C5)."""
+"""Detect a loss that does not fall from the start.
+
+After 200 records and 1000 updates, the median of the last 40 losses is less than 5 % below that of the
+first 10. A warning if the loss is that of guessing (within 0.5 % of ln K for a number K of classes or
+tokens), or if it fell by less than 1 %, or after 5000 updates by less than 5 % and not significantly
+(Mann-Whitney, z of 3). The rule stops once the loss has fallen by 5 %.
+
+Signals:
+    `loss`, `lr`, `skipped`, `grad_norm`
+Warm-up:
+    200 records and 1000 updates, and while the learning rate rises
+Does not fire on:
+    - slow warm-ups
+    - losses that change sign, such as those of policy gradients
+    - noise that would hide a fall of 5 %
+    - fine-tuning that improves little
+    - runs that resume late
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a learning rate of 0, skipped updates or a gradient norm of 0
+    - a learning rate that is far too high or too low
+    - labels that do not belong to their inputs
+First action:
+    Train on one small batch until the loss is almost 0. If that fails, the graph or the labels are wrong.
+Source:
+    Measured: 0 of 31 healthy logs flagged; a ViT that stays at ln 1000 for 173,000 steps is. The conditions
+    for logs of every step are tocsin's.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,24 @@
-"""plateau: the loss has stopped falling well before the end, though the rate is still high (catalogue C6).
+"""Report a loss that has stopped falling although the learning rate is still high.
 
-The best of a noisy loss is partly luck, and no new best says little. So the newest quarter of the
-run is compared with the quarter before too: only where it is no lower by Mann-Whitney's test has it stopped.
+Info if the median of 50 losses had no new best (0.5 % lower) for 3000 records and for half of the run, the
+newest quarter of the run is not below the quarter before (Mann-Whitney), and the learning rate is above
+half its peak.
+
+Signals:
+    `loss`, `lr`
+Warm-up:
+    4000 records
+Does not fire on:
+    - a schedule that lowers the learning rate
+    - losses below 2 % of the initial one
+    - GAN losses and reinforcement learning
+Likely causes:
+    - a learning rate that is still too high
+    - the model and the data allow no lower loss
+First action:
+    Let the learning rate decay from where the loss stopped falling.
+Source:
+    PyTorch's `ReduceLROnPlateau`. Info only, because a constant learning rate always ends on a plateau.
 """
 
 from __future__ import annotations

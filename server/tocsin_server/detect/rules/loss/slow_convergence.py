@@ -1,6 +1,21 @@
-"""slow-convergence: the loss is behind that of similar runs at the same step (catalogue C9).
+"""Report a loss that is behind that of similar runs at the same step.
 
-Reads the facts of similar runs (``detect/interface/similar_runs.py``); silent where there is none.
+Info if the median of 32 losses is 10 % above that of similar runs of the project for 500 steps. The text
+says so if the peak learning rate of those runs is 30 times higher.
+
+Signals:
+    `loss`, `lr`, the same of similar runs of the project
+Warm-up:
+    500 steps
+Does not fire on:
+    - runs with other data, batch size or loss terms: only runs whose configurations overlap are compared
+Likely causes:
+    - a learning rate far below that of the similar runs
+    - another difference in the configuration
+First action:
+    Compare the two configurations, and adopt one difference at a time.
+Source:
+    SageMaker Debugger, SimilarAcrossRuns; a run whose learning rate was 100 times too small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,24 @@
-"""overfitting: held-out loss has turned while training loss falls on (catalogue F1)."""
+"""Detect a validation loss that rises while the training loss falls.
+
+A warning if the validation loss had no new best for 5 evaluations, its last three values are 5 % and 3
+usual changes above the best, and the training loss has fallen by 2 % since. Info if a task metric had a new
+best within these 5 evaluations. A new best resolves it.
+
+Signals:
+    validation losses and metrics (`val/...`), `loss`
+Warm-up:
+    6 evaluations
+Does not fire on:
+    - validation sets that are noisy
+    - a validation loss and a task metric that disagree
+Likely causes:
+    - memorization of the training data
+    - overconfidence
+First action:
+    Keep the best checkpoint and stop, or add data augmentation or regularization.
+Source:
+    SageMaker Debugger, Overfit, whose ratio of 0.1 is too tight; patience as is usual in early stopping.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,26 @@
-"""masked-nan: a loss that looks finite hides a NaN (catalogue A5).
+"""Detect a finite loss that hides a NaN.
 
-Averages that leave NaN out, ``nan_to_num`` in the graph, or a filter of the logger: the loss reads exactly 0,
-or stands still, while the gradient norm is not finite.
+Critical if the loss is exactly 0 in three records while the gradient norm is not finite, or is constant
+within 1e-5 in five records while the norm is NaN. A warning if no norm is known and the loss fell from more
+than a fifth of its first value to exactly 0 for 20 records. It recovers after 5 healthy updates and
+resolves after 50.
+
+Signals:
+    `loss`, `grad_norm`, `lr`
+Warm-up:
+    none
+Does not fire on:
+    - a loss of 0 with a finite norm, which is `loss-saturated`
+    - a single overflow on a skipped step
+Likely causes:
+    - `logging_nan_inf_filter` of the Hugging Face Trainer
+    - `nan_to_num` in the graph
+    - averages that leave NaN out
+    - labels that are all ignored
+First action:
+    Set `logging_nan_inf_filter=False`, and search the model for `nan_to_num`.
+Source:
+    Hugging Face Transformers, `trainer.py`; many public reports of `loss: 0.0, grad_norm: nan`.
 """
 
 from __future__ import annotations

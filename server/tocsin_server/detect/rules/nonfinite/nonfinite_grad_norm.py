@@ -1,7 +1,27 @@
-"""nonfinite-grad-norm: the gradient norm stays NaN or infinite (catalogue A2).
+"""Detect a gradient norm that stays NaN or infinite.
 
-With a loss scaler at work an infinite norm on a skipped step is the normal reading of an overflow:
-isolated ones are only counted.
+Critical after 5 non-finite norms in a row, at once if the loss scale is 1 or lower, and at once without a
+loss scaler (a warning if the script abandoned the step). It recovers after 10 updates with a finite norm
+and resolves after 100.
+
+Signals:
+    `grad_norm`, `scale`, `stepped`
+Warm-up:
+    the first 30 updates under a loss scaler, unless the scale is 1 or lower
+Does not fire on:
+    - an infinite norm on a skipped step, which is how a scaler reports an overflow: 4 of 21 healthy real
+      logs contain some
+    - a norm averaged over an epoch, which stays infinite after one overflow: log the norm itself
+Likely causes:
+    - a learning rate that is too high
+    - float16 overflow in the backward pass
+    - if the norm is non-finite at every loss scale, the forward pass itself
+    - NaN weights
+First action:
+    Compute the operation that overflows in float32, or lower the learning rate, and resume from before the
+    onset.
+Source:
+    Measured on real logs; Swin-Transformer issues 50 and 82 (healthy runs with infinite averages).
 """
 
 from __future__ import annotations

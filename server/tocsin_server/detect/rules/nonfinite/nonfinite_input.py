@@ -1,4 +1,23 @@
-"""nonfinite-input: the batch itself holds NaN or infinity (catalogue A3)."""
+"""Detect a batch that contains NaN or infinity.
+
+A warning for every batch with a non-finite element. It recovers after 50 updates with finite batches and
+resolves after 500.
+
+Signals:
+    `nonfinite/batch`, from `run.check(batch=...)`
+Warm-up:
+    none
+Does not fire on:
+    - NaN used as a mask: if 90 % of the batches contain it, the alert is info
+Likely causes:
+    - preprocessing: a division by a standard deviation of 0, log of 0
+    - damaged samples
+    - a reader that fills gaps with NaN
+First action:
+    Fix the preprocessing or remove the sample. `bad-shard` names the data if you call `run.batch`.
+Source:
+    UMLAUT (NaN in input). Not critical, because no rate of false alarms was measured.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,28 @@
-"""nonfinite-loss: the loss is NaN or infinite (catalogue A1)."""
+"""Detect a loss that is NaN or infinite.
+
+The first NaN or infinite loss is a warning. The alert becomes critical if two of the last five losses are
+not finite, or if an update was made with such a loss and no loss scaler was there to skip it. It recovers
+after 5 finite losses and resolves after 50 updates.
+
+Signals:
+    `loss`, `scale`, `stepped`
+Warm-up:
+    none
+Does not fire on:
+    - a single infinite loss on a step that the loss scaler skips: a warning only
+    - a step that the script abandons itself: a warning only
+Likely causes:
+    - a learning rate that is too high
+    - log, sqrt or a division at 0
+    - float16 overflow in softmax, FFT or a normalization layer
+    - a bad batch
+    - weights that are already NaN
+First action:
+    Resume from a checkpoint before the onset, and check the batch and the terms of the loss at that step
+    with `run.check`.
+Source:
+    Any non-finite value: Amazon SageMaker Debugger, ExplodingTensor. The limit of two in five is tocsin's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""nonfinite-loss-component: one term of the loss is NaN or infinite (catalogue A4). It is named."""
+"""Detect a term of the loss that is NaN or infinite, and name it.
+
+A warning that names the term and gives the values of all terms. If the total is non-finite too,
+`nonfinite-loss` is critical. It recovers after 5 updates with finite terms and resolves after 50.
+
+Signals:
+    `loss/<term>`, from `run.check(losses={...})`
+Warm-up:
+    none
+Does not fire on:
+    - a term that is not computed at a step: missing is not NaN
+    - losses of other optimizers
+Likely causes:
+    - one term alone: its own computation (FFT or exp in float16, log, sqrt or a division at 0)
+    - all terms: the output of the model, or the batch
+First action:
+    Compute the named term in float32, and check its inputs.
+Source:
+    A real training with an FFT loss in float16.
+"""
 
 from __future__ import annotations
 

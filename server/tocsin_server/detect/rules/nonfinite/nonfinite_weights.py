@@ -1,8 +1,24 @@
-"""nonfinite-weights: the weights themselves hold NaN or infinity: nothing trains any more.
+"""Detect weights that are NaN or infinite, after which nothing is learned.
 
-Told by ``run.check(weights=model)``, or concluded: an update was taken with a gradient that is not finite,
-and
-no loss after it is finite.
+Critical if `run.check(weights=model)` or the hook's own check finds non-finite weights. Critical as well if
+an update was made with a non-finite gradient or loss and the next three losses are not finite. The onset is
+that update. It recovers after 5 updates with a finite loss and resolves after 50.
+
+Signals:
+    `nonfinite/weights`, `grad_norm`, `loss`, `stepped`, `skipped`
+Warm-up:
+    none
+Does not fire on:
+    - overflows that a loss scaler skips
+    - steps that the script abandons
+    - a NaN loss whose next loss is finite
+Likely causes:
+    - an update that no loss scaler guards
+    - `clip_grad_norm_` with an infinite norm, which makes every gradient NaN
+First action:
+    Resume from a checkpoint before the onset, and pass `error_if_nonfinite=True` to `clip_grad_norm_`.
+Source:
+    Follows from the arithmetic; the limit of three losses is tocsin's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,24 @@
-"""scaled-grad-norm: the gradient norm is taken of scaled gradients, and clipping too (catalogue B7).
+"""Detect a gradient norm that is measured before the gradients are unscaled.
 
-The sign is a norm that follows the scale: twice where it doubles, half where it halves.
+A warning if the norm follows the loss scale: the medians of 8 records before and after a change of the
+scale change by the same factor, within 35 % of its logarithm, in four changes in a row. A warning as well
+if capture saw a clip of scaled gradients. A median of 200 norms above 1e4 at a scale of 1024 or more is
+info. It resolves when the norm does not follow the scale for 2000 updates.
+
+Signals:
+    `grad_norm`, `scale`, whether capture saw `unscale_`
+Warm-up:
+    four changes of the scale with at least 4 records on each side, or 200 records
+Does not fire on:
+    - losses that are summed, whose norms of 2e5 are healthy
+    - norms that match one change of the scale by chance
+Likely causes:
+    - the gradients are clipped, and the norm taken, before `scaler.unscale_(optimizer)`
+First action:
+    Call `scaler.unscale_(optimizer)` before `clip_grad_norm_`. Otherwise a clipping threshold of 1.0 acts
+    as 1.5e-5.
+Source:
+    Measured with torch; Lightning issue 9205. The limits are tocsin's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,24 @@
-"""scaler-at-floor: the loss scale is 0, or at its minimum while updates go on overflowing (catalogue B4).
+"""Detect a loss scale that is 0, or at its minimum while updates still overflow.
 
-torch's scaler has no floor: once it is 0 every gradient is NaN and every update is skipped for ever.
-Other scalers stop at a minimum and skip on. A scale of 0 from the first record with a moving loss
-only says that the scaler was removed.
+Critical if the scale is exactly 0 after having been above 0, or while updates are skipped. Critical as well
+if the scale is at its minimum (reported by the script, or recognized because backoff stops there) and five
+more updates overflow. It recovers after 50 updates without an overflow and resolves after 200.
+
+Signals:
+    `scale`, `skipped`
+Warm-up:
+    none
+Does not fire on:
+    - a scale of 0 from the first record without skipped steps: the scaler was only switched off
+Likely causes:
+    - the causes of `scaler-collapse`
+    - at a scale of 0 the inverse scale is infinite, and 0 times infinity is NaN, so every later update is
+      skipped
+First action:
+    Resume from a checkpoint before the collapse. Raising the scale by hand does not repair the weights.
+Source:
+    Measured with torch 2.13, where 166 overflows take 2^16 to 0; the minimum-scale errors of fairseq and
+    DeepSpeed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,29 @@
-"""scaler-collapse: the loss scale falls far below the run's own level (catalogue B3).
+"""Detect a loss scale that falls far below the run's own level.
 
-Absolute limits are wrong: healthy runs train at 2048 to 16384 and at 8 to 32. What counts is the
-fall within a few hundred updates without a growth between, and a scale below 1, of which torch's
-documentation says that something is likely wrong.
+The rule compares log2 of the scale with the run's own median level. A fall within 500 updates, with no
+growth in between, is pending at 3, a warning at 4 and critical at 8 powers of two. A scale below 1 after a
+backoff is critical at any level. The onset is the first backoff of the fall. It recovers after 200 updates
+without a backoff and resolves after 500.
+
+Signals:
+    `scale`
+Warm-up:
+    the first 30 updates, unless the scale falls below 1
+Does not fire on:
+    - low but stable scales: healthy runs train at 2048 to 16384 and at 8 to 32
+    - a slow descent over thousands of updates, by which a scaler finds its level
+    - a constant scale of 1.0 (bfloat16, `enabled=False`)
+Likely causes:
+    - training that diverges
+    - one operation that overflows float16, while the loss stays flat
+    - weights or batches that are NaN at any scale
+    - weights that were pre-trained in bfloat16
+First action:
+    Divide the learning rate by 5, or compute the overflowing operation in float32 outside autocast, and
+    resume from before the onset.
+Source:
+    PyTorch's documentation of `GradScaler`; DeepSpeed issue 534, fairseq issue 512, the BigScience tr1-13B
+    chronicles. The limits of 4 and 8 are tocsin's, measured on real logs.
 """
 
 from __future__ import annotations

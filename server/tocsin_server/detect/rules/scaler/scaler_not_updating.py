@@ -1,8 +1,26 @@
-"""scaler-not-updating: gradients overflow and the loss scale stays as it is (catalogue B6).
+"""Detect gradients that overflow while the loss scale does not react.
 
-``update()`` is not reached (a ``continue`` before it), the optimizer is stepped past the scaler, or
-the scale is static. A constant 1.0 is no scaler (bf16, enabled=False). A scale that has just backed
-off in the same stretch is at its floor, which is another rule's matter.
+Critical after three overflows in a row, each of which left the scale of the next record unchanged. An
+overflow is a non-finite norm, a skipped step, or a step abandoned with a non-finite loss. It recovers after
+10 updates with finite gradients and resolves after 100.
+
+Signals:
+    `grad_norm`, `skipped`, `stepped`, `loss`, `scale`
+Warm-up:
+    none
+Does not fire on:
+    - runs without a loss scaler
+    - a scale that has just backed off, which is at its floor
+    - records more than half a growth interval apart
+    - steps abandoned for a large but finite norm
+Likely causes:
+    - a `continue` before `scaler.update()`
+    - `optimizer.step()` called directly instead of `scaler.step(optimizer)`
+    - a static loss scale
+First action:
+    Let `scaler.step(optimizer)` decide about skipping, and call `scaler.update()` in every iteration.
+Source:
+    The update rule of `torch.amp.GradScaler`, reproduced with real torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,26 @@
-"""scaler-overflow-burst: updates overflow far more often than a healthy scaler's (catalogue B2).
+"""Detect updates that overflow far more often than a healthy loss scaler allows.
 
-A healthy scaler probes upwards and overflows at the rate p* = ln(1 + ln(growth) / ln(1/backoff)) /
-growth_interval, 3.5e-4 an update at torch's defaults; limits are multiples of it.
+A healthy scaler overflows at the rate p* = ln(1 + ln(growth) / ln(1/backoff)) / growth_interval, 0.035 % of
+the updates with torch's defaults. Five overflows within 50 updates, or five within 1000 at more than 10 p*,
+are a warning. More than 100 p* over 1000 updates is critical. It recovers after 200 updates without an
+overflow and resolves after 500.
+
+Signals:
+    `skipped` or `found_inf`, otherwise drops of `scale`
+Warm-up:
+    overflows of the first 30 updates, while the scaler calibrates, are not counted
+Does not fire on:
+    - growth of the scale and one skipped step after it
+    - a growth interval of 100, whose healthy rate is 0.7 %: the limits scale with the rate
+Likely causes:
+    - activations or gradients that grow
+    - a learning rate that is too high
+    - bad batches
+    - one operation at the limit of float16
+First action:
+    Find the operation that overflows and compute it in float32, or divide the learning rate by 2 to 5.
+Source:
+    Derived from the update rule of `torch.amp.GradScaler`. The factors 10 and 100 are tocsin's.
 """
 
 from __future__ import annotations

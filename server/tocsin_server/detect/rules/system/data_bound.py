@@ -1,4 +1,23 @@
-"""data-bound: training waits for its data (catalogue H3)."""
+"""Detect training that waits for its data.
+
+Info if waiting for data takes more than 30 % of the step time over 100 records, a warning above 50 %. It
+ends after two windows below.
+
+Signals:
+    `data_time` (seconds of a step spent waiting for data), `step_time`
+Warm-up:
+    20 records
+Does not fire on:
+    - the first batch, which waits for the workers to start
+Likely causes:
+    - too few workers
+    - decoding on the CPU
+    - small files on remote storage
+First action:
+    Raise `num_workers`, and set `persistent_workers=True` and `pin_memory=True` on the DataLoader.
+Source:
+    Healthy mmaction logs stay below 7.6 %.
+"""
 
 from __future__ import annotations
 

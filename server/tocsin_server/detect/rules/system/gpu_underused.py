@@ -1,4 +1,21 @@
-"""gpu-underused: the GPU has little to do (SageMaker's LowGPUUtilization)."""
+"""Report a GPU that has little to do.
+
+Info if the 95th percentile of 200 samples of the GPU utilization is below 70 %. It ends with a busy window.
+
+Signals:
+    `gpu_util` (percent)
+Warm-up:
+    20 samples
+Does not fire on:
+    - small models, for which this may be intended
+Likely causes:
+    - waiting for data, for the CPU that launches kernels, or for other ranks
+    - small batches
+First action:
+    Use a larger batch or `torch.compile`, and check `data-bound`.
+Source:
+    SageMaker Debugger, LowGPUUtilization.
+"""
 
 from __future__ import annotations
 

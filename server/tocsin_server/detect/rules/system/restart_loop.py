@@ -1,4 +1,20 @@
-"""restart-loop: the run is restarted again and again without getting any further (catalogue H8)."""
+"""Detect restarts that get no further.
+
+A warning after 3 restarts since the furthest step was last passed. It ends 20 updates beyond that step.
+
+Signals:
+    attempts and their steps
+Warm-up:
+    the first attempt
+Does not fire on:
+    - restarts that get further
+Likely causes:
+    - a checkpoint, a batch, a schedule or a memory limit that stops every restart
+First action:
+    Read the error of the last attempt. Resume from an older checkpoint or skip the data.
+Source:
+    The limit of 3 is tocsin's.
+"""
 
 from __future__ import annotations
 

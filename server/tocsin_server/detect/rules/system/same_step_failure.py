@@ -1,4 +1,22 @@
-"""same-step-failure: similar runs failed at the same step, so it is no chance (catalogue H6)."""
+"""Detect a failure at the same step as in similar runs.
+
+A warning if this run and a similar one failed (non-finite values, divergence, collapse or an error) within
+1 % of the same step (at least 3 steps). It recovers after 200 updates past that step and resolves after
+1000.
+
+Signals:
+    alerts of this run, its end, similar runs
+Warm-up:
+    failures in the first 10 steps do not count
+Likely causes:
+    - the same order of the data
+    - the schedule does something at that step
+    - a bug in the script
+First action:
+    Name the batches with `run.batch`, and try another seed for the order of the data.
+Source:
+    Two real runs that failed at steps 512 and 514.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,27 @@
-"""stalled: the trainer is connected, but steps have stopped (catalogue H1).
+"""Detect a run that is connected but makes no steps.
 
-The limit follows the run: five times the longest of its last 100 intervals between records (NeMo's safety
-factor), twice its longest pause so far (an evaluation comes again), and two minutes at least; critical is
-half an hour at least. Phases (evaluation, checkpoint) and the first steps (compilation, data loading), before
-the length of a step is known, have limits of their own.
+A warning if no record arrives for more than 5 times the longest of the last 100 intervals, twice the
+longest pause of the attempt so far, and 120 s. Critical at three times that and at least 30 minutes. The
+next record resolves it. The server's clock counts, from the start of the server at the earliest.
+
+Signals:
+    arrival times of records, declared phases
+Warm-up:
+    20 minutes for the first record, and for each step until three intervals are known
+Does not fire on:
+    - declared phases (`with run.phase("eval")`, and evaluation loops that call `model.eval()`), which may
+      last an hour
+    - runs that have ended
+Likely causes:
+    - a collective that waits for a lost rank
+    - a data loader without data
+    - a deadlock
+    - an evaluation or a checkpoint that was not declared
+First action:
+    Run `py-spy dump --pid PID` on every process, and wrap long pauses in `with run.phase(...)`.
+Source:
+    NVIDIA NeMo fault tolerance (5 times the longest interval); SageMaker StalledTraining (1800 s) and
+    MaxInitializationTime (20 min).
 """
 
 from __future__ import annotations

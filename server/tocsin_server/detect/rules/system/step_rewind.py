@@ -1,6 +1,22 @@
-"""step-rewind: steps go back within one process: a roll-back, or a log of several runs (catalogue H5).
+"""Report steps that go back within one process.
 
-What follows is judged anew: no statistic is carried across.
+Info when the step number decreases. All statistics start again from there. It recovers after 20 updates
+forward and resolves after 50.
+
+Signals:
+    step numbers
+Warm-up:
+    none
+Does not fire on:
+    - a step that occurs twice
+    - a new attempt
+Likely causes:
+    - a rollback to a checkpoint
+    - several runs in one log
+First action:
+    Give each run an id of its own if these are several runs.
+Source:
+    Real logs: from step 7580 to 7520; 80 runs in one file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,27 @@
-"""throughput-regression: steps take longer than they did, or than those of similar runs (catalogue H2)."""
+"""Detect steps that take longer than before or than in similar runs.
+
+The rule compares medians of 50 records. Info if four in a row exceed 1.3 times the usual step time and its
+95th percentile for at least 60 s; a warning above 2 times, or above 3 times the median of similar runs. It
+ends after two usual windows.
+
+Signals:
+    `step_time`, similar runs
+Warm-up:
+    50 records that are left out, and 200 that define the usual step time
+Does not fire on:
+    - checkpoints and evaluations
+    - compilation at the start
+    - longer sequences or larger images
+Likely causes:
+    - shared storage
+    - another job on the machine
+    - throttled clocks
+    - work that is done several times
+First action:
+    Profile one process with `py-spy`, and check the GPU clocks with `nvidia-smi -q -d CLOCK`.
+Source:
+    SageMaker StepOutlier; a run 4 to 8 times slower than a similar one.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,25 @@
-"""trainer-lost: no connection for 30 s and no ``finish`` (catalogue H1, "client dead").
+"""Detect a training process that has disappeared.
 
-A warning at first: hosts that were paused and networks that were cut come back. Counted from the server's
-own start, so that a restart of the server loses nobody.
+A warning after 30 s without a connection and without the end of the run, critical after 10 minutes. It
+resolves when the process reconnects or the run ends. The server's clock counts, from the start of the
+server at the earliest.
+
+Signals:
+    connections, the end of the run
+Warm-up:
+    30 s after the start of the server
+Does not fire on:
+    - a paused host or a network outage, which usually end within minutes; the process buffers its records
+      meanwhile
+Likely causes:
+    - killed for memory or by the scheduler
+    - the machine is gone
+    - a network outage
+First action:
+    Read the last lines of the job and the kernel log, then resume from the newest checkpoint under the same
+    run id.
+Source:
+    Six missed heartbeats of 5 s each.
 """
 
 from __future__ import annotations
@@ -15,7 +33,7 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Six missed signs of life, as in the contract; ten minutes are ours, measured in docs/detection.md."""
+    """Six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
 
     silence_s: float = setting(30.0, "seconds", "without connection and without finish")
     critical_s: float = setting(600.0, "seconds", "without connection that are critical")
