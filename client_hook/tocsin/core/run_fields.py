@@ -2,7 +2,7 @@
 
 The server rejects a handshake with a name that is too long or an invalid count, and with it every record of
 the run. Such values are therefore adjusted here, with a warning. The limits are those of the server
-(docs/protocol.md).
+(docs/internals/protocol.md).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Fact:
-    """An event of docs/protocol.md: kind and data."""
+    """An event of docs/internals/protocol.md: kind and data."""
 
     line: int
     kind: str

@@ -1,7 +1,7 @@
 """Map names of other tools to tocsin's: loss, grad_norm, scale, lr, skipped, val/<metric>, loss/<component>.
 
 If a file has several candidates for one name (``loss`` and ``train_loss``), the best one so far gets it, and
-the others keep their own names. docs/diagnose.md contains the table.
+the others keep their own names. docs/reference/log-formats.md contains the table.
 """
 
 from __future__ import annotations
