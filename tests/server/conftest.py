@@ -36,6 +36,7 @@ from tocsin_server.cli.main import main
 from tocsin_server.core.settings import Settings
 from tocsin_server.http.auth.authentication import ADMIN
 from tocsin_server.http.services import Services
+from tocsin_server.runs.health import health_of
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.writer import StoreWriter
@@ -418,6 +419,16 @@ class ServerThread:
         """An admin token, good for trainers too."""
         return ADMIN.secret(self.settings.data_dir)
 
+    def health(self) -> dict[str, Any]:
+        """The state of the record path."""
+        return self.call(lambda: health_of(self.pipeline))  # type: ignore[no-any-return]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The row of every run, newest first."""
+        pipeline = self.pipeline
+        found = self.call(lambda: [board.row(pipeline.clock()) for board in pipeline.roster.newest_first()])
+        return list(found)
+
     def call(self, work: Callable[[], Any]) -> Any:
         """What ``work`` returns on the server's event loop."""
 
@@ -453,7 +464,9 @@ def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> I
             wait_until(lambda: uvicorn_server.started or not thread.is_alive(), "the application to start")
             if restored:
                 pipeline = app.state.services.pipeline
-                wait_until(lambda: not pipeline.restoring or not thread.is_alive(), "runs to be restored")
+                wait_until(
+                    lambda: not pipeline.restorer.waiting or not thread.is_alive(), "runs to be restored"
+                )
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
             yield ServerThread(app, settings, base, loop, stop)
         finally:

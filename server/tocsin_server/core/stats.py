@@ -42,3 +42,7 @@ class Taken:
     batches: int = 0
     events: int = 0
     judged_s: float = 0.0
+    refused: int = 0
+    """Rejections reported to training processes."""
+    gaps: int = 0
+    """Records that training processes dropped by their own policy."""

@@ -27,6 +27,7 @@ from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.connections import LIMITS
 from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.health import health_of
 from tocsin_server.store.gauges import Gauges, read_gauges
 
 router = APIRouter(include_in_schema=False)
@@ -70,7 +71,7 @@ def _stored(services: Services) -> Gauges | None:
 
 def of_process(services: Services) -> Iterator[Metric]:
     """Yield what this process has counted since its start, and its present state."""
-    inside, taken = services.pipeline.health(), services.pipeline.taken
+    inside, taken = health_of(services.pipeline), services.pipeline.taken
     build = GaugeMetricFamily("tocsin_build_info", "The running version.", labels=["version"])
     build.add_metric([__version__], 1.0)
     yield build

@@ -1,4 +1,4 @@
-"""The record path: judge, store, publish. The only place where store, detect, alerts, fleet and hub meet.
+"""The record path: judge, store, publish. The only place where store, detect, alerts and hub meet.
 
 Everything here runs on the event loop but :meth:`Commits.ring`; reads of the store run in
 threads. A batch is judged when it is accepted; its alerts are published, and its trainer hears
@@ -42,6 +42,7 @@ from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
 from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.restoring import Restorer
 from tocsin_server.runs.rule_assignments import Rulebook
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
@@ -50,8 +51,6 @@ log = logging.getLogger("tocsin.pipeline")
 
 REFUSED_EVERY_NS = 1_000_000_000
 """Interval at which events above the rate are reported and stored as one event."""
-RESTORE_PAUSE_S = 0.5
-"""Between two rounds over the runs that could not be restored."""
 KEPT_AFTER_END_NS = 60_000_000_000
 """An ended run leaves memory so long after its last word."""
 
@@ -106,20 +105,14 @@ class Pipeline:
         self.rulebook = Rulebook(reader, self.rounds.round("rules"))
         self.handshakes = Handshakes(settings.backlog_bytes)
         self.started_ns = self.clock()
-        self._store = writer
+        self.store = writer
         self._commits = Commits(self._settle)
         self._admission = Admission(writer, self.roster)
-        self.restoring: dict[str, None] = {}
-        """Runs that have not ended and are not in memory yet."""
-        self._restorer: asyncio.Task[None] | None = None
+        self.restorer = Restorer(self._restored, self.rounds.round("restoring runs"))
         self.on_clock_set: list[Callable[[int], None]] = []
         """Called with the ns by which the clock was set, on the event loop."""
         self._oldest_ns: int | None = None
         self.taken = Taken()
-        self._refused = 0
-        """Refusals told since the start."""
-        self._gaps = 0
-        """Records that trainers dropped by their own policy, since the start."""
 
     # The life of the pipeline
 
@@ -132,35 +125,15 @@ class Pipeline:
         self.started_ns = self.clock()
         self._commits.bind(asyncio.get_running_loop())
         await self.rulebook.load()
-        self.restoring = dict.fromkeys(await self.roster.seed())
-        self._restorer = asyncio.create_task(self._restore(), name="restoring")
+        self.restorer.start(await self.roster.seed())
 
     async def stop(self) -> None:
         """Publishes nothing more. What was accepted is still committed by the writer."""
-        if self._restorer is not None:
-            self._restorer.cancel()
-            await asyncio.gather(self._restorer, return_exceptions=True)
+        await self.restorer.stop()
         self._commits.bind(None)
 
-    async def _restore(self) -> None:
-        """Bring every run into memory, beside the service of trainers. What fails is tried again: an outage
-        must not leave a run behind whose trainer is gone, for nobody else would ask for it."""
-        while self.restoring:
-            for run_id in list(self.restoring):
-                await self._restore_one(run_id)
-            await asyncio.sleep(RESTORE_PAUSE_S)
-
-    async def _restore_one(self, run_id: str) -> None:
-        work, subject = self.rounds.round("restoring runs"), f"run {run_id}"
-        if run_id not in self.restoring or work.rests(subject):
-            return  # its trainer was quicker, it was deleted, or it failed a moment ago
-        try:
-            self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
-        except Exception as error:  # noqa: BLE001 - the other runs come next
-            work.failed(subject, error)
-        else:
-            self.restoring.pop(run_id, None)
-            work.passed(subject)
+    async def _restored(self, run_id: str) -> None:
+        self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
 
     # What trainers send
 
@@ -176,7 +149,7 @@ class Pipeline:
         """
         now_ns = self.clock() if now_ns is None else now_ns
         run, state = await self._admission.admit(hello, now_ns, bound_to=bound_to)
-        self.restoring.pop(run.id, None)
+        self.restorer.skip(run.id)
         self.rulebook.brief(self, run)
         self.hub.changed(run.id)
         return Admitted(state.writer, state.durable_seq, state.durable_event)
@@ -187,12 +160,12 @@ class Pipeline:
         sound = validation.read_records(
             message, after=state.seq, offset_ns=state.offset_ns, known=run.series, limits=self.limits
         )
-        self._refused += len(sound.refused)
+        self.taken.refused += len(sound.refused)
         if sound.last_seq is None or sound.last_seq <= state.seq:
             self._await(state, done)
             return list(sound.refused)
         told = [*sound.refused, *self._notice(state, sound)]
-        self._gaps += max(message.seq - state.seq - 1, 0)
+        self.taken.gaps += max(message.seq - state.seq - 1, 0)
         self._take(run, state, sound)
         self._await(state, done)
         self._try_end(run, state)
@@ -235,7 +208,7 @@ class Pipeline:
         if message.refusal.scope == "event":
             self._refuse_event(run, state, outline.no, message.refusal)
         else:
-            self._refused += 1
+            self.taken.refused += 1
             last = outline.seq + outline.n - 1
             countable = outline.seq >= 0 and 0 < outline.n <= validation.MOST_RECORDS
             if message.refusal.scope == "records" and countable and state.seq < last < validation.HIGHEST:
@@ -270,13 +243,13 @@ class Pipeline:
     def _refuse_event(self, run: ActiveRun, state: WriterState, no: int, fault: Refused) -> None:
         if not state.event < no < validation.HIGHEST:
             return
-        self._refused += 1
+        self.taken.refused += 1
         self._tell_of_rate(run, state)
         self._put_event(run, state, no, "refused", self.clock(), None, _refusal(fault))
 
     def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
         """Reject an event above the rate. One row a second counts all of them, to keep the table small."""
-        self._refused += 1
+        self.taken.refused += 1
         state.event = no
         state.over_rate += 1
         if self.clock() - state.over_rate_ns < REFUSED_EVERY_NS:
@@ -465,7 +438,7 @@ class Pipeline:
 
     def forget(self, run_id: str) -> None:
         """A run was deleted: its trainers must say hello anew."""
-        self.restoring.pop(run_id, None)
+        self.restorer.skip(run_id)
         self.roster.drop(run_id)
         self.hub.changed(run_id)
 
@@ -508,7 +481,7 @@ class Pipeline:
         if self._oldest_ns is None:
             self._oldest_ns = now_ns
         made = Intake(run.id, batch, event, refused_to_seq, transitions, failure, snapshot, changes, done)
-        self._store.submit(made)
+        self.store.submit(made)
 
     def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:
         settings = self.settings
@@ -525,7 +498,7 @@ class Pipeline:
 
     def _settle(self, commits: list[Commit]) -> None:
         """The loop hears what a group commit made durable."""
-        self._oldest_ns = None if not self._store.backlog_bytes else self.clock()
+        self._oldest_ns = None if not self.store.backlog_bytes else self.clock()
         arrivals: dict[str, int] = {}
         states: dict[WriterState, None] = {}
         for commit in commits:
@@ -544,7 +517,7 @@ class Pipeline:
             _call(state)
         self.pressure.eased()
 
-    # Pressure and health
+    # Back-pressure
 
     async def ready_for_more(self) -> None:
         """Returns when the backlog is below its limit."""
@@ -553,43 +526,6 @@ class Pipeline:
     def lag_ms(self) -> int:
         """How long the oldest accepted record has waited to become durable, roughly."""
         return 0 if self._oldest_ns is None else (self.clock() - self._oldest_ns) // 1_000_000
-
-    def health(self) -> dict[str, Any]:
-        """How the record path does, in numbers a person can act on."""
-        runs = self.roster.active.values()
-        states = [state for run in runs for state in run.writers.values()]
-        return {
-            "backlog_bytes": self._store.backlog_bytes,
-            "backlog_limit_bytes": self.settings.backlog_bytes,
-            "commit_s": self._store.last_commit_s,
-            "failing": self._store.failing or self.rounds.outage,
-            "pressed": self.pressure.pressed,
-            "flush_ms": self.pressure.flush_ms,
-            "tick_ms": self.pressure.tick_ms,
-            "lag_ms": self.lag_ms(),
-            "rule_crashes": sum(run.crashes for run in runs),
-            "trainers": sum(state.connections for state in states),
-            "runs": len(self.roster.active),
-            "restoring": len(self.restoring),
-            "refused": self._refused,
-            "left_out": self._store.refused_intakes,
-            "gaps": self._gaps,
-        }
-
-    # The fleet
-
-    def rows(self) -> list[dict[str, Any]]:
-        """RunRow of every run of the live fleet, newest first."""
-        now_ns, found, work = self.clock(), [], self.rounds.round("rows")
-        for board in self.roster.newest_first():
-            with work.isolated(f"run {board.card.id}"):
-                found.append(board.row(now_ns))
-        return found
-
-    async def row(self, run_id: str) -> dict[str, Any] | None:
-        """RunRow of any run, None where there is no such run."""
-        board = await self.roster.find(run_id)
-        return None if board is None else board.row(self.clock())
 
 
 def _call(state: WriterState) -> None:

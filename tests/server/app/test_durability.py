@@ -83,7 +83,7 @@ def test_postgres_restarts_under_load(
     try:
         for training in trainings:
             training.train(500)
-        eventually(lambda: server.call(server.pipeline.health)["failing"], "health to say so")
+        eventually(lambda: server.health()["failing"], "health to say so")
         eventually(lambda: all(t.sender.stats.spooled_bytes > 0 for t in trainings), "trainers to spool")
         assert [t.sender.stats.acked_seq for t in trainings] == [499] * 3
     finally:
@@ -97,7 +97,7 @@ def test_postgres_restarts_under_load(
         page = server.services.reader.records(f"r{no}", limit=10_000)
         assert page.seq.tolist() == list(range(1500))
         np.testing.assert_array_equal(page.columns["loss"].v, np.arange(1500.0))
-    assert server.call(server.pipeline.health)["failing"] is None
+    assert server.health()["failing"] is None
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -180,7 +180,7 @@ def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: An
 
 def looked(server: Any, seen: list[dict[str, Any]]) -> dict[str, Any]:
     """Health now, kept among what was ``seen``."""
-    seen.append(server.call(server.pipeline.health))
+    seen.append(server.health())
     return seen[-1]
 
 

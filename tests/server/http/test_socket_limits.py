@@ -263,7 +263,7 @@ def test_a_trainer_that_is_held_back_for_long_is_not_silent(
     trainer = dial(server.base, "r1", server.token)
     server.services.writer.call(lambda _: gate.wait(DEADLINE_S))
     last = [trainer.train(range(no, no + 1000), loss=[0.5] * 1000) for no in range(0, 3000, 1000)][-1]
-    eventually(lambda: server.call(server.pipeline.health)["pressed"], "back-pressure")
+    eventually(lambda: server.health()["pressed"], "back-pressure")
     time.sleep(0.5)  # longer than the silence that is none
     gate.set()
     trainer.acked(last)

@@ -60,7 +60,7 @@ def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     reading.go.set()
     assert late.ended() == 4503
     assert server.pipeline.roster.active == {}
-    assert server.call(server.pipeline.rows) == []
+    assert server.rows() == []
 
 
 class Answering:
@@ -125,6 +125,6 @@ def test_a_hello_registered_too_late_is_watched(
     registering.go.set()
     eventually(lambda: "r1" in server.pipeline.roster.active, "the run to be watched")
     server.call(lambda: watchdog.look(server.pipeline, time.time_ns() + 10**12))
-    assert server.call(server.pipeline.rows)[0]["state"] == "lost"
+    assert server.rows()[0]["state"] == "lost"
     monkeypatch.undo()
     assert dial(server.base, "r1", server.token).welcome.seq == -1

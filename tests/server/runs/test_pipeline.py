@@ -45,7 +45,7 @@ def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
     trainer.send(Event(0, "note", time.time_ns()))
     trainer.acked(1, 0)
     assert repr(losses(server, "r1")) == "[1.0, nan]"
-    assert server.call(server.pipeline.health)["rule_crashes"] >= 2
+    assert server.health()["rule_crashes"] >= 2
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_a_failing_database_withholds_acks_and_loses_nothing(
     trainer.acked(trainer.train([0], loss=[0.0]))
     full_disk(server, True)
     last = trainer.train(range(1, 20_001), loss=[float(step) for step in range(1, 20_001)])
-    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    eventually(lambda: server.health()["failing"], "the database to fail")
     page = watch(server.base, server.token)
     assert "full" in page.hear("beat")["failing"]
-    assert server.call(server.pipeline.health)["flush_ms"] == 5000
+    assert server.health()["flush_ms"] == 5000
     assert not any(isinstance(heard, Ack) and heard.seq > 0 for heard in trainer.heard)
     full_disk(server, False)
     trainer.acked(last)
@@ -91,7 +91,7 @@ def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
     trainer = dial(server.base, "r1", server.token)
     full_disk(server, True)
     trainer.train(range(20_000), loss=[0.5] * 20_000)
-    eventually(lambda: server.call(server.pipeline.health)["failing"], "the database to fail")
+    eventually(lambda: server.health()["failing"], "the database to fail")
     late = dial(server.base)
     late.send(make_hello("r2", server.token))
     assert late.ended() == 4503
@@ -116,9 +116,7 @@ def test_back_pressure_stops_reading_and_widens_the_flush(
         trainer.train(range(start, start + 10_000), loss=[0.5] * 10_000)
         for other in others if start == 0 else ():
             other.train(range(10_000), loss=[0.5] * 10_000)
-    health = eventually(
-        lambda: (found := server.call(server.pipeline.health))["pressed"] and found, "back-pressure"
-    )
+    health = eventually(lambda: (found := server.health())["pressed"] and found, "back-pressure")
     one_message = 10_000 * 24 + 2000
     assert health["backlog_bytes"] < 500_000 + one_message
     full_disk(server, False)
@@ -148,10 +146,10 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: D
             [step], loss=[math.nan if step == 17 else 1.0], scale=[1024.0], skipped=[float(step % 2)]
         )
     trainer.acked(24)
-    before = server.call(lambda: server.pipeline.rows()[0])
+    before = server.rows()[0]
     server.stop()
     again = run_server(tmp_path)
-    after = again.call(lambda: again.pipeline.rows()[0])
+    after = again.rows()[0]
     for row in (before, after):
         row.pop("steps_per_s")
         row.pop("last_seen_ms")
@@ -180,7 +178,7 @@ def test_the_end_of_a_run_leaves_nothing_firing(
     assert last.summary.startswith(f"Run ended: {state}")
     server.stop()
     again = run_server(tmp_path)
-    (row,) = again.call(again.pipeline.rows)
+    (row,) = again.rows()
     assert (row["state"], row["alerts"], row["reason"]["rule"]) == (state, 0, "nonfinite-loss")
 
 
@@ -226,7 +224,7 @@ def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: 
     server = run_server()
     first = fail(server, dial)
     assert (first.state, first.resolved_ns) == ("recovering", None)
-    assert server.call(server.pipeline.rows)[0]["state"] == "failed"
+    assert server.rows()[0]["state"] == "failed"
     again = dial(server.base, "r1", server.token, attempt="a2")
     again.acked(again.train([1, 2], loss=[math.nan, math.nan]))
     (stored,) = server.services.reader.alerts("r1")
@@ -245,7 +243,7 @@ def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dia
     assert (over.state, dict(over.labels)["resolved_by"]) == ("resolved", "run ended")
     last = server.services.reader.alert_history(over.id)[-1]
     assert last.summary == "Run ended: failed, RuntimeError: loss is NaN"
-    (row,) = server.call(server.pipeline.rows)
+    (row,) = server.rows()
     assert (row["alerts"], row["reason"]["rule"]) == (0, "nonfinite-loss")
     again = dial(server.base, "r1", server.token, attempt="a2")
     again.acked(again.train([2, 3], loss=[math.nan, math.nan]))
@@ -325,7 +323,7 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
     run = server.pipeline.roster.active["r1"]
     server.call(lambda: server.pipeline.tidy(run, time.time_ns() + 10**12))
     assert server.pipeline.roster.active == {}
-    assert server.call(server.pipeline.rows)[0]["state"] == "finished"
+    assert server.rows()[0]["state"] == "finished"
     assert dial(server.base, "r1", server.token).welcome.seq == 0
 
 

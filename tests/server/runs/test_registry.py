@@ -30,10 +30,10 @@ def test_the_fleet_of_ended_runs_survives_a_restart(run_server: Start, dial: Dia
     """Rows of ended runs are read at the start, without bringing the runs themselves into memory."""
     server = run_server()
     finished(server, dial, "r1")
-    before = server.call(server.pipeline.rows)
+    before = server.rows()
     server.stop()
     again = run_server(tmp_path)
-    row = again.call(again.pipeline.rows)[0]
+    row = again.rows()[0]
     assert again.pipeline.roster.active == {}
     assert (row["state"], row["last"], row["sparks"]) == tuple(
         before[0][name] for name in ("state", "last", "sparks")
@@ -46,9 +46,9 @@ def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial
     for number in range(3):
         finished(server, dial, f"r{number}")
         server.call(lambda number=number: server.pipeline.roster.retire(f"r{number}"))
-    assert [row["id"] for row in server.call(server.pipeline.rows)] == ["r2", "r1"]
-    asked = asyncio.run_coroutine_threadsafe(server.pipeline.row("r0"), server.loop).result(30)
-    assert (asked["id"], asked["state"]) == ("r0", "finished")
+    assert [row["id"] for row in server.rows()] == ["r2", "r1"]
+    asked = asyncio.run_coroutine_threadsafe(server.pipeline.roster.find("r0"), server.loop).result(30)
+    assert (asked.card.id, asked.card.state) == ("r0", "finished")
 
 
 def test_rules_of_another_version_begin_anew(run_server: Start, dial: Dial) -> None:

@@ -53,14 +53,14 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
     server = run_server(tmp_path, restored=False)
     trainer = dial(server.base, "quick", server.token)
     trainer.acked(trainer.train([2], loss=[1.0]))
-    rows = {row["id"]: row["alerts"] for row in server.call(server.pipeline.rows)}
+    rows = {row["id"]: row["alerts"] for row in server.rows()}
     assert rows == {"slow": 1, "quick": 0}
     server.call(lambda: watchdog.look(server.pipeline, server.pipeline.clock() + LATER_NS))
     (alert,) = server.services.reader.alerts("slow")
     assert alert.alert.state == "firing"
-    assert server.call(server.pipeline.health)["restoring"] == 1
+    assert server.health()["restoring"] == 1
     held.set()
-    eventually(lambda: not server.pipeline.restoring, "the other run to be restored")
+    eventually(lambda: not server.pipeline.restorer.waiting, "the other run to be restored")
     assert [one.rule for one in server.pipeline.roster.active["slow"].book.open()] == ["nonfinite-loss"]
 
 
@@ -72,9 +72,9 @@ def test_the_silence_of_a_run_that_is_restored_late_is_judged(
     held.clear()
     server = run_server(tmp_path, restored=False)
     held.set()
-    eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
+    eventually(lambda: not server.pipeline.restorer.waiting, "the runs to be restored")
     server.call(lambda: watchdog.look(server.pipeline, server.pipeline.clock() + LATER_NS))
-    states = {row["id"]: row["state"] for row in server.call(server.pipeline.rows)}
+    states = {row["id"]: row["state"] for row in server.rows()}
     assert states == {"slow": "lost", "quick": "lost"}
 
 
@@ -89,7 +89,7 @@ def test_a_trainer_brings_its_own_run_back(
     trainer = dial(server.base, "slow", server.token)
     assert trainer.welcome.seq == 1
     trainer.acked(trainer.train([2], loss=[1.0]))
-    eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
+    eventually(lambda: not server.pipeline.restorer.waiting, "the runs to be restored")
     assert server.pipeline.roster.active["slow"].connected
 
 
@@ -107,7 +107,7 @@ def test_a_database_that_was_away_leaves_no_run_behind(
 
     monkeypatch.setattr(registry, "recall", failing)
     server = run_server(tmp_path, restored=False)
-    eventually(lambda: not server.pipeline.restoring, "the runs to be restored")
+    eventually(lambda: not server.pipeline.restorer.waiting, "the runs to be restored")
     assert sorted(server.pipeline.roster.active) == ["quick", "slow"]
 
 

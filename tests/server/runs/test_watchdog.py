@@ -229,7 +229,7 @@ def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, 
     trainers["running"].send(Event(0, "phase", time.time_ns(), data={"name": "checkpoint", "state": "begin"}))
     trainers["running"].acked(0, 0)
     after(server, 1210)
-    rows = server.call(server.pipeline.rows)
+    rows = server.rows()
     assert {row["name"]: row["state"] for row in rows} == {name: name for name in trainers}
     eventually(lambda: len(server.services.reader.alerts()) == 2, "both alerts to be durable")
     told = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}

@@ -218,7 +218,7 @@ def test_nothing_is_written_while_the_gate_is_closed(
     late.send(make_hello("r2", server.token))
     assert late.ended() == 4503
     assert server.services.reader.records("r1", limit=10).n == 0
-    assert server.call(server.pipeline.health)["failing"] == "the lock is lost"
+    assert server.health()["failing"] == "the lock is lost"
     server.services.database.gate.open()
     trainer.acked(0)
     assert httpx.get(ready).status_code == 200

@@ -12,6 +12,7 @@ from tocsin_server import __version__
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.health import health_of
 
 router = resource("health")
 
@@ -60,7 +61,7 @@ def ready(request: Request) -> ExactJSON:
 
 def details(services: Services) -> dict[str, Any]:
     """Return the internal state that users with a login may see."""
-    inside = services.pipeline.health()
+    inside = health_of(services.pipeline)
     counted: dict[str, int] = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
     connections = services.connections
     counted |= {"open": len(connections), "limit": connections.bounds.total}

@@ -149,10 +149,10 @@ async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON
     """One run: its row, configuration, facts, series, attempts and processes."""
     services = services_of(request)
     facts = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
-    row = await services.pipeline.row(run_id)
-    if row is None:
+    board = await services.pipeline.roster.find(run_id)
+    if board is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    return ExactJSON(row | details(services, facts))
+    return ExactJSON(board.row(services.pipeline.clock()) | details(services, facts))
 
 
 def details(services: Services, facts: RunFacts) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.http.live.delta import Delta
 from tocsin_server.http.live.subscriber import SubscriptionError, View, Viewer
 from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.health import health_of
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.runs.pubsub import Hub, Listener
 from tocsin_server.runs.run_summary import RunBoard, alert_json
@@ -191,7 +192,7 @@ class LiveRoom:
             viewer.put(text)
 
     def _beat_text(self) -> str:
-        health = self._pipeline.health()
+        health = health_of(self._pipeline)
         told = {"type": "beat", "now_ms": self._pipeline.clock() // 1_000_000}
         told |= {name: health[name] for name in ("backlog_bytes", "lag_ms", "failing")}
         return exact_json.dumps(told)

@@ -1,0 +1,30 @@
+"""The state of the record path in numbers that a person can act on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocsin_server.runs.pipeline import Pipeline
+
+
+def health_of(pipeline: Pipeline) -> dict[str, Any]:
+    """Return backlog, throughput and failures of the record path, as ``/health`` shows them."""
+    store, pressure, counted = pipeline.store, pipeline.pressure, pipeline.taken
+    runs = pipeline.roster.active.values()
+    return {
+        "backlog_bytes": store.backlog_bytes,
+        "backlog_limit_bytes": pipeline.settings.backlog_bytes,
+        "commit_s": store.last_commit_s,
+        "failing": store.failing or pipeline.rounds.outage,
+        "pressed": pressure.pressed,
+        "flush_ms": pressure.flush_ms,
+        "tick_ms": pressure.tick_ms,
+        "lag_ms": pipeline.lag_ms(),
+        "rule_crashes": sum(run.crashes for run in runs),
+        "trainers": sum(state.connections for run in runs for state in run.writers.values()),
+        "runs": len(runs),
+        "restoring": len(pipeline.restorer.waiting),
+        "refused": counted.refused,
+        "left_out": store.refused_intakes,
+        "gaps": counted.gaps,
+    }
