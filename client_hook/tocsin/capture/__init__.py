@@ -1,9 +1,9 @@
-"""Where torch makes the numbers of a step, one file a signal.
+"""Read the values of each step where torch computes them; one module for each signal.
 
-Every file has ``install()``: class-level patches that serve all attached ledgers and are taken
-back when the last one leaves. ``attach`` and ``detach`` are all the rest needs.
+Each signal module has ``install()``, which patches torch's classes for all attached ledgers. The patches are
+removed with the last ledger. Other packages need only ``attach`` and ``detach``.
 
-torch is imported here, so nothing of this package is imported before a run wants it.
+This package imports torch, so it is imported only when a run needs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ SIGNALS = {
 
 
 def attach(ledger: Ledger) -> dict[str, str]:
-    """Starts capture for ``ledger``; says of each signal ``"ok"`` or why it is missing."""
+    """Start capture for ``ledger``.
+
+    Returns:
+        Signal -> ``"ok"``, or why it is missing.
+    """
     return join(ledger, SIGNALS)
 
 

@@ -1,8 +1,8 @@
-"""Decide what the losses of several micro-steps are: parts of one loss, or whole losses.
+"""Decide whether the losses of several micro-steps are parts of one loss or whole losses.
 
-Scripts that accumulate gradients divide each micro-step's loss (``loss / 4``) or leave it as it is. The
-graph says which: its last operation is a division by a constant, perhaps of a sum over the items of this
-micro-step by the items of all. Only metadata, and constants in host memory, are read.
+Scripts that accumulate gradients divide each micro-step's loss (``loss / 4``) or leave it unchanged. The
+graph shows which: its last operation is a division by a constant, perhaps of a sum over the items of this
+micro-step by the number of all items. Only metadata and constants in host memory are read.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from torch import Tensor
 from .optimizer_tracker import Loss
 
 WALK = 6
-"""Operations that are examined: divisions, multiplications, and those that change no value (copy, view)."""
+"""Maximum number of operations that are examined: divisions, multiplications, copies, views."""
 TOLERANCE = 1e-3
 _COPIES = ("ToCopy", "Clone", "View", "Reshape", "Squeeze", "Alias", "UnsafeView")
 _SUM = 2
 """torch's number for ``reduction="sum"``."""
 
 DIVIDED, ITEMS, SAME, TERMS, BATCH = "divided", "items", "same-divisor", "terms", "one-batch"
-"""Why losses are parts of one: each divided by their number; by the items of all; by one and the same
-number on a device; backpropagated through one graph; made of fewer batches than there are losses."""
+"""Why losses are parts of one: each was divided by their number; by the number of all items; by the same
+number on a device; they share one graph; there were fewer batches than losses."""
 
 
 class Share(NamedTuple):
-    """By which constants a loss was divided, and over how many items it was summed before."""
+    """Constants by which a loss was divided, and the number of items that were summed before."""
 
     last: float
-    """The last divisor that is not 1; below 1 where it was a factor."""
+    """The last divisor that is not 1. A factor is a divisor below 1."""
     total: float
-    """All of them together."""
+    """The product of all divisors."""
     items: float = 1.0
     tensor: Any = None
-    """The first divisor met on a device, to compare it between micro-steps."""
+    """The first divisor on a device, to compare it between micro-steps."""
 
 
 def share_of(tensor: Any, *, scaled: bool) -> Share | None:
-    """Return the last divisor of ``tensor``, or None if it was not divided.
+    """Return the divisors of ``tensor``, or None if it was not divided.
 
     Args:
         tensor: the loss that is about to be backpropagated.
-        scaled: whether a GradScaler's multiplication came behind it.
+        scaled: whether a GradScaler multiplied it afterwards.
     """
     node: Any = getattr(tensor, "grad_fn", None)
     if node is not None and scaled:
@@ -73,11 +73,11 @@ def why_parts(losses: list[Loss], fetched: int) -> str:
 
     Args:
         losses: those of one optimizer's step, at least two.
-        fetched: batches that came out of DataLoaders since the step before; 0 if unknown.
+        fetched: number of batches that DataLoaders returned since the step before; 0 if unknown.
     """
     shares = [loss.share for loss in losses]
     if shares[0] is None:
-        shares[0] = shares[1]  # the very first one of an accumulation may not have been looked at
+        shares[0] = shares[1]  # the first loss of an accumulation may not have been examined
     if None not in shares:
         for why in (DIVIDED, ITEMS):
             if abs(total_share(shares, why) - 1.0) < TOLERANCE:
@@ -90,7 +90,7 @@ def why_parts(losses: list[Loss], fetched: int) -> str:
 
 
 def total_share(shares: list[Any], why: str) -> float:
-    """Return which part of a mean these losses are together; 0 where that is not known."""
+    """Return which part of a mean these losses are together, or 0 if that is unknown."""
     total = 0.0
     for share in shares:
         if share is None or share.tensor is not None:
@@ -100,11 +100,11 @@ def total_share(shares: list[Any], why: str) -> float:
 
 
 def _have_one_divisor(shares: list[Any]) -> bool:
-    """Whether all were divided by the items of all: one tensor on a device, or a number too large for one."""
+    """Return whether all were divided by the number of all items: one device tensor, or a large number."""
     first = shares[0]
     if first.tensor is not None:
         on_device = [share.tensor for share in shares if share.tensor is not None]
-        place = first.tensor.data_ptr()  # all are held, so that equal places mean one tensor
+        place = first.tensor.data_ptr()  # all are alive, so equal addresses mean the same tensor
         return len(on_device) == len(shares) and all(one.data_ptr() == place for one in on_device)
     if any(share.total != first.total or not 1.0 < share.items < first.total for share in shares):
         return False
@@ -112,12 +112,12 @@ def _have_one_divisor(shares: list[Any]) -> bool:
 
 
 def _before(node: Any) -> Any:
-    """The operation that computed the first operand."""
+    """Return the operation that computed the first operand."""
     return next((after for after, _ in node.next_functions if after is not None), None)
 
 
 def _items_of(node: Any) -> float:
-    """Over how many items a loss that is then divided was summed; 1 for one that is no sum."""
+    """Return the number of items over which a loss was summed; 1 if it is not a sum."""
     name = node.name() if node is not None else ""
     if name.startswith("SumBackward"):
         count = 1.0

@@ -1,9 +1,9 @@
-"""Optimizers that step inside a backward, from a hook of each parameter: all their steps are one step.
+"""Handle optimizers that step inside a backward: all their steps are one step of the run.
 
-``register_post_accumulate_grad_hook`` with an optimizer a parameter is how memory is saved; the steps
-come before the backward returns, from autograd's own threads where there is a device. They are gathered,
-and become one record of the first of them when the backward is done: its loss is that backward's, its
-norm that of all their gradients, its learning rates those of one where all agree, else one a member.
+To save memory, scripts use ``register_post_accumulate_grad_hook`` with one optimizer for each parameter.
+These steps occur before the backward returns, on autograd's threads if there is a device. They are collected,
+and become one record of the first optimizer when the backward is done. The record has the loss of the
+backward, the norm of all gradients, and the learning rates: one if all agree, else one for each optimizer.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from .optimizer_tracker import GROUPS, Loss, Stepper
 
 
 class _Depth:
-    """Which threads have a backward under way: reentrant checkpoints call backward inside it."""
+    """The threads that run a backward. Reentrant checkpoints call backward inside one."""
 
     __slots__ = ("begun", "threads")
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
         self.begun = 0
-        """Backwards so far: more than one since a backward began are those of another thread."""
+        """Number of backwards so far, to detect those of other threads."""
 
     @property
     def inside(self) -> bool:
-        """Whether any is under way: a device's gradients come on threads of autograd's own."""
+        """Whether a backward is running on any thread."""
         return bool(self.threads)
 
 
 depth = _Depth()
 
 Gathered = dict[int, tuple[Stepper, Any, Any]]
-"""id(stepper) -> (it, stepped, skipped). At most one entry an optimizer."""
+"""id(stepper) -> (stepper, stepped, skipped)."""
 
 
 def close(ledger: Any, losses: list[Loss]) -> None:
-    """The backward is done: one record of all that stepped in it."""
+    """Make one record of all optimizers that stepped in the backward that is done."""
     gathered: Gathered = ledger.gathered
     ledger.gathered = {}
     members = [one for one, _, _ in gathered.values()]
@@ -56,14 +56,14 @@ def close(ledger: Any, losses: list[Loss]) -> None:
 
 
 def _lead(ledger: Any, members: list[Stepper]) -> Stepper:
-    """The primary if it is among them, else the one that has led before, else the first to step."""
+    """Return the primary if it is a member, else one with earlier records, else the first."""
     if ledger.primary in members:
         return ledger.primary  # type: ignore[no-any-return]
     return next((one for one in members if one.number), members[0])
 
 
 def joined(norms: list[Any]) -> Any:
-    """The total 2-norm of parts, on the first one's device; None where one of them is missing."""
+    """Return the total 2-norm of partial norms, on the first one's device, or None if one is missing."""
     if any(norm is None for norm in norms):
         return None
     total = 0.0
@@ -83,5 +83,5 @@ def _rates(members: list[Stepper]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
 
 
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Comparing rates on a device would wait for it: those are never called the same."""
+    """Return whether the rates are equal. Rates on a device never are, because comparing them would wait."""
     return all(type(rate) is float for rate in (*one, *other)) and one == other

@@ -1,8 +1,8 @@
-"""What of the hook a ``torch.compile`` meets, and how it stays out of its way.
+"""Keep the hook out of ``torch.compile``.
 
-Inlined into a graph, a wrapper is nothing but the function it wraps: no extra graph break, no guard on
-the hook's own state, so no recompilation when a run begins or ends. Called from between two graphs, it
-runs as always, and neither it nor what it calls is compiled.
+Inlined into a graph, a wrapper is only the function that it wraps: there is no additional graph break and no
+guard on the hook's state, so no recompilation when a run begins or ends. Between two graphs it runs as usual,
+and neither it nor what it calls is compiled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _nothing(callback: Any) -> None:
 
 
 def _set_eval_frame() -> Callable[[Any], Any]:
-    """torch's switch of its compiler for this thread; older and newer ones may lack it."""
+    """Return torch's switch of the compiler for this thread. Some versions have none."""
     try:
         frames = importlib.import_module("torch._C._dynamo.eval_frame")
         switch: Callable[[Any], Any] = frames.set_eval_frame
@@ -27,7 +27,7 @@ def _set_eval_frame() -> Callable[[Any], Any]:
 
 
 def _compiler(name: str) -> Callable[..., Any]:
-    """``torch.compiler``'s function; torch 2.0 and partly 2.1 have it in ``torch._dynamo``."""
+    """Return a function of ``torch.compiler``, which torch 2.0 and partly 2.1 have in ``torch._dynamo``."""
     try:
         found: Callable[..., Any] = getattr(importlib.import_module("torch.compiler"), name)
     except (ImportError, AttributeError):
@@ -38,27 +38,27 @@ def _compiler(name: str) -> Callable[..., Any]:
 is_compiling = _compiler("is_compiling")
 disable = _compiler("disable")
 switch = _set_eval_frame()
-"""``before = switch(None)`` turns the compiler off on this thread, ``switch(before)`` back to what it was."""
+"""``before = switch(None)`` disables the compiler on this thread, ``switch(before)`` restores it."""
 
 
 class Traced:
-    """Written to by code that is compiled together with the script: a store costs no graph break."""
+    """Flags that compiled code sets. A store causes no graph break."""
 
     __slots__ = ("clipped",)
 
     def __init__(self) -> None:
         self.clipped = False
-        """A compiled clip ran since this was last looked at."""
+        """Whether a compiled clip ran since the last check."""
 
 
 traced = Traced()
 
 
 def leave_out(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """``hook`` is called and never traced: traced into a graph it would not fire any more.
+    """Make ``hook`` run outside of compiled graphs, because traced into a graph it would not be called.
 
-    It turns the compiler off by itself (``switch``): torch's own ``disable`` does it in a wrapper that
-    costs microseconds at each call, and is taken where torch has no such switch.
+    The hook disables the compiler itself with ``switch``. torch's own ``disable`` costs microseconds at each
+    call, and is used only if there is no such switch.
     """
     if switch is _nothing:
         return importlib.import_module("torch._dynamo").disable(hook)  # type: ignore[no-any-return]
@@ -68,7 +68,7 @@ def leave_out(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_out(wrapper: Callable[..., Any]) -> None:
-    """``wrapper`` is never compiled by itself. That it is inlined into what is compiled stays possible."""
+    """Never compile ``wrapper`` by itself. It can still be inlined."""
     try:
         importlib.import_module("torch._dynamo.eval_frame").skip_code(wrapper.__code__)
     except Exception:

@@ -1,7 +1,7 @@
-"""How long the training loop waits for its data: the time inside a DataLoader's iterator, by step.
+"""Measure how long the training loop waits for data: the time inside a DataLoader's iterator.
 
-Where a script has no DataLoader, ``run.batch`` marks the moment at which the data of the coming step are
-there: the time since the record before counts. Host time only. Loading inside a phase is left out.
+Without a DataLoader, the time from the previous record to ``run.batch`` counts. Host time only. Loading
+inside a phase does not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import patching
 
 
 def install() -> None:
-    """Watches every DataLoader of the process."""
+    """Watch every DataLoader of the process."""
     patching.replace(dataloader._BaseDataLoaderIter, "__next__", _watch_next)
 
 
@@ -46,7 +46,8 @@ def _waited(took_ns: int) -> None:
 
 
 def marked(ledger: Any) -> None:
-    """``run.batch`` was called: where no DataLoader tells, all since the newest record was waiting."""
+    """Count the time since the newest record as waiting for data, because ``run.batch`` was called without a
+    DataLoader."""
     primary = ledger.primary
     if not ledger.loads and primary is not None and primary.began and not ledger.reporter.phases:
         ledger.data_ns = max(0, monotonic_ns() - ledger.reporter.paused_ns - primary.began)

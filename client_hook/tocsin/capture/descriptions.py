@@ -1,7 +1,7 @@
-"""What the server is told of optimizers, scalers and schedulers: at the watch, at the first step, later.
+"""Describe optimizers, scalers and schedulers to the server: at ``watch``, at the first step, and later.
 
-Scripts make them when they like: ahead of the watch, behind it, the second one of a GAN steps after the
-first record, another in mid-training. Whatever is met after the description is told at the next step.
+Scripts may create them before ``watch``, after it, or in the middle of training; the second optimizer of a
+GAN steps after the first record. Whatever is new is reported after the next step.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .discovery import take_census
 from .ledger import Ledger
 
 AGAIN = 8
-"""How often one run is described anew in mid-training: each time all living objects are looked through."""
+"""Maximum number of descriptions in the middle of training, because each one searches all objects."""
 
 
 class Describer:
-    """Keeps ``facts.described`` as it is; what changed is an event too, for hello has been said by then."""
+    """Keep ``facts.described`` current, and send changes as events, because the handshake was sent before."""
 
     def __init__(
         self, watch: Any, ledger: Ledger, facts: Any, versions: Callable[[], dict[str, str]]
@@ -29,14 +29,14 @@ class Describer:
         self._versions = versions
         self._begun = self._due = False
         self._known: tuple[list[str], int] = ([], 0)
-        """Names of optimizers, and the number of scalers that had one, when they were last described."""
+        """Names of the optimizers, and the number of named scalers, at the newest description."""
         self._left = AGAIN
         self.described = self.describe()
         watch.on_start = self.at_start
         watch.on_names = self.met
 
     def describe(self) -> Any:
-        """Looks at what there is; hello says it too, where it is still to be said."""
+        """Describe what exists. The next handshake contains it."""
         self._facts.described = plain(take_census(self._ledger))
         self._facts.versions = self._versions()
         self._known = self._named()
@@ -47,7 +47,7 @@ class Describer:
         return [one.name for one in steppers if one.name], len(self._ledger.scaler_names)
 
     def at_start(self) -> None:
-        """Just before hello: the training, as nearly always, or a word of the script ahead of it."""
+        """Describe just before the handshake: training starts, or the script logs before it."""
         self.describe()
         self._begun = True
         self._tell_schedules([])
@@ -56,13 +56,13 @@ class Describer:
             self._wait()
 
     def met(self) -> None:
-        """A record has names that were not there: there may be an optimizer or a scaler behind them."""
+        """Schedule a description if a record has new names: there may be a new optimizer or scaler."""
         if self._begun and not self._due and self._left and self._named() != self._known:
             self._left -= 1
             self._wait()
 
     def _wait(self) -> None:
-        """Until the primary's next step has ended: all that a backward met is told at once."""
+        """Wait for the end of the primary's next step, so that all news is reported together."""
         self._due = True
         self._ledger.appointments.make(0, self._tell)
 
@@ -70,12 +70,15 @@ class Describer:
         self._due = False
         told = self._facts.described["schedulers"]
         described = self.describe()
-        self._ledger.alive = None  # the audit has looked already
+        self._ledger.alive = None  # the config check has used it already
         self._tell_schedules(told)
         self._watch.put_event("attached", {key: described[key] for key in ("optimizers", "scalers")})
 
     def _tell_schedules(self, told: list[Any]) -> None:
         for scheduler in self._facts.described["schedulers"]:
-            whose = scheduler["optimizer"], scheduler["scheduler"]  # its arguments count its steps
+            whose = (
+                scheduler["optimizer"],
+                scheduler["scheduler"],
+            )  # its arguments count steps
             if whose not in [(one["optimizer"], one["scheduler"]) for one in told]:
                 self._watch.put_event("schedule", scheduler)

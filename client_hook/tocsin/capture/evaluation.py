@@ -1,8 +1,8 @@
-"""Evaluation loops are phases: ``model.eval()`` begins one, and the next backward ends it.
+"""Report evaluation as a phase: ``model.eval()`` begins one, and the next backward ends it.
 
-Hugging Face, Lightning and scripts that use Accelerate all call ``eval`` on the model that they train.
-Nothing is added to a training step: ``eval`` is watched, and the end is looked for during a phase only.
-A model that is put into ``eval`` at every step (frozen batch norms, a generator in turn) is no evaluation.
+Hugging Face, Lightning and scripts that use Accelerate call ``eval`` on the model that they train. Training
+steps have no overhead: the end is checked for only during a phase. A model that is switched to ``eval`` at
+every step (frozen batch norms, alternating GAN training) is not an evaluation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .ledger import Ledger
 
 NAME = "eval"
 USUAL = 3
-"""So many calls one step apart: this script calls ``eval`` as a part of its steps."""
+"""After this many calls one step apart, ``eval`` is part of the script's steps."""
 
 
 def install() -> None:
@@ -30,7 +30,7 @@ def install() -> None:
 
 
 def install_overrides() -> None:
-    """Watch classes with an ``eval`` of their own, such as every model of transformers."""
+    """Watch classes that override ``eval``, such as every model of transformers."""
     for cls in patching.subclasses_with(torch.nn.Module, "eval"):
         own = vars(cls)["eval"]
         is_plain = isinstance(own, FunctionType) and not cls.__module__.startswith("torch.")
@@ -56,24 +56,24 @@ def _watch_eval(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Evaluation:
-    """Whether one run evaluates its model now."""
+    """Detect the evaluation phases of one run."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._began = 0
         self._last = 0
-        """Steps that had been made at the newest ``eval``."""
+        """Number of steps at the newest ``eval``."""
         self._usual = 0
         ledger.evaluation = self
         ledger.appointments.make(1, install_overrides)  # by then the model's class is imported
 
     def begin(self, module: Any) -> None:
-        """``module`` is in evaluation mode: a phase, if the run trains it and this is unusual."""
+        """Begin a phase if the run trains ``module`` and does not call ``eval`` at every step."""
         ledger = self._ledger
         if self._began or self._usual >= USUAL or ledger.quiet or not self._is_trained(module):
             return
         if ledger.manual is not None:
-            ledger.manual.boundary()  # the step before the evaluation
+            ledger.manual.boundary()  # record the step before the evaluation
         number = ledger.lead.number if ledger.lead is not None else 0
         steps, self._last = number - self._last, number
         if steps <= 1:
@@ -88,7 +88,7 @@ class Evaluation:
         ledger.inspected_by(self.end)
 
     def end(self, tensors: Any = None, scaled: bool = False) -> None:
-        """A backward begins: training goes on. The time of the phase is in no step time."""
+        """End the phase at the next backward. Its time does not count as step time."""
         ledger = self._ledger
         ledger.uninspected(self.end)
         began, self._began = self._began, 0
@@ -101,7 +101,7 @@ class Evaluation:
         reporter.put_event("phase", {"name": NAME, "state": "end"}, max(ledger.step, 0))
 
     def _is_trained(self, module: Any) -> bool:
-        """Whether it holds at least half of the weights of an optimizer."""
+        """Return whether it contains at least half of the weights of an optimizer."""
         owned = {id(param) for param in module.parameters()}
         steppers = [one for one in self._ledger.steppers.values() if one.params]
         return any(2 * len(owned & one.params) >= len(one.params) for one in steppers)

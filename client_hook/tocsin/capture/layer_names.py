@@ -1,8 +1,8 @@
-"""How the places of a vector of gradient norms are named and folded, so that its length has a bound. Pure.
+"""Group the parameters of a model by name, so that a vector of gradient norms has a bounded length. Pure.
 
-Up to MOST parameters each has its own place. Above that they are put together by the beginning of their
-names, as deep as it goes (``blocks.3.attn`` before ``blocks.3`` before ``blocks``), else in runs of equal
-length; the norm of a group is the root of the sum of the squares.
+Up to MOST parameters are separate. More are grouped by the beginning of their names, as deep as possible
+(``blocks.3.attn`` before ``blocks.3`` before ``blocks``), or else in runs of equal length. The norm of a
+group is the root of the sum of squares.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import math
 from collections.abc import Sequence
 
 MOST = 256
-"""Places of a vector."""
+"""Maximum number of groups."""
 NAME = 160
-"""A longer name keeps its end."""
+"""Maximum length of a name; longer ones are cut at the beginning."""
 LARGEST = 3.4028234663852886e38
-"""The largest float32: finite norms make a finite one."""
+"""The largest float32, so that finite norms have a finite norm."""
 NO_GRADIENT = -1.0
-"""Stands for a place none of whose parameters had a gradient: no norm is negative."""
+"""Norm of a group without any gradient."""
 
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
 def plain_names(names: Sequence[str]) -> list[str]:
-    """Names as the model's author knows them: without what compilation, FSDP and DDP put in."""
+    """Return names as in the model's source, without what compilation, FSDP and DDP add."""
     out = []
     for name in names:
         for wrapper in _WRAPPERS:
@@ -35,7 +35,7 @@ def plain_names(names: Sequence[str]) -> list[str]:
 
 
 def grouped(names: Sequence[str], most: int = MOST) -> tuple[list[str], list[int]]:
-    """(names of places, place of each parameter), at most ``most`` places, in the order of first names."""
+    """Return the names of at most ``most`` groups, and the group of each parameter."""
     if len(names) <= most:
         return list(names), list(range(len(names)))
     depth = max(name.count(".") for name in names)
@@ -54,9 +54,12 @@ def _placed(heads: list[str]) -> tuple[list[str], list[int]]:
 
 
 def folded(norms: Sequence[float], places: Sequence[int], count: int) -> list[float]:
-    """The norms of ``count`` groups: ``places`` says of each norm where it goes. NaN and +Inf stay.
+    """Return the norm of each group. NaN and +Inf stay.
 
-    A norm of NO_GRADIENT adds nothing.
+    Args:
+        norms: of each parameter; NO_GRADIENT adds nothing.
+        places: the group of each norm.
+        count: number of groups.
     """
     members: list[list[float]] = [[] for _ in range(count)]
     for norm, place in zip(norms, places, strict=True):

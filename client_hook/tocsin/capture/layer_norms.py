@@ -1,12 +1,12 @@
-"""Gradient norms of each parameter: in which layer it began.
+"""Report the gradient norm of each parameter, which shows in which layer a problem started.
 
-The vector is there anyway: torch makes it on the way to the total norm of the script's clip, and so does
-our own sample. A reference to it is kept for the last HELD steps, unread. It is told as a ``layers``
-event with a sample now and then, and with every step that was skipped, is not finite or stands out,
-together with those kept from before it. On a device it is copied without waiting and told when it arrives.
+The vector of norms exists anyway: torch computes it for the total norm of the script's clip, and so does our
+own sample. References to the vectors of the last HELD steps are kept without reading them. A ``layers`` event
+is sent with an occasional sample, and with every step that was skipped, is not finite or stands out, together
+with the vectors from before it. On a device a vector is copied without waiting, and reported when it arrives.
 
-Policy: places as in ``layer_names``. Of ordinary samples the first FIRST are told, then one every
-ORDINARY_S; of steps in trouble BURST at once, then one every TROUBLE_S. On other ranks than 0 trouble only.
+The first FIRST ordinary samples are reported, then one every ORDINARY_S; of bad steps BURST at once, then one
+every TROUBLE_S. Ranks other than 0 report bad steps only.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ FIRST = 8
 ORDINARY_S, TROUBLE_S = 5.0, 2.0
 BURST = 24
 STAGED = 32
-"""Vectors under way from a device at most; more are left out."""
+"""Maximum number of vectors that are being copied from a device; more are dropped."""
 EVERY = 16
-"""A clipping script has a vector at each step: one in so many may be told as an ordinary sample."""
+"""A script that clips has a vector at each step; at most one of this many is reported as an ordinary sample.
+"""
 STANDS_OUT = 5.0
-"""Times the running level."""
+"""Multiple of the running level."""
 LEARNT = 20
-"""Norms after which the level is trusted."""
+"""Number of norms after which the level is used."""
 TABLES = 8
-"""Different sets of parameters with a gradient that one optimizer may have; later ones are not told."""
+"""Maximum number of different parameter sets per optimizer; later ones are not reported."""
 BEFORE = 8
-"""Of the kept vectors so many go ahead of one in trouble."""
+"""Maximum number of kept vectors that are reported before a bad one."""
 
 
 class Vector(msgspec.Struct, eq=False, gc=False):
-    """Norms in the order of ``table``, on their device, with the scale that is still in them, or None."""
+    """Norms in the order of ``table``, on their device. ``scale``: the loss scale in them, or None."""
 
     table: Table
     norms: Tensor
@@ -57,7 +58,7 @@ class Vector(msgspec.Struct, eq=False, gc=False):
 
 
 class Table:
-    """Whose norm stands at which place. Holds no parameter, only identities."""
+    """The parameter of each norm. Contains ids only, so that no parameter is kept alive."""
 
     __slots__ = ("ids", "names", "number", "places")
 
@@ -65,12 +66,12 @@ class Table:
         self.ids = ids
         self.number = number
         self.names: list[str] = []
-        """Empty until they were told."""
+        """Empty until they were reported."""
         self.places: list[int] = []
 
 
 class State:
-    """What is remembered of one optimizer."""
+    """State of one optimizer."""
 
     __slots__ = ("bad", "held", "latest", "level", "sampled", "seen", "tables", "told")
 
@@ -78,16 +79,16 @@ class State:
         self.level = 0.0
         self.seen = self.told = 0
         self.sampled = -1
-        """Step of the newest ordinary sample that was told."""
+        """Step of the newest ordinary sample that was reported."""
         self.bad = False
-        """Whether the step before was in trouble too: then there is nothing to tell from before it."""
+        """Whether the previous step was bad too, so that nothing before it needs to be reported."""
         self.held: deque[tuple[int, Vector]] = deque(maxlen=HELD)
         self.latest: tuple[Any, Table] | None = None
         self.tables: dict[tuple[int, ...], Table] = {}
 
 
 class Layers:
-    """Keeps the newest vectors of a run and tells those that matter."""
+    """Keep the newest vectors of a run, and report those that matter."""
 
     def __init__(self, reporter: Any, *, rank: int = 0, clock: Callable[[], float] = monotonic) -> None:
         self._reporter = reporter
@@ -104,10 +105,10 @@ class Layers:
         self._next = 0
         self._steppers: dict[str, Stepper] = {}
 
-    # -- on the way
+    # -- input
 
     def seen(self, stepper: Stepper, params: list[Any], norms: Tensor, scale: Any, source: str) -> None:
-        """``norms``: of the gradients of those of ``params`` that have one, of the coming record."""
+        """Note the norms of the coming record: of those ``params`` that have a gradient."""
         count = norms.numel()
         latest = _state(stepper).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
@@ -118,7 +119,7 @@ class Layers:
             stepper.vector = Vector(table, norms, scale, source)
 
     def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None:
-        """A record of ``step`` is about to be made: whether its vector is told. Costs the record nothing."""
+        """Decide whether to report the vector of a record that is about to be made. Never raises."""
         try:
             self._recorded(stepper, step, skipped)
         except Exception as error:
@@ -147,7 +148,7 @@ class Layers:
             self._send(stepper, step, vector, "sample")
 
     def arrived(self, item: tuple[Any, ...]) -> None:
-        """A record came from the device: only now it is known whether it was in trouble."""
+        """Check a record that has arrived from the device, and report its vector if it was bad."""
         values = dict(zip(item[2], item[3:], strict=True))
         for suffix, stepper in self._steppers.items():
             if f"stepped{suffix}" not in values:
@@ -161,13 +162,13 @@ class Layers:
                 state.bad = False
 
     def named(self, names: Mapping[int, str]) -> None:
-        """id of a parameter -> its name; what waited for it is told."""
+        """Set the names of the parameters by id, and report what was waiting for them."""
         self._names = names
         waiting, self._unnamed = self._unnamed, []
         for one in waiting:
             self._tell(*one)
 
-    # -- what is worth telling
+    # -- selection
 
     def _await(self, stepper: Stepper) -> None:
         self._steppers[stepper.suffix] = stepper
@@ -187,7 +188,7 @@ class Layers:
             self._send(stepper, step, vector, why)
 
     def _measured(self, stepper: Stepper) -> Vector | None:
-        """The vector of the step that is being recorded, where nothing made one: at trouble only."""
+        """Return the vector of a bad step whose norms were not computed yet."""
         if not self._may_tell(0.0):
             return None
         made = None if stepper.ref() is None else norms_of(stepper.ref())
@@ -198,7 +199,7 @@ class Layers:
         return None if table is None else Vector(table, made.norms, scale, made.source)
 
     def _is_due(self, state: State) -> bool:
-        """An ordinary sample; ranks above 0 have the same to say."""
+        """Return whether an ordinary sample is due. Ranks above 0 would report the same."""
         if self._rank:
             return False
         now = self._clock()
@@ -216,7 +217,7 @@ class Layers:
         self._credit -= cost
         return True
 
-    # -- telling
+    # -- output
 
     def _send(self, stepper: Stepper, step: int, vector: Vector, why: str) -> None:
         norms = vector.norms
@@ -226,7 +227,7 @@ class Layers:
             self._stage(stepper, step, vector, why)
 
     def _stage(self, stepper: Stepper, step: int, vector: Vector, why: str) -> None:
-        """A copy on the current stream and an event behind it; looked at with the next record."""
+        """Copy a vector on the current stream, followed by an event that is queried with the next record."""
         norms = vector.norms.detach()
         with torch.no_grad(), staging.on_device(norms.device):
             ready = norms.to(torch.float32)
@@ -239,14 +240,14 @@ class Layers:
         self._staged.append((stepper, step, vector, why, host, event))
 
     def _slot(self, length: int) -> Tensor:
-        """Room in pinned memory, made once, and anew only where a vector is longer than all before."""
+        """Return room in pinned memory, which is reallocated only for a longer vector."""
         if self._room is None or self._room.shape[1] < length:
             self._room = staging.new_vectors(STAGED, length)
         self._next = (self._next + 1) % STAGED
         return self._room[self._next, :length]
 
     def drain(self) -> None:
-        """At the end of a run only: waits for what is under way, at most ``staging.DRAIN_S``."""
+        """At the end of a run, wait for the copies, at most ``staging.DRAIN_S``."""
         until = monotonic() + staging.DRAIN_S
         self._poll()
         while self._staged and monotonic() < until:
@@ -289,16 +290,16 @@ class Layers:
         }
         self._reporter.put_event("layer-names", data, step)
 
-    # -- whose norm it is
+    # -- parameters of the norms
 
     def _table(self, stepper: Stepper, params: list[Any], count: int, source: str) -> Table | None:
-        """By its members; the ends of a list all of which has gradients are remembered (``latest``)."""
+        """Return the table of these parameters. The ends of a complete list are cached in ``latest``."""
         state = _state(stepper)
         whole = len(params) == count
         with_gradient = params if whole else [one for one in params if one.grad is not None]
         if len(with_gradient) != count or not count:
             return None
-        if source == "clip":  # torch's order; our own is that of the parameters
+        if source == "clip":  # torch's order; ours is that of the parameters
             with_gradient = [with_gradient[at] for at in _order([one.grad for one in with_gradient])]
         ids = tuple(map(id, with_gradient))
         table = state.tables.get(ids)
@@ -319,7 +320,7 @@ def _state(stepper: Stepper) -> State:
 
 
 def _why(state: State, norm: float | None, skipped: float, loss: float) -> str:
-    """Why this step is in trouble, or nothing; learns the level of norms that are not."""
+    """Return why this step is bad, or an empty text. The norms of good steps set the level."""
     if norm is not None and not isfinite(norm):
         return "nonfinite"
     if skipped:
@@ -338,7 +339,7 @@ def _why(state: State, norm: float | None, skipped: float, loss: float) -> str:
 
 
 def _order(grads: list[Tensor]) -> list[int]:
-    """The order in which torch puts the norms of these gradients: by device and dtype."""
+    """Return the order in which torch computes the norms of these gradients: by device and dtype."""
     first = grads[0]
     if all(one.dtype is first.dtype and one.device == first.device for one in grads):
         return list(range(len(grads)))
@@ -349,7 +350,7 @@ def _order(grads: list[Tensor]) -> list[int]:
 
 
 def _own_names(optimizer: Any) -> dict[int, str]:
-    """Names that the optimizer was given with its parameters, else places in its groups."""
+    """Return the names that the optimizer got with its parameters, or else their positions in its groups."""
     out: dict[int, str] = {}
     for k, group in enumerate(optimizer.param_groups if optimizer is not None else ()):
         names = group.get("param_names") or ()
@@ -360,14 +361,14 @@ def _own_names(optimizer: Any) -> dict[int, str]:
 
 
 def _read(norms: Tensor, scale: Any) -> list[float]:
-    """Norms in host memory as floats of float32, without the scale."""
+    """Return norms in host memory as floats, divided by the scale."""
     norms = norms.detach().to(torch.float32)
     values: list[float] = (norms if scale is None else norms / scale).tolist()
     return values
 
 
 def _packed(norms: list[float]) -> dict[str, str]:
-    """As Plotly takes it: little-endian float32 in base64, so that a NaN is just a value."""
+    """Return norms in Plotly's format: little-endian float32 in base64, so that NaN is an ordinary value."""
     return {"dtype": "f4", "bdata": base64.b64encode(little_endian("f", norms)).decode("ascii")}
 
 

@@ -26,8 +26,8 @@ from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
 
 LOOKED_AT = 4
-"""First steps of an optimizer whose losses are always examined for divisions; later, only those of steps with
-several losses."""
+"""Number of first steps of an optimizer whose losses are examined for divisions. Later, only those of steps
+with several losses are."""
 
 
 def install() -> None:
@@ -147,7 +147,7 @@ def _after(found: list[Found], seen: list[tuple[Any, Seen]], begun: int) -> None
 
 
 Found = tuple[Any, Scaled | None, Any, bool]
-"""A scalar that is backpropagated: its unscaled value, its scaling, the divisions in it (``shares.Share``),
+"""A scalar that is backpropagated: its unscaled value, its scaling, its divisions (``accumulation.Share``),
 and whether its graph is kept."""
 
 
@@ -170,7 +170,7 @@ def _values(args: Any, kwargs: Any) -> list[Found]:
         one = _value(tensor, grad)
         if one is not None:
             found.append((*one, share_of(tensor, scaled=one[1] is not None), kept))
-    return [(*one[:3], True) for one in found[:-1]] + found[-1:]  # of one backward: terms of one objective
+    return [(*one[:3], True) for one in found[:-1]] + found[-1:]  # terms of one objective
 
 
 def _is_kept(args: Any, kwargs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What the ledger calls while an optimizer is between two steps. Implemented by later modules."""
+"""Interfaces of the modules that the ledger calls."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Name optimizers after the part of the model that they train, instead of ``opt2``.
 
-``self.generator`` of a module or a trainer is ``generator``; so is a variable of the main script, or the
-class of a model that stands alone. Optimizers of one and the same part are told apart by their classes, else
-numbered.
+The name is that of an attribute (``self.generator`` of a module or a trainer), of a variable of the main
+script, or of the model's class. Optimizers of the same part are distinguished by their classes, or else by
+numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place = tuple[int, tuple[str, ...]]
 
 
 def labels(optimizers: Iterable[Any], modules: Iterable[Any]) -> dict[int, str]:
-    """Return id of an optimizer -> its label; optimizers without a specific label are left out.
+    """Return id of an optimizer -> its name; optimizers without a specific name are omitted.
 
     Args:
         optimizers: all that the run knows.
@@ -74,7 +74,7 @@ def _places(roots: list[Any]) -> dict[int, Place]:
 
 
 def _held(optimizer: Any, places: Mapping[int, Place]) -> dict[Place, int]:
-    """Where its parameters are, and how many elements there."""
+    """Return where its parameters are, and the number of elements there."""
     found: dict[Place, int] = {}
     for group in optimizer.param_groups:
         for param in group["params"]:
@@ -85,7 +85,7 @@ def _held(optimizer: Any, places: Mapping[int, Place]) -> dict[Place, int]:
 
 
 def _label(held: Mapping[Place, int], roots: list[Any], count: Mapping[int, int]) -> str:
-    """The innermost part that holds all; where others train parts of it too, that with the most elements."""
+    """Return the innermost part that has all; if others train parts of it, the one with most elements."""
     inside = sorted({root for root, _ in held})
     if not inside:
         return ""
@@ -106,7 +106,7 @@ def _label(held: Mapping[Place, int], roots: list[Any], count: Mapping[int, int]
 
 
 def _name_of(root: Any) -> str:
-    """A variable of the main script that is it, else an attribute of an object, else its class."""
+    """Return a variable of the main script, or an attribute of an object, or the class of ``root``."""
     script = vars(sys.modules.get("__main__", sys))
     variable = next((name for name, value in tuple(script.items()) if value is root), "")
     if _telling(variable):
@@ -115,7 +115,7 @@ def _name_of(root: Any) -> str:
 
 
 def _attributes_of(root: Any) -> list[str]:
-    """The names under which other objects hold it, such as ``netG`` of a trainer that is no module."""
+    """Return the attributes of other objects that contain it, such as ``netG`` of a trainer."""
     holders = [one for one in gc.get_referrers(root) if one is not root]
     held = [one if type(one) is dict else getattr(one, "__dict__", None) for one in holders]
     return sorted(
@@ -134,7 +134,7 @@ def _prefix(paths: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _common(names: list[str]) -> str:
-    """What the names of several parts begin with: ``qf`` of ``qf1`` and ``qf2``."""
+    """Return the common beginning of several names: ``qf`` of ``qf1`` and ``qf2``."""
     first, last = min(names), max(names)
     length = next((k for k, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
     name = (first if length is None else first[:length]).strip("_0123456789")
@@ -153,7 +153,7 @@ def _snake(name: str) -> str:
 
 
 def _groups(found: Mapping[int, str], *, all_of: bool = False) -> list[tuple[str, list[int]]]:
-    """Those that would be called the same; ``all_of``: also those that are alone with their name."""
+    """Return the groups with the same name. ``all_of``: also names that occur once."""
     by_name: dict[str, list[int]] = {}
     for key, name in found.items():
         by_name.setdefault(name, []).append(key)

@@ -1,12 +1,12 @@
-"""What the hook itself costs the training thread: its callbacks timed for one step in 64.
+"""Measure the hook's own cost on the training thread, for one step in 64.
 
-For that step the callbacks' names in their modules stand for timed ones; at all others nothing is
-added. The patches themselves (a flag and a ``try`` around torch's own function, well below 1 us each)
-and what the script calls (``run.log``) are not in it. Host time only: nothing waits for a device.
+For that step, the callbacks are replaced by timed ones; other steps have no overhead. The patches themselves
+(a flag and a ``try`` around torch's function, well below 1 us each) and calls of the script (``run.log``) are
+not included. Only host time is measured: nothing waits for a device.
 
-The own gradient norm (never a vital sign) is timed apart: where it would cost more than SHARE of the
-step it is taken half as often, again and again down to one in NORM_RAREST steps. Powers of two, so that
-ranks which differ in it still have steps in common. A number the script gave itself is kept.
+The computation of the gradient norm is timed separately. If it would cost more than SHARE of the training
+time, it is done half as often, down to one in NORM_RAREST steps. These intervals are powers of two, so that
+ranks with different intervals have steps in common. An interval that the script has set is not changed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ CALLBACKS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 OWN = ((optimizer, ("own_norm",)), (scaler, ("own_norm",)))
 
 _busy: list[Meter] = []
-"""The meter whose timed callbacks are in place: one a process."""
+"""The meter whose timed callbacks are installed: at most one per process."""
 
 
 class Meter:
-    """Times one step in EVERY of a ledger's run; what it found rides with the next record."""
+    """Time one step in EVERY of a run, and add the results to the next record."""
 
     def __init__(self, ledger: Ledger, waiting: Callable[[], tuple[int, int]]) -> None:
         self._ledger = ledger
@@ -63,19 +63,19 @@ class Meter:
         self._began, self._paused = monotonic_ns(), self._ledger.reporter.paused_ns
 
     def _close(self) -> None:
-        """At the end of the step; the callback that is under way still adds its time."""
+        """End the measurement at the end of the step. The present callback still adds its time."""
         measured = self in _busy
         self._step_ns = monotonic_ns() - self._began - (self._ledger.reporter.paused_ns - self._paused)
         self.stop()
         number = self._number
         if measured:
             self._ledger.appointments.make(number + 1, self._report)
-        ahead = self._ledger.step + 1 - number  # a resumed run's steps do not begin at 0
+        ahead = self._ledger.step + 1 - number  # the steps of a resumed run do not begin at 0
         due = next_look(number + ahead, self._ledger.norm_every) - ahead
         self._ledger.appointments.make(due, self._open)
 
     def stop(self) -> None:
-        """The plain callbacks are back; twice is once."""
+        """Restore the callbacks. May be called again."""
         undo, self._undo = self._undo, []
         for owner, name, plain in undo:
             setattr(owner, name, plain)
@@ -134,20 +134,20 @@ class Meter:
 
 
 def rarer(every: int, own_ns: int, step_ns: int) -> int:
-    """``every`` doubled until a norm of ``own_ns`` once in so many steps is at most SHARE of them."""
+    """Return ``every``, doubled until a norm that takes ``own_ns`` costs at most SHARE."""
     while step_ns > 0 and own_ns > SHARE * every * step_ns and every < NORM_RAREST:
         every *= 2
     return every
 
 
 def next_look(step: int, norm_every: int) -> int:
-    """The step to measure next, about EVERY after ``step``: one with an own norm, if there is one soon."""
+    """Return the next step to measure, about EVERY later, with a norm of ours if there is one soon."""
     every = norm_every if 0 < norm_every <= EVERY else 1
     return (step + EVERY) // every * every
 
 
 def _forget() -> None:
-    """In a forked child: the look that its parent was at is none of ours."""
+    """In a forked child: stop the measurement of the parent."""
     for meter in tuple(_busy):
         meter.stop()
 

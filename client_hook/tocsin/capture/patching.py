@@ -1,8 +1,7 @@
-"""Class-level patches that serve all attached ledgers, and their undoing.
+"""Patch torch's classes for all attached ledgers, and undo it.
 
-A patch puts a wrapper where torch looks a function up; the wrapper asks ``ledgers()`` each
-time, so it is a plain pass-through while nobody is attached. Somebody else may wrap our
-wrapper: then undoing leaves it in place, as a pass-through.
+A patch replaces a function by a wrapper. The wrapper reads ``attached`` at each call, so it only calls the
+original while nothing is attached. If someone else has wrapped our wrapper, undoing leaves it in place.
 """
 
 from __future__ import annotations
@@ -19,20 +18,25 @@ from .ledger import Ledger
 
 Undo = Callable[[], Any]
 LATER = object()
-"""An undo's answer: not now."""
+"""Result of an undo that has to be repeated later."""
 Install = Callable[[], None]
 
 attached: tuple[Ledger, ...] = ()
-"""Who is told. A tuple that is replaced, never changed: callbacks read it without a lock."""
+"""The ledgers to report to. This tuple is replaced, never changed, so that callbacks can read it without a
+lock."""
 
 _undo: list[Undo] = []
 _signals: dict[str, str] = {}
 _lock = threading.Lock()
-"""Held while joining and leaving only, never by a callback."""
+"""Held while attaching and detaching, never by a callback."""
 
 
 def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Puts ``make(original)`` at ``owner.name``. Raises AttributeError where there is no such name."""
+    """Replace ``owner.name`` by ``make(original)``.
+
+    Raises:
+        AttributeError: there is no such attribute.
+    """
     original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None:
         where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
@@ -50,15 +54,15 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
 
 
 def undo_later(undo: Undo) -> None:
-    """What is to be called when the last ledger leaves; again at the next leave where it says LATER."""
+    """Call ``undo`` when the last ledger is detached, and again at the next one if it returns LATER."""
     _undo.append(undo)
 
 
 def replace_within(function: Any, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """What ``function`` does becomes ``make(original)``, through every name it was imported by.
+    """Replace what ``function`` does by ``make(original)``, also under names that were imported before.
 
-    Where it is a decorator's wrapper, the function inside it is exchanged; else its code is exchanged for
-    one that calls the watched function, which stays in its module's namespace as a pass-through.
+    Of a decorator's wrapper, the inner function is replaced. Otherwise the function's code is replaced by
+    code that calls the wrapper, which stays in the module's namespace.
     """
     inner = getattr(function, "__wrapped__", None)
     holders = [cell for cell in function.__closure__ or () if cell.cell_contents is inner]
@@ -74,7 +78,7 @@ def _replace_code(function: Any, make: Callable[[Callable[..., Any]], Callable[.
     code, known = function.__code__, function.__globals__
     original = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
-    name = f"{_relay.__code__.co_names[0]}_{function.__name__}"  # of its own: a module may have several
+    name = f"{_relay.__code__.co_names[0]}_{function.__name__}"  # a module may have several
     known[name] = wrapper = make(original)
     keep_out(wrapper)
     function.__code__ = _relay.__code__.replace(co_names=(name,))
@@ -82,12 +86,12 @@ def _replace_code(function: Any, make: Callable[[Callable[..., Any]], Callable[.
 
 
 def _relay(*args: Any, **kwargs: Any) -> Any:
-    """Never called under this name: its code looks the watched function up where it was put."""
+    """Template: its code is changed to look up the wrapper by another name."""
     return _tocsin_watched(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def replace_in_all(base: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """``replace`` on ``base`` and on every known subclass that overrides ``name``."""
+    """Call ``replace`` for ``base`` and every known subclass that overrides ``name``."""
     replace(base, name, make)
     for cls in subclasses_with(base, name):
         if cls is not base:
@@ -95,7 +99,7 @@ def replace_in_all(base: type, name: str, make: Callable[[Callable[..., Any]], C
 
 
 def subclasses_with(base: type, name: str) -> list[type]:
-    """``base`` and every known subclass whose own body defines ``name``."""
+    """Return ``base`` and every known subclass that define ``name`` themselves."""
     found, seen = [], {base}
     waiting = [base]
     while waiting:
@@ -110,7 +114,11 @@ def subclasses_with(base: type, name: str) -> list[type]:
 
 
 def join(ledger: Ledger, installs: Mapping[str, Install]) -> dict[str, str]:
-    """Adds ``ledger``; the first one brings the patches. Returns what became of each signal."""
+    """Attach ``ledger``. The first one installs the patches.
+
+    Returns:
+        Signal -> ``"ok"``, or why it is missing.
+    """
     global attached
     with _lock:
         if not attached:
@@ -121,7 +129,7 @@ def join(ledger: Ledger, installs: Mapping[str, Install]) -> dict[str, str]:
 
 
 def detach(ledger: Ledger) -> None:
-    """Takes ``ledger`` away; with the last one torch is as it was. Twice is once."""
+    """Detach ``ledger``. The last one removes the patches. May be called again."""
     global attached
     with _lock:
         attached = tuple(one for one in attached if one is not ledger)
@@ -130,7 +138,7 @@ def detach(ledger: Ledger) -> None:
 
 
 def trouble(where: str, error: Exception) -> None:
-    """An internal error that concerns every ledger. The wrappers' last net: nothing gets past it."""
+    """Report an internal error to all ledgers. Never raises."""
     for ledger in attached:
         ledger.trouble(where, error)
 
@@ -160,7 +168,7 @@ def _take_back(keep: int = 0) -> None:
 
 
 def _silence_in_child() -> None:
-    """A forked child (a DataLoader worker) tells nobody; the patches stay as pass-throughs."""
+    """In a forked child (a DataLoader worker): detach all, and leave the patches in place."""
     global attached, _lock
     attached = ()
     _lock = threading.Lock()

@@ -1,9 +1,9 @@
-"""Make room for gloo's threads before a process group is destroyed.
+"""Let gloo's threads finish before a process group is destroyed.
 
-torch 2.13 hands the Python context of a backward to the collectives that it starts, so that a gloo thread
-needs the GIL to release the last of them. ``~ProcessGroupGloo`` joins that thread with the GIL held: a
-script that ends right after its last backward hangs if the thread has not had its turn. The hook's own
-threads compete for the GIL and make that likelier, so the main thread lets go of it once, here.
+torch 2.13 passes the Python context of a backward to the collectives that it starts, so a gloo thread needs
+the GIL to release the last of them. ``~ProcessGroupGloo`` joins that thread while holding the GIL: a script
+that ends right after its last backward hangs if the thread has not run yet. The hook's threads compete for
+the GIL and make that more likely, so the main thread releases it once.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ def _watch_destroy(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_gloo() -> bool:
-    """Whether the default group may use gloo: on its own, or for the host beside another backend."""
+    """Return whether the default group may use gloo, alone or for the host next to another backend."""
     distributed = sys.modules["torch.distributed"]
     return bool(distributed.is_initialized() and distributed.get_backend() != "nccl")

@@ -1,7 +1,7 @@
-"""How many steps a restored optimizer has made already: a run that was resumed continues its count.
+"""Read how many steps a restored optimizer has made, so that a resumed run continues its count.
 
-Fused and capturable optimizers count on their device. That count is read where training does not run yet,
-when a state is loaded or when the watch begins, never in a step.
+Fused and capturable optimizers count on their device. That count is read only when a state is loaded or a
+watch begins, never during a step.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 def steps_of(optimizer: Any) -> int:
-    """By its state; 0 where that says nothing, or says it on a device: nothing waits for that here."""
+    """Return the count in the optimizer's state; 0 if there is none or it is on a device."""
     return _first(optimizer.state.values(), from_device=False)
 
 
 def restore(ledger: Any) -> None:
-    """At the watch: what the optimizers that exist already say, also those that count on a device."""
+    """Read the counts of the existing optimizers at ``watch``, also those on a device."""
     for stepper in ledger.steppers.values():
         optimizer = stepper.ref()
         if optimizer is not None:
@@ -26,14 +26,14 @@ def restore(ledger: Any) -> None:
 
 
 def loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
-    """What a state says that was just loaded: loading copies to the device and waits for it anyway."""
+    """Read the count of a state that was just loaded. Loading waits for the device anyway."""
     stepper = ledger.stepper(optimizer)
     if stepper is not None:
         stepper.restored = _first(state_dict["state"].values(), from_device=True)
 
 
 def _first(states: Iterable[Any], *, from_device: bool) -> int:
-    """The count of the first parameter that has one; all of an optimizer's step together."""
+    """Return the count of the first parameter that has one. All parameters have the same count."""
     for state in states:
         count = state.get("step") if isinstance(state, Mapping) else None
         if isinstance(count, Tensor):

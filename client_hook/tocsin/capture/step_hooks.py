@@ -1,7 +1,8 @@
-"""Optimizers whose hooks torch 2.0 and 2.1 take off: Dynamo does it when a script first compiles anything.
+"""Restore the step hooks of optimizers that Dynamo removes in torch 2.0 and 2.1, when it first compiles
+anything.
 
-Without this no step of an eager ``optimizer.step()`` beside a compiled model would be seen there. A step
-that is itself compiled stays without hooks, as torch means it: no graph is broken for our sake.
+Without this, the steps of an eager ``optimizer.step()`` next to a compiled model would not be seen. A step
+that is itself compiled stays without hooks, so that its graph is not broken.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from . import patching
 from .compiler import is_compiling
 
 FIXED = (2, 2)
-"""From this version on Dynamo leaves the hooks where they are."""
+"""Dynamo does not remove the hooks from this version on."""
 
 
 def install() -> None:
-    """Puts back what was taken off, now and whenever Dynamo does it again."""
+    """Restore the hooks now, and whenever Dynamo removes them."""
     if tuple(map(int, torch.__version__.split(".")[:2])) >= FIXED:
         return
     from torch._dynamo.eval_frame import TorchPatcher
@@ -41,7 +42,7 @@ def _watch_patch(original: Any) -> Any:
 
 
 def put_back() -> None:
-    """Every optimizer's own ``step`` that torch calls hooked and that calls no hook calls them again."""
+    """Restore the hooks of every ``step`` that torch marks as hooked and that calls none."""
     base: Any = torch.optim.Optimizer
     theirs = base.profile_hook_step(put_back).__code__
     for cls in patching.subclasses_with(base, "step"):

@@ -1,4 +1,4 @@
-"""What is to happen after so many of the primary optimizer's attempted steps."""
+"""Call functions after a given number of steps of the primary optimizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NORM_EVERY = 16
 
 
 class Appointments:
-    """``next`` is compared at every step; the rest costs only when it is due."""
+    """Scheduled calls. Each step only compares its number with ``next``."""
 
     __slots__ = ("_calls", "next")
 
@@ -18,12 +18,13 @@ class Appointments:
         self._calls: list[tuple[int, Callable[[], None]]] = []
 
     def make(self, number: int, call: Callable[[], None]) -> None:
-        """``call`` after the ``number``-th attempt (from 1), or at the next one if that is past."""
+        """Call ``call`` after the ``number``-th attempted step (from 1), or after the next one if that is
+        past."""
         self._calls.append((number, call))
         self.next = min(self.next, number)
 
     def keep(self, number: int) -> list[Callable[[], None]]:
-        """Takes out what is due after attempt ``number``."""
+        """Remove and return the calls that are due after step ``number``."""
         due = [call for at, call in self._calls if at <= number]
         self._calls = [(at, call) for at, call in self._calls if at > number]
         self.next = min((at for at, _ in self._calls), default=NEVER)
@@ -31,7 +32,7 @@ class Appointments:
 
 
 def norm_every(grad_norm: str | int | bool) -> int:
-    """``"auto"``: every 16th step; a number: every so many; True: every step; False or 0: never."""
+    """Return the steps between norms: ``"auto"`` 16, a number itself, True 1, False and 0 never."""
     if grad_norm == "auto":
         return NORM_EVERY
     if isinstance(grad_norm, bool):

@@ -1,8 +1,8 @@
-"""Whether the weights are still finite: looked at every 256 steps, without waiting for a device.
+"""Check every 256 steps whether the weights are finite, without waiting for a device.
 
-One pass over all weights of all optimizers, their largest absolute value each; a NaN or an infinity comes
-through. On the host its cost is measured: where it is more than SHARE of the steps between, it is done half
-as often. Sharded weights: this rank's part. The script's own ``run.check(weights=...)`` ends it.
+The largest absolute value of each weight is computed; NaN and infinity propagate. On the host the cost is
+measured: if it is more than SHARE of the training time, the check is done half as often. Of sharded weights,
+this rank's part is checked. ``run.check(weights=...)`` replaces this check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARE = 0.01
 
 
 class Weights:
-    """The look at one run's weights."""
+    """Check the weights of one run periodically."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -32,7 +32,7 @@ class Weights:
         ledger.appointments.make(EVERY, self._look)
 
     def stop(self) -> None:
-        """The script looks itself."""
+        """Stop, because the script checks the weights itself."""
         self._over = True
 
     def _look(self) -> None:
@@ -50,14 +50,14 @@ class Weights:
 
 
 def rarer(every: int, took_ns: int, since_ns: int) -> int:
-    """``every`` doubled until a look of ``took_ns`` is at most SHARE of the steps between two."""
+    """Return ``every``, doubled until a check that takes ``took_ns`` costs at most SHARE."""
     while since_ns > 0 and took_ns > SHARE * since_ns and every < RAREST:
         every, since_ns = 2 * every, 2 * since_ns
     return every
 
 
 def nonfinite_weights(ledger: Ledger) -> Any:
-    """1.0 where a weight is NaN or infinite, else 0.0; on a device a scalar there. None: no weights."""
+    """Return 1.0 if a weight is NaN or infinite, else 0.0; on a device a scalar; None without weights."""
     kinds: dict[Any, list[Tensor]] = {}
     for stepper in ledger.steppers.values():
         optimizer = stepper.ref()
@@ -79,7 +79,7 @@ def nonfinite_weights(ledger: Ledger) -> Any:
 
 
 def _flag(weights: list[Tensor]) -> Any:
-    """The largest of each, joined: times zero it is NaN exactly if one is not finite."""
+    """Return whether a weight is not finite: the sum of the largest values times zero is then NaN."""
     with torch.no_grad():
         largest = torch.stack(torch._foreach_norm(weights, float("inf"))) * 0
         total = largest.float().sum()

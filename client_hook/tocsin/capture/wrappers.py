@@ -1,8 +1,8 @@
-"""Which optimizer is behind a wrapper: the one that holds the parameter groups and makes the steps.
+"""Find the optimizer behind a wrapper: the one that has the parameter groups and makes the steps.
 
-Accelerate, Lightning and Fabric wrap the script's optimizer in an object that is an ``Optimizer`` by its
-class, while that class's ``__init__`` never ran on it: it has no groups of its own and torch calls no hook
-around its ``step``. It only passes calls on, so it is never an optimizer of its own.
+Accelerate, Lightning and Fabric wrap the script's optimizer in an object of a subclass of ``Optimizer`` whose
+``__init__`` never ran: it has no groups, and torch calls no hook around its ``step``. It only passes calls
+on, so it is not an optimizer of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 DEPTH = 8
-"""Wrappers around wrappers that are looked through."""
+"""Maximum number of nested wrappers."""
 _INSIDE = ("optimizer", "_optimizer", "base_optimizer", "optim")
 
 

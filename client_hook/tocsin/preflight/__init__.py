@@ -1,7 +1,8 @@
-"""The preflight audit: what is wrong with a training before it has gone wrong.
+"""The config check: find problems of a training before it fails.
 
-One ``audit`` event at the first step, one at the tenth, one after fifty clipped steps; each check
-has a heading in docs/reference/config-check.md. What it cannot see it lists as ``not_auditable``.
+One ``audit`` event is sent at the first step, one at the tenth, and one after fifty clipped steps.
+docs/reference/config-check.md has a heading for each check. What cannot be checked is listed as
+``not_auditable``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A walk through the loss's graph: which operations it is made of, in which dtype.
+"""Walk through the autograd graph of a loss: its operations and their dtypes.
 
-Names and metadata only: no value is read, so nothing waits for a device, and no node is kept
-afterwards. About 1 us a node; it ends after NODES nodes or LIMIT_S.
+Only names and metadata are read, so nothing waits for a device, and no node is kept. It takes about 1 us per
+node, and stops after NODES nodes or LIMIT_S.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import Any
 NODES = 200_000
 LIMIT_S = 0.5
 LOOK_AT_CLOCK = 512
-"""The clock is asked once in so many nodes."""
+"""Number of nodes between two reads of the clock."""
 
 _LEAF = "AccumulateGrad"
 
 
 @dataclass
 class Census:
-    """What a graph is made of."""
+    """Content of a graph."""
 
     operations: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(operation, dtype of what it computed) -> how many. An operation as autograd names it."""
+    """(operation, dtype of its result) -> count, by autograd's names."""
     opaque: Counter[str] = field(default_factory=Counter)
-    """Nodes that hide what lies within: compiled functions, reentrant checkpoints, custom functions."""
+    """Nodes that hide their content: compiled functions, reentrant checkpoints, custom functions."""
     reached: set[int] = field(default_factory=set)
-    """id of each parameter that the graph leads to."""
+    """ids of the parameters that the graph reaches."""
     nodes: int = 0
     cut: str = ""
-    """Why the walk ended early, or nothing."""
+    """Why the walk stopped early; empty if it did not."""
     dtypes_known: bool = True
 
     def count(self, *prefixes: str) -> int:
-        """Nodes whose operation begins with one of ``prefixes``."""
+        """Return the number of operations whose names start with one of ``prefixes``."""
         return sum(n for (name, _), n in self.operations.items() if name.startswith(prefixes))
 
     def has(self, dtype: str) -> bool:
-        """Whether anything was computed in ``dtype``, such as ``float16``."""
+        """Return whether anything was computed in ``dtype``, such as ``float16``."""
         return any(kind == dtype for _, kind in self.operations)
 
     def joined(self, other: Census) -> Census:
-        """Of both graphs together."""
+        """Return the content of both graphs together."""
         return Census(
             self.operations + other.operations,
             self.opaque + other.opaque,
@@ -56,7 +56,7 @@ class Census:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the graph was seen."""
+        """Whether the graph was seen completely."""
         return not self.cut and not self.opaque
 
 
@@ -67,7 +67,14 @@ def take_census(
     limit_s: float = LIMIT_S,
     clock: Callable[[], float] = monotonic,
 ) -> Census:
-    """Counts the operations behind ``roots`` (``grad_fn`` of the losses), each node once."""
+    """Return the content of the graphs behind ``roots``.
+
+    Args:
+        roots: ``grad_fn`` of the losses. Each node counts once.
+        nodes: maximum number of nodes.
+        limit_s: maximum time.
+        clock: monotonic clock, seconds.
+    """
     census, until = Census(), clock() + limit_s
     waiting = [root for root in roots if root is not None]
     seen = set(waiting)
@@ -93,7 +100,7 @@ def _count(census: Census, node: Any) -> None:
     if name.endswith(_LEAF):
         census.reached.add(id(node.variable))
         return
-    if hasattr(node, "_forward_cls"):  # a torch.autograd.Function: only its own backward is known
+    if hasattr(node, "_forward_cls"):  # a torch.autograd.Function: only its own backward is visible
         census.opaque[name] += 1
         return
     metadata = getattr(node, "_input_metadata", None)

@@ -10,14 +10,15 @@ from .findings import Report
 
 CHECKS = ("clip-threshold",)
 CONSTANT = 8
-"""Number of equal norms after which they are taken for the threshold of a clip that the hook does not see."""
+"""Number of equal norms that indicate a clip which the hook does not see."""
 SAME = 1e-3
 STEPS = 50
-"""Norms that are compared; the first of a run are larger than later ones, so this says info only."""
+"""Number of norms that are compared. The first norms of a run are larger than later ones, so findings are
+only information."""
 
 
 class ClipWatch:
-    """Sees the norms of STEPS records, then says once what the threshold did."""
+    """Collect the norms of STEPS records, then report what the threshold did."""
 
     def __init__(self, threshold: Callable[[], float | None], done: Callable[[Report], None]) -> None:
         self._threshold = threshold
@@ -68,12 +69,19 @@ def check_constant(norms: list[float]) -> Report | None:
 
 
 def _is_threshold(norm: float, clip: float | None) -> bool:
-    """Whether a constant norm is what a clip leaves: this one, or one before it if it only measures."""
+    """Return whether a constant norm is the threshold of this clip, or of one before it if this one only
+    measures."""
     return clip is None or math.isinf(clip) or abs(norm - clip) <= SAME * clip
 
 
 def check_clip(norms: list[float], clips: set[float | None], report: Report) -> None:
-    """``norms`` before clipping, ``clips`` all thresholds that were used."""
+    """Check the threshold.
+
+    Args:
+        norms: before clipping.
+        clips: all thresholds that were used.
+        report: receives the findings.
+    """
     finite = [norm for norm in norms if math.isfinite(norm)]
     clip = next(iter(clips), None)
     constant = check_constant(norms)

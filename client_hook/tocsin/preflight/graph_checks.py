@@ -1,4 +1,4 @@
-"""What the operations of the loss's graph say: masked NaN, clamps, float16 where it overflows. Pure."""
+"""Check the operations of a loss's graph: masked NaN, clamps, float16 where it overflows. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY = {
 
 
 def check_graph(census: Census | None, report: Report) -> None:
-    """Adds what the census shows, and what it could not see."""
+    """Add the findings of a graph, and what could not be seen in it."""
     if census is None:
         report.unseen("loss graph: no backward was seen before the first step")
         return

@@ -1,4 +1,4 @@
-"""What the optimizers' settings say: learning rates, and eps in float16. Reads no tensor."""
+"""Check the settings of optimizers: learning rates, and eps in float16. Reads no tensor."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ RANGES = {
     "adagrad": (1e-5, 1.0),
     "muon": (1e-5, 0.5),
 }
-"""Family -> rates at which it is known to train. Adam's upper end is that of the rule lr-out-of-range;
-the others are a decade and more beyond what published recipes use: only slips of the keyboard are found."""
+"""Family -> usual learning rates. Adam's maximum is that of the rule lr-out-of-range; the others are at least
+ten times beyond published recipes, so that only typos are found."""
 DECADE = 10.0
-"""So far outside a range a rate is worth knowing only: small models train with it."""
+"""A rate within this factor of the range is only information, because small models train with it."""
 FP16_EPS = 2.0**-25
-"""Half of float16's smallest number: this and less is rounded to 0."""
+"""Half of float16's smallest number, which rounds to 0."""
 
 Named = Mapping[str, Any]
 
 
 def check_rates(optimizers: Named, report: Report) -> None:
-    """Rates of 0 and rates far from what the optimizer's family trains at."""
+    """Find rates of 0, and rates far from those of the optimizer's family."""
     report.checks += ["lr-zero", "lr-range"]
     for subject, optimizer, group in _groups(optimizers):
         rate, meant = group.get("lr"), _meant(optimizer, group)
@@ -42,7 +42,7 @@ def check_rates(optimizers: Named, report: Report) -> None:
 
 
 def check_rates_still(optimizers: Named, report: Report) -> None:
-    """A warm-up has left 0 after a few steps; where it has not, something else holds the rate there."""
+    """Check again after a few steps, when a warm-up should have left 0."""
     check_rates(optimizers, report)
     for subject, optimizer, group in _groups(optimizers):
         rate = group.get("lr")
@@ -53,7 +53,8 @@ def check_rates_still(optimizers: Named, report: Report) -> None:
 
 
 def _meant(optimizer: Any, group: dict[str, Any]) -> Any:
-    """The rate as the script gave it: a warm-up starts at 0, and not every scheduler notes the target."""
+    """Return the rate that the script has set: a warm-up starts at 0, and not every scheduler stores the
+    target."""
     rate = group.get("lr")
     if "initial_lr" in group or not isinstance(rate, (int, float)) or rate != 0:
         return group.get("initial_lr", rate)
@@ -82,7 +83,7 @@ def _family(name: str) -> str | None:
 
 
 def check_eps(optimizers: Named, report: Report) -> None:
-    """An eps that is 0 in float16, where the optimizer computes in float16."""
+    """Find an eps that is 0 in float16 if the optimizer computes in float16."""
     report.checks.append("eps-underflow")
     for subject, _, group in _groups(optimizers):
         eps = group.get("eps")

@@ -1,6 +1,6 @@
-"""What the model's parameters say: frozen, missing from the optimizer, without gradient, there twice.
+"""Check the model's parameters: frozen, missing from the optimizer, without gradient, shared.
 
-Flags, identities and storage identities only: no value is read.
+Only flags and identities are read, no values.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .findings import Report, some
 from .optimizers import FP16_EPS
 
 MOST = 0.5
-"""Where at least this part of what is trained gets no gradient, that is a warning."""
+"""It is a warning if at least this share of the trained weights gets no gradient."""
 CHECKS = ("frozen-parameters", "missing-parameters", "parameters-without-gradient", "shared-weights")
 
 
 def models_of(modules: Iterable[Any], optimizers: Iterable[Any]) -> list[Any]:
-    """The outermost of ``modules`` that own a parameter of the optimizers."""
+    """Return the outermost modules that have a parameter of the optimizers."""
     owned = {id(param) for one in optimizers for group in one.param_groups for param in group["params"]}
     every = list(modules)
     inner = {id(child) for module in every for child in module.children()}
@@ -27,17 +27,17 @@ def models_of(modules: Iterable[Any], optimizers: Iterable[Any]) -> list[Any]:
 
 
 def named_parameters(models: Iterable[Any]) -> dict[int, tuple[str, Any]]:
-    """id -> (name, parameter), each once, under its first name."""
+    """Return id -> (first name, parameter)."""
     return {id(param): (name, param) for model in models for name, param in model.named_parameters()}
 
 
 def check_trained(
     models: list[Any], optimizers: Mapping[str, Any], census: Census | None, report: Report
 ) -> None:
-    """Frozen parameters, and parameters that get a gradient which no optimizer uses.
+    """Find frozen parameters, and parameters that get a gradient but are in no optimizer.
 
-    Parameters that get no gradient are not reported as missing: averaged weights (EMA) and target networks
-    are copies that the script updates itself.
+    Parameters without a gradient are not reported as missing: averaged weights (EMA) and target networks are
+    copies that the script updates itself.
     """
     if not models:
         report.unseen("parameters missing from the optimizer: no model is known; tocsin.watch(model=...)")
@@ -67,13 +67,13 @@ def check_trained(
 
 
 def trained_by(optimizers: Iterable[Any]) -> list[Any]:
-    """The parameters of ``optimizers`` that are not frozen."""
+    """Return the parameters of ``optimizers`` that are not frozen."""
     params = [param for one in optimizers for group in one.param_groups for param in group["params"]]
     return [param for param in params if param.requires_grad]
 
 
 def without_gradient(stepped: Iterable[Any], census: Census | None) -> list[Any]:
-    """Parameters of optimizers that stepped, that have no gradient, no state and no place in the graph."""
+    """Return parameters of stepped optimizers without gradient, without state, and outside of the graph."""
     reached = census.reached if census is not None else set()
     return [
         param
@@ -90,10 +90,13 @@ def without_gradient(stepped: Iterable[Any], census: Census | None) -> list[Any]
 def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str], report: Report) -> None:
     """Report which parameters got no gradient.
 
+    An unused part (a pooler, a head) is information; it is a warning if most of the model gets no gradient.
+
     Args:
         idle: those of ``every`` without a gradient.
-        every: what the optimizers step. An unused part (a pooler, a head) is information; if most of
-            the model gets no gradient, that is a warning.
+        every: the parameters that the optimizers step.
+        names: id -> name of a parameter.
+        report: receives the finding.
     """
     from ..capture.discovery import size_of
 
@@ -111,7 +114,7 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
 
 
 def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Report) -> None:
-    """Weights that have two names, two Parameters on one memory, or two optimizers."""
+    """Find weights with two names, Parameters that share memory, and two optimizers of one parameter."""
     report.checks.append("shared-weights")
     for names in _tied(models):
         report.add(
@@ -152,16 +155,20 @@ def _twins(parameters: Iterable[tuple[str, Any]]) -> list[list[str]]:
 
 
 def _place(param: Any) -> Any:
-    """Which memory it lies in; None where it has none of its own (sharded, lazy, on the meta device)."""
+    """Return the memory of a parameter, or None if it has none of its own (sharded, lazy, meta device)."""
     if hasattr(param, "_local_tensor") or hasattr(param, "materialize"):
         return None
     if param.numel() == 0 or param.device.type == "meta":
         return None
-    return param.untyped_storage()._cdata, param.storage_offset(), param.numel()  # transposed: the same too
+    return (
+        param.untyped_storage()._cdata,
+        param.storage_offset(),
+        param.numel(),
+    )  # also of a transposed view
 
 
 def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:
-    """Names of the parameters that several optimizers have, or one has twice."""
+    """Return the names of parameters that are in several optimizers, or in one twice."""
     names, count = named_parameters(models), dict[int, int]()
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
@@ -171,7 +178,7 @@ def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:
 
 
 def check_module_eps(models: list[Any], census: Census | None, report: Report) -> None:
-    """Modules of the script's own with an eps that is 0 in float16; torch's own compute in float32."""
+    """Find the script's own modules whose eps is 0 in float16. torch's modules compute in float32."""
     half_graph = census is not None and census.has("float16")
     for model in models:
         for name, module in model.named_modules():

@@ -1,4 +1,4 @@
-"""What the loss scalers' settings say. The scale itself may lie on a device and is not read."""
+"""Check the settings of loss scalers. The scale itself may be on a device and is not read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .findings import Report
 
 CHECKS = ("scaler-settings", "scaler-missing", "scaler-needless")
 HIGHEST_INIT = 2.0**24
-"""Above this the first steps are all skipped: gradients of any size overflow."""
+"""Above this, the first steps are all skipped, because gradients of any size overflow."""
 MOST_SKIPPED = 0.05
-"""Share of steps that may be lost to the search for the scale."""
+"""Maximum share of steps that may be skipped while the scale adapts."""
 
 
 def check_scalers(scalers: Mapping[str, Any], report: Report) -> None:
-    """Settings with which the scale cannot find, or cannot keep, its place."""
+    """Find settings with which the scale cannot adapt."""
     report.checks.append("scaler-settings")
     for name, scaler in scalers.items():
         for setting, expected, got in faults(**_settings(scaler)):
@@ -32,7 +32,7 @@ def _settings(scaler: Any) -> dict[str, float]:
 def faults(
     *, init_scale: float, growth_factor: float, backoff_factor: float, growth_interval: float
 ) -> list[tuple[str, str, str]]:
-    """(setting, expected, got) of each that cannot work."""
+    """Return (setting, expected, got) of each setting that cannot work."""
     found = []
     if not (math.isfinite(init_scale) and 0 < init_scale <= HIGHEST_INIT):
         found.append(("init_scale", f"above 0, at most 2**24 = {HIGHEST_INIT:.0f}", f"{init_scale:g}"))
@@ -54,17 +54,19 @@ def faults(
 
 
 def skipped_share(growth: float, backoff: float, interval: float) -> float:
-    """Share of skipped steps where the scale hunts for its ceiling: one a growth cycle of ln(1/b)/ln(g)."""
+    """Return the share of skipped steps at the maximum scale: one per growth cycle of ln(1/b)/ln(g)
+    intervals."""
     return 1.0 / (1.0 + interval * math.log(1.0 / backoff) / math.log(growth))
 
 
 def steps_down(init_scale: float, backoff: float) -> int:
-    """Skips in a row until a scale of ``init_scale`` is down at 2**7, as far as a real run goes."""
+    """Return the consecutive skips until the scale falls from ``init_scale`` to 2**7, the minimum of real
+    runs."""
     return math.ceil(max(0.0, math.log(init_scale / 2.0**7)) / math.log(1.0 / backoff))
 
 
 def check_need(census: Census | None, scaled: bool, half_parameters: bool, report: Report) -> None:
-    """float16 without a scaler loses small gradients; a scaler without float16 does nothing."""
+    """Find float16 without a scaler, which loses small gradients, and a scaler without float16."""
     if census is None or not census.dtypes_known:
         return
     half = census.has("float16") or half_parameters
