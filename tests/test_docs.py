@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import shlex
+import sqlite3
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -32,6 +33,8 @@ from tocsin_server.core.models import Severity
 from tocsin_server.core.settings import PREFIX, Settings
 from tocsin_server.detect.rules.catalog import catalogue
 from tocsin_server.notify.apprise_allowed import objection
+from tocsin_server.store.database import migrate
+from tocsin_server.store.tables import metadata
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -167,6 +170,41 @@ def test_routes_in_the_docs_exist(tmp_path: Path) -> None:
             if plain not in ("/metrics",) and (method, plain) not in known:
                 wrong.append(f"{path.name}: {method} {route}")
     assert wrong == []
+
+
+def test_files_in_the_docs_exist() -> None:
+    """A path or module between backticks, such as ``store/writer.py``, ends the path of a file."""
+    folders = ("server", "client_hook", "web", "tests", "benchmarks", "migrations", "docs", "examples")
+    files = [f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    named = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|js|md|toml)|(?:test|bench)_\w+\.py)`")
+    wrong = [
+        f"{path.name}: {name}"
+        for path in PAGES
+        for name in named.findall(path.read_text("utf-8"))
+        if not any(file.endswith(f"/{name}") for file in files)
+    ]
+    assert wrong == []
+
+
+def test_sql_in_the_docs_runs(tmp_path: Path) -> None:
+    """Every query is accepted by an empty database; those for Citus are another engine's."""
+    migrate(f"sqlite:///{tmp_path}/tocsin.db")
+    wrong = []
+    with sqlite3.connect(tmp_path / "tocsin.db") as database:
+        for place, _, block in blocks("sql"):
+            for query in block.split(";"):
+                try:
+                    database.execute(query if "create_" not in query else "")
+                except sqlite3.Error as error:
+                    wrong.append(f"{place}: {error}: {query.strip()[:60]}")
+    assert wrong == []
+
+
+def test_every_table_is_documented() -> None:
+    """The tables of the database are those of the storage page."""
+    rows = re.findall(r"^\| (`.+?) \| ", text_of("docs/internals/storage.md"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(metadata.tables)
 
 
 def test_addresses_of_channels_are_accepted() -> None:
