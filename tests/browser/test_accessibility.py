@@ -115,8 +115,8 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
     found = {}
     for address, opener, submit in (
         ("/silences", "New silence", "Silence"),
-        ("/channels", "New channel", "Make"),
-        ("/settings", "New token", "Make"),
+        ("/channels", "New channel", "Create"),
+        ("/settings", "New token", "Create"),
     ):
         tab.page.goto(looked_at.base + address)
         tab.page.locator("article, .settings table").first.wait_for()

@@ -137,7 +137,7 @@ def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
     """Markup in notes, tags, config, events and series is shown letter by letter; no link runs a script."""
     tab.page.locator('[data-series="<img src=x onerror=alert(1)>"]').wait_for()
     for name in ("Notes", "Events", "Config"):
-        tab.page.get_by_role("tab", name=name).click()
+        tab.page.get_by_role("tab", name=name, exact=True).click()
     assert tab.page.locator("main img, main i:text('tag'), main script").count() == 0
     assert tab.page.locator(".markdown strong").text_content() == "Baseline"
     links = tab.page.locator(".markdown a").evaluate_all("(all) => all.map((each) => each.href)")

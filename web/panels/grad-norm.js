@@ -9,5 +9,5 @@ export const gradNorm = {
   skips: false,
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "log" }),
   read: meanReadout,
-  note: () => "log · before clipping, unscaled",
+  note: () => "log · unscaled",
 };

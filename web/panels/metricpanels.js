@@ -106,9 +106,7 @@ export class MetricPanels {
     this.head.hidden = !this.names.length;
     say(
       this.count,
-      shown < this.names.length
-        ? `${shown} of ${this.names.length}`
-        : counted(this.names.length, "series", "series"),
+      shown < this.names.length ? `${shown} of ${this.names.length}` : counted(this.names.length, "metric"),
     );
     this.nothing.hidden = shown > 0 || !this.names.length;
     say(this.nothing, `No metric matches “${view.find}”.`);

@@ -334,6 +334,7 @@ export function alertList(alerts, chosen, choose, now) {
  * @param {number} steps
  */
 function detectionText(alert, steps) {
+  if (steps === 0) return "Detected at onset";
   const { onset_ms: began, fired_ms: fired } = alert;
   const time = began && fired ? ` (${span((fired - began) / 1000)})` : "";
   return `Detected ${counted(steps, "step")}${time} after onset`;

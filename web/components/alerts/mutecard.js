@@ -149,9 +149,9 @@ export function inhibitionCard(rule, at, acts) {
     }),
   );
   const fields = [
-    field(`${where}.source`, "While an alert is open that matches", area("source")),
-    field(`${where}.target`, "mute alerts that match", area("target")),
-    field(`${where}.equal`, "where these labels agree", equal),
+    field(`${where}.source`, "Source matchers", area("source")),
+    field(`${where}.target`, "Target matchers", area("target")),
+    field(`${where}.equal`, "Equal labels", equal),
   ];
   const title = `${rule.source.join(" and ")} mutes ${rule.target.join(" and ")}`;
   return {

@@ -186,7 +186,7 @@ function routeFields(route, { change, channels, muteTimes }, where) {
       "Name",
       text(route.name, (name) => change({ name })),
     ),
-    field(`${where}.matchers`, "Matchers, one a line; all must hold", matchers, "Empty: all alerts"),
+    field(`${where}.matchers`, "Matchers (one per line, all must match)", matchers, "Empty: all alerts"),
     field(
       `${where}.channels`,
       "Channels",

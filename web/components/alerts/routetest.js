@@ -3,7 +3,7 @@
 import { ApiError } from "../../data/api.js";
 import { el, refill } from "../../browser/dom.js";
 import { sentence } from "../../lib/fielderror.js";
-import { counted, int, ruleTitle } from "../../lib/format.js";
+import { int, ruleTitle } from "../../lib/format.js";
 import { span } from "../../lib/format.js";
 import { selectInput, textInput } from "../form.js";
 import { icon } from "../icons.js";
@@ -176,8 +176,9 @@ export class RouteTest {
         ? el(
             "p.micro",
             {},
-            counted(item.routes.length, "route"),
-            " match, but none leads to an enabled channel.",
+            item.routes.length === 1
+              ? "The matching route leads to no enabled channel."
+              : "None of the matching routes leads to an enabled channel.",
           )
         : null,
     );

@@ -60,7 +60,7 @@ export function silenceForm(app, begin, done) {
   const fields = [
     field(
       "matchers",
-      "Matchers, one a line; all must hold",
+      "Matchers (one per line, all must match)",
       matchers,
       'For example severity="critical" or project=~"deblur.*". ' +
         "Labels: rule, severity, project, run, run_id, subject, host, tags",

@@ -202,7 +202,7 @@ export class RuleForm {
       this.#choice("comparison", "is", COMPARISONS),
       limit,
       this.#span("for", "for at least", "it is pending until then"),
-      this.#choice("severity", "ring", SEVERITIES),
+      this.#choice("severity", "fire as", SEVERITIES),
       this.#textField("recover", "resolve at", "empty: at the limit", { inputmode: "decimal" }),
       this.#span("keep_firing_for", "for"),
     );

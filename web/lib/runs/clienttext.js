@@ -1,5 +1,6 @@
 /** Describes what the training process reported about itself, for the run page. */
 
+import { short } from "../format.js";
 import { MEASURED } from "./eventtext.js";
 
 /** @typedef {{ head: string, message: string, lines: string }} Ending */
@@ -40,6 +41,6 @@ export function normSource(events) {
   if (!latest) return "";
   const { source, clip, taken } = latest.data;
   const words = SOURCES.get(text(source)) ?? "";
-  const whole = words && typeof clip === "number" ? `${words} at ${clip}` : words;
+  const whole = words && typeof clip === "number" ? `${words} at ${short(clip)}` : words;
   return [whole, MEASURED.get(text(taken)) ?? ""].filter(Boolean).join(", ");
 }
