@@ -28,7 +28,9 @@ test("docs/internals/regular-expressions.md counts the patterns of every file in
     .map((path) => [path, count(path)])
     .filter(([, n]) => n)
     .sort();
-  const listed = [...text("docs/internals/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm)]
+  const listed = [
+    ...text("docs/internals/regular-expressions.md").matchAll(/^\| `(web\/[\w./]+\.js)` \| (\d+) \|/gm),
+  ]
     .map(([, path, n]) => [path, Number(n)])
     .sort();
   assert.deepEqual(listed, used);

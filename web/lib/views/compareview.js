@@ -22,8 +22,8 @@ import { SMOOTHEST } from "./runview.js";
  */
 export const COLOURS = 10;
 /**
- * As many runs as a browser can handle (measured in docs/reference/pages.md). If there are more, the page shows the
- * first ones and says so.
+ * As many runs as a browser can handle (measured in docs/reference/pages.md). If there are more, the page
+ * shows the first ones and says so.
  */
 export const MOST_RUNS = 1_000;
 /** As many runs as one report file can hold. */
