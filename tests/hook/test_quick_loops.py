@@ -22,8 +22,8 @@ from tests.hook.transport.test_sender import Trainer, assert_exactly_once
 from tocsin import protocol
 from tocsin.core.frames import RECORDS
 from tocsin.spool.segments import Spool, find_spools
+from tocsin.transport.backpressure import PATIENCE_S, WaitBudget
 from tocsin.transport.outbox import LIMIT, OUTSIDE_BYTES, Outbox
-from tocsin.transport.sender import PATIENCE_S, WaitBudget
 
 LOSS = ("loss",)
 MANY = 250_000

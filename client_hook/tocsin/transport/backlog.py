@@ -41,6 +41,23 @@ class SpoolBackend(Protocol):
     def end(self) -> Any: ...
 
 
+class NoSpool:
+    """Stand-in for a run without a spool: frames stay in memory."""
+
+    start = end = 0
+    is_writable = False
+
+    def append(self, frame: Any) -> bool:
+        """Store nothing."""
+        return False
+
+    def read(self, cursor: Any) -> None:
+        """Return nothing."""
+
+    def release(self, seq: int, events: int) -> None:
+        """Do nothing."""
+
+
 class Backlog:
     """Queue of unacknowledged frames, in the order of their numbers."""
 

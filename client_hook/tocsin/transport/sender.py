@@ -30,7 +30,8 @@ from ..protocol import Hello
 from ..spool import buffer_file
 from ..spool.buffer_file import BufferFile
 from ..spool.segments import FORMAT, Header, Spool
-from .backlog import Backlog, SpoolBackend
+from .backlog import Backlog, NoSpool, SpoolBackend
+from .backpressure import LOOK_S, WaitBudget, wait_s
 from .connection import Address, ConnectionLostError, resolve
 from .encoding import sendable
 from .link import AddressLookup, Link, wait
@@ -50,12 +51,6 @@ ERROR_LIMIT = 20
 """The sender stops after this many internal errors."""
 TURN_BATCHES = 32
 """Batches that are drained before the sender sends and receives again."""
-WAIT_S = 0.05
-"""Longest time that one call of the script waits for room in the queue."""
-LOOK_S = 0.0005
-PATIENCE_S, PATIENCE_SHARE = 10.0, 0.05
-"""While the sender makes no progress, calls wait for this long in total, and then for this share of the time.
-"""
 SAMPLE_S = 1.0
 """Interval between calls of the sampler, which decides itself when a reading is due."""
 LOG = logging.getLogger("tocsin")
@@ -77,41 +72,6 @@ class SenderStats:
     unprotected_records: int = 0
     """Records and events that did not fit in the buffer."""
     refused: dict[str, int] = field(default_factory=dict)
-
-
-class NoSpool:
-    """Stand-in for a run without a spool: frames stay in memory."""
-
-    start = end = 0
-    is_writable = False
-
-    def append(self, frame: Any) -> bool:
-        """Store nothing."""
-        return False
-
-    def read(self, cursor: Any) -> None:
-        """Return nothing."""
-
-    def release(self, seq: int, events: int) -> None:
-        """Do nothing."""
-
-
-class WaitBudget:
-    """Time that calls may still wait without success, so that a disk that hangs does not slow training."""
-
-    def __init__(self, now: float) -> None:
-        self._left = PATIENCE_S
-        self._at = now
-
-    def left(self, now: float) -> bool:
-        """Return whether a call may wait."""
-        self._left = min(self._left + (now - self._at) * PATIENCE_SHARE, PATIENCE_S)
-        self._at = now
-        return self._left > 0
-
-    def spend(self, seconds: float) -> None:
-        """Count the time of an unsuccessful wait."""
-        self._left -= seconds
 
 
 class Sender:
@@ -615,14 +575,6 @@ class Sender:
             self._warn("rescue", "tocsin: the last records of this run could not be saved: %r", error)
         finally:
             self._lock.release()
-
-
-def wait_s() -> float:
-    """Return ``TOCSIN_LOG_WAIT_MS`` in seconds; default WAIT_S."""
-    try:
-        return min(max(float(os.environ["TOCSIN_LOG_WAIT_MS"]) / 1000, 0.0), 10.0)
-    except (KeyError, ValueError):
-        return WAIT_S
 
 
 _LIVE: weakref.WeakSet[Sender] = weakref.WeakSet()

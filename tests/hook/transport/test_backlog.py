@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.hook.spool.test_segments import HEADER
 from tocsin.core.frames import EVENT, RECORDS, Frame
 from tocsin.spool.segments import Spool
-from tocsin.transport.backlog import Backlog
-from tocsin.transport.sender import NoSpool
+from tocsin.transport.backlog import Backlog, NoSpool
 
 
 def record(seq: int, size: int = 10) -> Frame:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin import protocol
 from tocsin.core.frames import RECORDS, Frame
-from tocsin.transport.backlog import Backlog
-from tocsin.transport.sender import NoSpool
+from tocsin.transport.backlog import Backlog, NoSpool
 from tocsin.transport.session import (
     ALIVE_S,
     BACKOFF_CAP_S,
