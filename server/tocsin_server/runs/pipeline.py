@@ -229,7 +229,7 @@ class Pipeline:
         fault = validation.event_fault(message, self.limits)
         if fault is not None:
             self._refuse_event(run, state, message.no, fault)
-        elif not state.allowance.take(message.t):
+        elif not state.allowance.take(message.t, time.monotonic()):
             fault = self._over_rate(run, state, message.no)
         else:
             self._tell_of_rate(run, state)

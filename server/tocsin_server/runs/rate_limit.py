@@ -35,25 +35,37 @@ class Pace:
 
 
 class Allowance:
-    """A token bucket of events that rejects. Times are ns of the sender's clock, which may go back."""
+    """A token bucket of events that rejects. It fills by the sender's clock, which made the events' times.
+
+    An event from before the newest one comes from a clock that was set back. Such a clock may stay behind for
+    hours, so the bucket fills by the server's monotonic clock meanwhile.
+    """
 
     def __init__(self, events_per_s: int) -> None:
         self._rate = float(events_per_s)
         self._most = self._credit = self._rate * EVENT_BURST_S
         self._newest_ns: int | None = None
+        self._taken_s = 0.0
 
-    def take(self, made_ns: int) -> bool:
-        """Spend one event that was made at ``made_ns``; return False where it is one too many."""
-        if self._newest_ns is None:
-            self._newest_ns = made_ns
-        if made_ns > self._newest_ns:
-            gained = (made_ns - self._newest_ns) / 1e9 * self._rate
-            self._credit = min(self._credit + gained, self._most)
-            self._newest_ns = made_ns
+    def take(self, made_ns: int, now_s: float) -> bool:
+        """Spend one event; return False if it is one too many.
+
+        Args:
+            made_ns: When the sender made it, by its own clock.
+            now_s: The server's monotonic clock.
+        """
+        self._credit = min(self._credit + self._passed_s(made_ns, now_s) * self._rate, self._most)
+        self._newest_ns, self._taken_s = max(made_ns, self._newest_ns or 0), now_s
         if self._credit < 1.0:
             return False
         self._credit -= 1.0
         return True
+
+    def _passed_s(self, made_ns: int, now_s: float) -> float:
+        """Return how much time has passed since the last event."""
+        if self._newest_ns is None:
+            return 0.0
+        return (made_ns - self._newest_ns) / 1e9 if made_ns >= self._newest_ns else now_s - self._taken_s
 
 
 def weight_of_event(size: int) -> int:

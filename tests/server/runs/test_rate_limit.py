@@ -29,19 +29,29 @@ SECOND_NS = 10**9
 def test_events_made_within_the_rate_are_all_taken() -> None:
     """However late they arrive, and however many: what counts is when they were made."""
     allowance = Allowance(5)
-    assert all(allowance.take(no * SECOND_NS // 5) for no in range(5000))
+    assert all(allowance.take(no * SECOND_NS // 5, 0.0) for no in range(5000))
 
 
 def test_a_loop_that_makes_events_is_refused_and_recovers() -> None:
     """A burst passes, the rest is refused, and after a second there is room for a second's worth."""
     allowance = Allowance(5)
-    taken = [allowance.take(7) for _ in range(1000)]
+    taken = [allowance.take(7, 0.0) for _ in range(1000)]
     assert taken == [True] * round(5 * EVENT_BURST_S) + [False] * 500
-    assert [allowance.take(7 + SECOND_NS) for _ in range(6)] == [True] * 5 + [False]
+    assert [allowance.take(7 + SECOND_NS, 0.0) for _ in range(6)] == [True] * 5 + [False]
 
 
 def test_a_clock_that_goes_back_gains_nothing() -> None:
     """Going to and fro makes no room for events."""
     allowance = Allowance(1)
-    taken = [allowance.take(no % 2 * 50 * SECOND_NS) for no in range(1000)]
+    taken = [allowance.take(no % 2 * 50 * SECOND_NS, 0.0) for no in range(1000)]
     assert sum(taken) <= EVENT_BURST_S + 50
+
+
+def test_a_clock_that_stays_behind_still_gets_its_rate() -> None:
+    """A clock that was set back by a day: the time that passes on the server makes room for events."""
+    allowance = Allowance(1)
+    while allowance.take(86_400 * SECOND_NS, 0.0):
+        pass
+    taken = [allowance.take(second * SECOND_NS, float(second)) for second in range(1, 1001)]
+    assert all(taken)
+    assert not allowance.take(1001 * SECOND_NS, 1000.0)
