@@ -28,6 +28,8 @@ _SIZES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_COMM_WORLD
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Variables for the number of ranks on this machine: torchrun and Ray, DeepSpeed, Open MPI, MPICH."""
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_HOLD_HOSTS = ("PMIX_NAMESPACE", "MASTER_ADDR")
+"""Variables of launchers that may hold the name of a host."""
 _EXEC_MARKER = "TOCSIN_PROCESS"
 """``pid:start:execs`` of the newest process in this environment that called ``watch``; survives ``exec``."""
 
@@ -279,18 +281,19 @@ def _process_start_ns() -> int:
 def named_host(who: Identity, given: str | None, environ: Mapping[str, str] = os.environ) -> Identity:
     """Return the identity with the host name that was chosen, if one was.
 
-    The address of the master's host, by which the server joins the ranks of a launch, is then replaced by its
-    hash.
+    Other texts that contain a host name are then replaced by their hash, which is the same on all ranks: the
+    address of the master's host, by which the server joins the ranks of a launch, and Open MPI's namespace
+    (``prterun-HOST-PID@1``).
     """
-    master = environ.get("MASTER_ADDR", "")
     if given is None and "TOCSIN_HOSTNAME" not in environ:
         return who
-    who = replace(who, host=host_of(given, environ))
-    if not master:
-        return who
+    names = [text for variable in _HOLD_HOSTS if (text := environ.get(variable))]
 
-    def hidden(address: str) -> str:
-        return address.replace(master, hashlib.blake2b(master.encode(), digest_size=6).hexdigest())
+    def hidden(text: str) -> str:
+        for name in names:
+            text = text.replace(name, hashlib.blake2b(name.encode(), digest_size=6).hexdigest())
+        return text
 
     writer = changed(who.writer, attempt=hidden(who.writer.attempt))
-    return replace(who, launch=hidden(who.launch), rendezvous=hidden(who.rendezvous), writer=writer)
+    host, launch, rendezvous = host_of(given, environ), hidden(who.launch), hidden(who.rendezvous)
+    return replace(who, host=host, launch=launch, rendezvous=rendezvous, writer=writer)

@@ -193,9 +193,10 @@ def test_the_host_may_have_another_name_or_none(server: IngestServer, spool: Any
         ("watch(host='w1')", {**ranks, "TOCSIN_HOSTNAME": "w2"}),
         ("watch()", {**ranks, "TOCSIN_HOSTNAME": "w2"}),
         ("watch()", {"TOCSIN_HOSTNAME": ""}),
+        ("watch()", {"TOCSIN_HOSTNAME": "w3", "PMIX_NAMESPACE": "prterun-node7-4711@1"}),
     ):
         run_script(f"run = {body}\ntrain(run, 1)\n", server.url, spool, environ=environ)
     hellos = [kept.hellos[0] for kept in server.writers.values()]
-    assert [hello.host for hello in hellos] == ["w1", "w2", ""]
+    assert [hello.host for hello in hellos] == ["w1", "w2", "", "w3"]
     assert hellos[0].rendezvous == hellos[1].rendezvous != ""
     assert not [hello for hello in hellos if "node7" in repr(hello)]
