@@ -14,13 +14,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     Connection,
+    Integer,
     LargeBinary,
     Table,
     Text,
@@ -30,11 +32,13 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
+    or_,
     select,
     type_coerce,
     update,
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.types import NullType
 
 from tocsin_server.core.models import AlertState, RecordBatch, RunState, Severity
 from tocsin_server.core.outage import line
@@ -48,8 +52,8 @@ from tocsin_server.runs.registry import card_of
 from tocsin_server.runs.run_summary import RunBoard, RunCard
 from tocsin_server.store import integrity, rules
 from tocsin_server.store.alert_rows import diagnosis_of
-from tocsin_server.store.columns import ExactJson, Words
-from tocsin_server.store.damage import decoded, sound_facts
+from tocsin_server.store.columns import ExactJson, ShownNumber, Words
+from tocsin_server.store.damage import decoded, number_fault, sound_facts
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.rules import OwnRow
@@ -63,6 +67,10 @@ CHOICES: Mapping[str, tuple[type[Any], Any]] = {
     "token.scope": (Scope, Scope.READ),
 }
 """Columns that hold one of a few words, and what a damaged one becomes."""
+WHOLE = (Integer, ShownNumber, Boolean)
+REPAIRED = (ShownNumber, Boolean)
+"""Types of columns that hold whole numbers, and those of them that a repair may change: the others number
+records, and a wrong number would mix them up."""
 Reader = Callable[[Any], object]
 
 
@@ -91,6 +99,8 @@ def damages(connection: Connection) -> Iterator[Damage]:
     for table in metadata.sorted_tables:
         try:
             yield from _texts(connection, table)
+            if connection.dialect.name == "sqlite":
+                yield from _numbers(connection, table)
         except DBAPIError as error:
             yield Damage(table.name, "", "", "", f"the table cannot be read: {line(error)}")
     for table, look in DERIVED.items():
@@ -131,6 +141,24 @@ def _texts(connection: Connection, table: Table) -> Iterator[Damage]:
             reason = None if value is None else _reason(table, column, value, kind)
             if reason is not None:
                 yield _damage(table, column, row, reason, value, sqlite)
+
+
+def _numbers(connection: Connection, table: Table) -> Iterator[Damage]:
+    """The values of a table's numeric columns that are no whole numbers; SQLite accepts any."""
+    columns = [column for column in table.columns if isinstance(column.type, WHOLE)]
+    if not columns:
+        return
+    keys = [type_coerce(key, Text).label(f"key_{key.name}") for key in table.primary_key]
+    own: Any = literal_column(f'"{table.name}".rowid').label("own")
+    raw = [type_coerce(column, NullType()).label(f"value_{column.name}") for column in columns]
+    wrong = or_(*(func.typeof(column).not_in(("integer", "null")) for column in columns))
+    query = select(own, *keys, *raw).select_from(table).where(wrong)
+    for row in connection.execute(query):
+        for column in columns:
+            value = getattr(row, f"value_{column.name}")
+            if value is not None and type(value) is not int:
+                found = _damage(table, column, row, number_fault(value), value, True)
+                yield found if isinstance(column.type, REPAIRED) else replace(found, where=None)
 
 
 def _derived(connection: Connection, table: Table, look: Reader) -> Iterator[Damage]:
@@ -294,6 +322,8 @@ def _instead(table: Table, one: Damage) -> Any:
         if column.nullable:
             return null()
         return column.type.kind() if column.type.kind is not object else {}
+    if isinstance(column.type, WHOLE):
+        return null() if column.nullable else int(getattr(column.server_default, "arg", 0))
     place = f"{one.table}.{one.column}"
     if place in CHOICES:
         return CHOICES[place][1].value
@@ -306,7 +336,7 @@ def _beside(place: str, now_ns: int) -> dict[str, Any]:
         return {"enabled": False}
     if place == "notification.body":
         return {"state": "failed", "error": "The stored notification was damaged."}
-    return {"revoked_ns": now_ns} if place == "token.scope" else {}
+    return {"revoked_ns": now_ns} if place in ("token.scope", "token.revoked_ns") else {}
 
 
 def rebuild_board(database: Database, run_id: str) -> bool:

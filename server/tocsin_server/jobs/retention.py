@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 
 from tocsin_server.core.models import RunState
 from tocsin_server.core.settings import Settings
+from tocsin_server.store.damage import Damaged
 from tocsin_server.store.results import RunFacts
 
 DAY_NS = 86_400 * 1_000_000_000
@@ -25,7 +26,9 @@ def last_word_ns(run: RunFacts) -> int:
 
 
 def is_expired(run: RunFacts, days: float, now_ns: int) -> bool:
-    """Whether the run is older than ``days``; 0 keeps it for ever."""
+    """Whether the run is older than ``days``; 0 keeps it for ever. A run with a damaged time is kept."""
+    if isinstance(run.last_seen_ns, Damaged) or isinstance(run.ended_ns, Damaged):
+        return False
     return days > 0 and run.state not in ALIVE and now_ns - last_word_ns(run) > days * DAY_NS
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Dialect, Double, Integer, Text, TypeDecorator
 
 from tocsin_server.core import exact_json
-from tocsin_server.store.damage import read_json
+from tocsin_server.store.damage import read_json, read_number
 
 LARGEST = (1 << 63) - 1
 """The largest number that a ``number_column`` holds; a larger one is no value to compare with."""
@@ -69,6 +69,32 @@ def _as_text(value: Any) -> str | None:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+class ShownNumber(TypeDecorator[int]):
+    """A number that is shown or compared, and never numbers records.
+
+    A column of SQLite can hold anything: what is no whole number there is read as a 0 that remembers why
+    (see ``damage``), so that one damaged row does not fail the query of all.
+    """
+
+    impl: type[Integer] = BigInteger
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], int | None] | None:
+        """Postgres holds nothing but numbers in such a column."""
+        return _as_number if dialect.name == "sqlite" else None
+
+
+class ShownSmallNumber(ShownNumber):
+    """The same of 32 bits."""
+
+    impl = Integer
+    cache_ok = True
+
+
+def _as_number(value: Any) -> int | None:
+    return value if value is None or type(value) is int else read_number(value)
+
+
 class ExactJson(TypeDecorator[Any]):
     """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``).
 
@@ -96,6 +122,14 @@ def number_column(name: str, *, nullable: bool = False, default: str | None = No
 
 def small_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
     return Column(name, Integer, nullable=nullable, server_default=default)
+
+
+def shown_number(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, ShownNumber, nullable=nullable, server_default=default)
+
+
+def shown_small(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    return Column(name, ShownSmallNumber, nullable=nullable, server_default=default)
 
 
 def text_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:

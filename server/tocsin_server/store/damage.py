@@ -1,8 +1,9 @@
 """Read stored texts that are damaged without affecting other rows.
 
 A JSON column that cannot be decoded, or contains data of another kind than expected, is read as an empty
-value that remembers the reason (:class:`Damaged`). Code that turns a row into an object uses
-:func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and repairs damaged values.
+value that remembers the reason (:class:`Damaged`); a number that is none, as such a 0. Code that turns a row
+into an object uses :func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and repairs
+damaged values.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ class DamagedList(list[Any], Damaged):
     """An empty list instead of a damaged one."""
 
 
+class DamagedNumber(int, Damaged):
+    """Zero instead of a damaged number."""
+
+
 _STANDS_FOR: dict[type, type[Damaged]] = {dict: DamagedMap, list: DamagedList}
 _NAMES = {dict: "a map", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 
@@ -73,6 +78,21 @@ def read_json(text: Any, kind: type) -> Any:
         stand_in = _STANDS_FOR.get(kind, Damaged)()
         stand_in.reason = str(error)
         return stand_in
+
+
+def read_number(value: Any) -> int:
+    """Return a stored number, or a :class:`DamagedNumber` if it is no whole number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    stand_in = DamagedNumber()
+    stand_in.reason = number_fault(value)
+    return stand_in
+
+
+def number_fault(value: Any) -> str:
+    """Return what is wrong with a stored value that should be a whole number."""
+    kind = "text" if isinstance(value, str) else "bytes" if isinstance(value, bytes) else "a fraction"
+    return f"expected a whole number, got {kind}: {value!r:.40}"
 
 
 def sound_facts(facts: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Index, PrimaryKeyConstraint, Table
 
-from tocsin_server.store.columns import Words, json_column, number_column, text_column
+from tocsin_server.store.columns import Words, json_column, shown_number, text_column
 from tocsin_server.store.tables import metadata
 
 user_rule = Table(
@@ -14,9 +14,9 @@ user_rule = Table(
     json_column("body", "{}"),
     Column("enabled", Boolean(create_constraint=False), nullable=False),
     text_column("source"),
-    number_column("created_ns"),
+    shown_number("created_ns"),
     text_column("created_by"),
-    number_column("updated_ns"),
+    shown_number("updated_ns"),
     text_column("updated_by"),
     Index(None, "source"),
 )
@@ -29,7 +29,7 @@ rule_tuning = Table(
     Column("project", Words, nullable=False),
     json_column("body", "{}"),
     text_column("source"),
-    number_column("updated_ns"),
+    shown_number("updated_ns"),
     text_column("updated_by"),
     PrimaryKeyConstraint("rule", "project"),
 )

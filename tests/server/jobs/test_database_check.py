@@ -20,6 +20,7 @@ from tocsin_server.core.permissions import Scope, Token, digest_of
 from tocsin_server.store import alert_groups, notification_config, outbox, rules
 from tocsin_server.store.alert_groups import GroupRow
 from tocsin_server.store.alert_rows import diagnosis_of
+from tocsin_server.store.columns import ShownNumber
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
 from tocsin_server.store.outbox import Notification
@@ -191,6 +192,66 @@ def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, che
     with database.reader.begin() as connection:
         board = json.loads(connection.execute(text("SELECT board FROM run")).scalar_one())
     assert (board["last_step"], board["arrival"]) == (2**41 + 1, 5003)
+
+
+NOT_NUMBERS = ("'text'", "1.5", "x'00ff'")
+
+
+@pytest.fixture
+def spoilt_numbers(database: Database) -> None:
+    """Copies of a whole run in which every number that is shown is none; only SQLite takes that."""
+    if database.dialect != "sqlite":
+        pytest.skip("Postgres stores only numbers in such columns")
+    populate(database)
+    with database.engine.begin() as connection:
+        for no, value in enumerate(NOT_NUMBERS):
+            copy(connection, f"bad{no}")
+            for table in metadata.sorted_tables:
+                key = KEYS.get(table.name, ("good", "run_id"))[1]
+                names = [c.name for c in table.c if isinstance(c.type, ShownNumber) and not c.primary_key]
+                if names and key in table.c:
+                    changes = ", ".join(f"{name} = {value}" for name in names)
+                    connection.execute(text(f"UPDATE {table} SET {changes} WHERE {key} = 'bad{no}'"))
+
+
+@pytest.mark.usefixtures("spoilt_numbers")
+def test_numbers_that_are_none_affect_only_their_own_rows(run_server: Run) -> None:
+    """Every list answers with all runs in it, and so does the page of each run."""
+    server = run_server()
+    headers = {"authorization": f"Bearer {server.token}"}
+    runs = ["bad0", "bad1", "bad2", "good"]
+    assert listed(server) == runs
+    paths = [f"/runs/{run_id}{more}" for run_id in runs for more in ("", "/events", "/series", "/records")]
+    for path in [*paths, "/alerts/marks", *(f"/{name}" for name in LISTS)]:
+        answer = httpx.get(f"{server.base}/api/v1{path}", headers=headers, timeout=60)
+        assert answer.status_code == 200, (path, answer.text[:300])
+
+
+@pytest.mark.usefixtures("spoilt_numbers")
+def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> None:
+    """A run's are named and replaced; a revoked token stays revoked."""
+    with database.engine.begin() as connection:
+        add_token(connection, Token("t_1", "ci", Scope.ADMIN, "", digest_of("secret"), 1))
+        connection.execute(text("UPDATE token SET revoked_ns = 'text'"))
+        connection.execute(text("UPDATE run SET board = NULL"))
+    named = [line.split("\t") for line in check().stdout.splitlines()]
+    assert ["run", "bad0", "-", "ended_ns", "expected a whole number, got text: 'text'"] in named
+    assert (check("--repair").returncode, check().stdout) == (0, "")
+    with database.reader.begin() as connection:
+        assert connection.execute(text("SELECT typeof(revoked_ns) FROM token")).scalar_one() == "integer"
+
+
+def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database, check: Run) -> None:
+    """A guess would mix up the numbering of records."""
+    if database.dialect != "sqlite":
+        pytest.skip("Postgres stores only numbers in such columns")
+    tell_all_to(database, "bad")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(text("UPDATE writer SET chunks = 'text'"))
+    assert check("--repair").returncode == 1
+    left = {tuple(line.split("\t")[i] for i in (0, 1, 3)) for line in check().stdout.splitlines()}
+    assert left == {("writer", "bad", "chunks")}
 
 
 CHOSEN = {"run.state": "lost", "alert.state": "resolved", "alert.severity": "critical", "token.scope": "read"}
