@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 
@@ -93,6 +94,23 @@ class OwnPostgres:
         while mark.exists():  # Postgres takes it away last
             assert time.monotonic() < ends, f"expected Postgres to end, got {mark} after 60 s"
             time.sleep(0.01)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While it lasts, its processes live and answer nothing."""
+        main = psutil.Process(int((self._home / "data" / "postmaster.pid").read_text().split(maxsplit=1)[0]))
+        stopped = [main]
+        try:
+            main.suspend()  # first: it starts the others
+            for process in main.children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+                    stopped.append(process)
+            yield
+        finally:
+            for process in stopped:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def start_again(self) -> None:
         """Starts it on its data."""

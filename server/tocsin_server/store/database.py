@@ -37,6 +37,8 @@ PATIENCE = {
     "tcp_user_timeout": 20_000,
 }
 """How long a connection to Postgres may take, and how long it may be silent: seconds, the last one in ms."""
+READ_SILENCE_S, WRITE_SILENCE_S = 15.0, 30.0
+"""Seconds in which Postgres must answer a statement, or its connection is closed: of readers, of writers."""
 SECRETS = ("session-key", "admin-token", "trainer-token")
 """Files that a server makes in its data directory once the database is there."""
 MARK_BYTES = 4096
@@ -124,15 +126,31 @@ def parsed_url(url: str | URL) -> URL:
 
 
 def database_url(url: str | URL) -> URL:
-    """``url`` with the driver we use. Raises ValueError for a database other than the two, or no file."""
+    """Return ``url`` with the driver we use.
+
+    Raises:
+        ValueError: The database is neither SQLite nor Postgres, or SQLite without a file.
+        StartError: The driver for Postgres is not installed.
+    """
     parsed = parsed_url(url)
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        _check_driver()
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite":
         raise ValueError(f"database URL: expected sqlite:/// or postgresql://, got {parsed.drivername}://")
     if not parsed.database or parsed.database == ":memory:":
         raise ValueError("database URL: expected a file as in sqlite:///tocsin.db, got none")
     return parsed
+
+
+def _check_driver() -> None:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise StartError(
+            "Postgres needs the psycopg driver, which cannot be imported. "
+            "Install it with `pip install 'tocsin-server[postgres]'`."
+        ) from error
 
 
 def open_database(url: str | URL) -> Database:
@@ -145,7 +163,7 @@ def open_database(url: str | URL) -> Database:
     if parsed.get_backend_name() == "sqlite":
         database = Database(parsed, _sqlite(parsed), _sqlite_reader(parsed))
     else:
-        database = Database(parsed, _postgres(parsed), _postgres_reader(parsed))
+        database = Database(parsed, _postgres(parsed, WRITE_SILENCE_S), _postgres_reader(parsed))
     event.listen(database.engine, "begin", database.gate.check, insert=True)
     return database
 
@@ -287,10 +305,13 @@ def _begin_with(engine: Engine, statement: str) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _postgres(url: URL) -> Engine:
-    return create_engine(
+def _postgres(url: URL, silence_s: float | None = None) -> Engine:
+    engine = create_engine(
         url, pool_size=2, max_overflow=2, pool_pre_ping=True, connect_args=_connect_args(url)
     )
+    if silence_s is not None:
+        _limit_silence(engine, silence_s)
+    return engine
 
 
 def _connect_args(url: URL) -> dict[str, Any]:
@@ -302,6 +323,12 @@ def _connect_args(url: URL) -> dict[str, Any]:
     return {name: value for name, value in PATIENCE.items() if name not in url.query}
 
 
+def _limit_silence(engine: Engine, silence_s: float) -> None:
+    from tocsin_server.store.postgres import limit_silence  # needs the driver
+
+    limit_silence(engine, silence_s)
+
+
 def _postgres_reader(url: URL) -> Engine:
     engine = create_engine(
         url,
@@ -311,4 +338,5 @@ def _postgres_reader(url: URL) -> Engine:
         connect_args=_connect_args(url),
         isolation_level="REPEATABLE READ",  # one answer, one moment
     )
+    _limit_silence(engine, READ_SILENCE_S)
     return engine.execution_options(postgresql_readonly=True)

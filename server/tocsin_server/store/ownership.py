@@ -30,7 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.outage import words
-from tocsin_server.store.database import PATIENCE, WriteGate, check_names
+from tocsin_server.store.database import PATIENCE, WRITE_SILENCE_S, WriteGate, check_names
 
 WAIT_S = 5.0
 """How long a starting server waits for the Postgres lock: the session of one that was killed may linger."""
@@ -115,6 +115,9 @@ class PostgresLock:
                 "application_name": f"tocsin-server, process {os.getpid()} on {socket.gethostname()}"[:63],
             },
         )
+        from tocsin_server.store.postgres import limit_silence
+
+        limit_silence(self._engine, WRITE_SILENCE_S)
         self._connection: Connection | None = None
         self._session: _Session | None = None
         self._starts: int | None = None

@@ -68,7 +68,9 @@ def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:
     """
     if database.dialect != "postgresql":
         return
-    with database.engine.connect() as connection:
+    from tocsin_server.store.postgres import no_limit
+
+    with database.engine.connect() as connection, no_limit(connection):
         alone = connection.execution_options(isolation_level="AUTOCOMMIT")
         for name in names:
             alone.execute(text(f"VACUUM (SKIP_LOCKED) {name}"))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.server.conftest import wait_until
 from tests.server.own_postgres import OwnPostgres
+from tocsin_server.store import database
 
 pytestmark = pytest.mark.postgres
 Start = Callable[..., Any]
@@ -85,6 +86,46 @@ def test_writing_answers_503(server: Any, postgres: OwnPostgres) -> None:
     assert "is unavailable" in answer.json()["detail"]
     postgres.start_again()
     wait_until(lambda: make().status_code == 201, "the token")
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of a second instead of fifteen and thirty."""
+    monkeypatch.setattr(database, "READ_SILENCE_S", 1.0)
+    monkeypatch.setattr(database, "WRITE_SILENCE_S", 1.0)
+    monkeypatch.setitem(database.PATIENCE, "connect_timeout", 2)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_frozen_database_is_an_outage(server: Any, postgres: OwnPostgres) -> None:
+    """Its processes live and do not answer: reading and writing end with 503, health says why."""
+    headers = {"authorization": f"Bearer {server.token}"}
+    token = {"name": "ci", "scope": "read", "project": None}
+    with postgres.frozen():
+        read = ask(server, "/runs")
+        written = httpx.post(f"{server.base}/api/v1/tokens", json=token, headers=headers, timeout=60)
+        health = wait_until(
+            lambda: (told := ask(server, "/health").json())["status"] == "failing" and told, "it"
+        )
+    assert (read.status_code, read.headers["retry-after"]) == (503, "5")
+    assert (written.status_code, written.headers["retry-after"]) == (503, "5")
+    assert health["status"] == "failing"
+    wait_until(lambda: ask(server, "/runs").status_code == 200, "the runs")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_records_of_a_frozen_database_are_stored_once(
+    server: Any, postgres: OwnPostgres, dial: Callable[..., Any]
+) -> None:
+    """A commit whose answer never came is repeated, whatever became of the first one."""
+    trainer = dial(server.base, "r1", server.token)
+    trainer.acked(trainer.train([0], loss=[1.0]))
+    with postgres.frozen():
+        trainer.train([1], loss=[2.0])
+        wait_until(lambda: server.services.writer.failing, "the writer to give up")
+    trainer.acked(trainer.train([2], loss=[3.0]))
+    page = server.services.reader.records("r1")
+    assert page.step.tolist() == [0, 1, 2]
 
 
 def test_an_open_page_hears_of_it_and_goes_on(

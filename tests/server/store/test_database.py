@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, event, insert, select, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.models import Column, Intake, RecordBatch, RuleSnapshot
+from tocsin_server.core.outage import is_outage
 from tocsin_server.store import batch_codec
 from tocsin_server.store.backup import revisions
 from tocsin_server.store.database import PATIENCE, Database, database_url, migrate, open_database
+from tocsin_server.store.postgres import no_limit
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registration import register
 from tocsin_server.store.tables import (
@@ -229,6 +232,39 @@ def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
 def test_heroku_style_urls_work() -> None:
     """postgres:// and postgresql:// mean the psycopg driver."""
     assert database_url("postgres://u@h/d").drivername == "postgresql+psycopg"
+
+
+def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres without its extra: what to install, for every command."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StartError, match=r"pip install 'tocsin-server\[postgres\]'"):
+        database_url("postgresql://u@h/d")
+
+
+def test_a_slow_statement_is_cancelled(
+    database: Database, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
+) -> None:
+    """It counts as an outage, and Postgres does not continue it. VACUUM may take any time."""
+    if database.dialect != "postgresql":
+        pytest.skip("SQLite has no server")
+    monkeypatch.setattr("tocsin_server.store.database.READ_SILENCE_S", 0.3)
+    hasty = open_database(database.url)
+    with (
+        pytest.raises(OperationalError, match=r"did not answer for 0\.3 s") as raised,
+        hasty.reader.connect() as reader,
+    ):
+        reader.execute(text("SELECT pg_sleep(60)"))
+    assert is_outage(raised.value)
+    running = text("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+
+    def is_idle() -> bool:
+        with database.reader.connect() as reader:
+            return reader.execute(running).first() is None
+
+    eventually(is_idle, "the statement to end")
+    with hasty.reader.connect() as reader, no_limit(reader):
+        reader.execute(text("SELECT pg_sleep(0.6)"))
+    hasty.close()
 
 
 def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
