@@ -2,7 +2,7 @@
 # The ground-truth tests of the hook under the lowest, two middle and the highest torch it is said to run with,
 # each on a Python of its own. Not part of the suite: it downloads several gigabytes the first time.
 #
-#   tests/hook/versions.sh [python:torch[:extra requirement]]...
+#   tests/hook/versions.sh [python:torch[:further requirements, with commas between]]...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,7 +18,7 @@ for pair in "${pairs[@]}"; do
     interpreter=$(command -v "python$python" || ls -d "$HOME"/.pyenv/versions/"$python".*/bin/python 2>/dev/null | head -1 || true)
     [ -n "$interpreter" ] || { echo "python$python is not installed: $pair is left out"; continue; }
     "$interpreter" -m venv "$place"
-    "$place/bin/pip" install -q --disable-pip-version-check "torch==$torch" ${extra:+"$extra"} \
+    "$place/bin/pip" install -q --disable-pip-version-check "torch==$torch" ${extra:+${extra//,/ }} \
       numpy msgspec websockets psutil hypothesis pytest pytest-timeout
   fi
   echo "== Python $python, torch $torch"
