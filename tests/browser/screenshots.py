@@ -8,6 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -125,28 +128,44 @@ def tell_this_browser(browser: Browser, login: str) -> None:
     page.close()
 
 
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a headless Chromium."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
 def take(login: str) -> None:
     """Both themes, from the demo behind ``login``."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         tell_this_browser(browser, login)
         for theme in ("light", "dark"):
             picture(browser, login, theme)
         phone(browser, login)
-        browser.close()
 
 
-def main() -> None:
-    IMAGES.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def demo_running() -> Iterator[str]:
+    """Run the demo; yield its login link."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "tocsin_server", "demo", "--port", "0", "--data-dir", directory]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
             try:
-                take(login_link(demo))
+                link = login_link(demo)
+                threading.Thread(target=demo.stdout.read, daemon=True).start()  # type: ignore[union-attr]
+                yield link
             finally:
                 demo.send_signal(signal.SIGINT)
-                demo.communicate(timeout=60)
+                demo.wait(timeout=60)
+
+
+def main() -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with demo_running() as login:
+        take(login)
 
 
 if __name__ == "__main__":
