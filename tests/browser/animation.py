@@ -1,6 +1,6 @@
 """Records docs/img/demo.webp, the animated picture of README.md, from the running demo: ``make animation``.
 
-It shows the pages of a real server while a real training collapses, about five times as fast as it happened.
+It shows the pages of a real server while a real training collapses, faster than it happened.
 """
 
 from __future__ import annotations
