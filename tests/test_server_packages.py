@@ -94,6 +94,12 @@ def test_routing_uses_no_clock_and_no_database() -> None:
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+def test_only_the_store_imports_sqlalchemy() -> None:
+    """SQL is written in one package; the others get types and errors from ``store.connection``."""
+    found = {name for name, path in modules(SERVER).items() if "sqlalchemy" in used(name, path)}
+    assert {name for name in found if not name.startswith("tocsin_server.store.")} == set()
+
+
 def test_only_the_trainings_of_the_demo_import_torch() -> None:
     """The server itself runs without it."""
     found = {path.parent for name, path in modules(SERVER).items() if "torch" in used(name, path)}

@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from tocsin_server import __version__
-from tocsin_server.core.periodic_jobs import DATABASE, Rounds
 from tocsin_server.core.permissions import Token
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.core.settings import Settings
@@ -74,6 +73,7 @@ from tocsin_server.runs.similar_runs import Siblings, watch_siblings
 from tocsin_server.runs.watchdog import watch
 from tocsin_server.store import tokens as token_store
 from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.periodic_jobs import DATABASE, Rounds
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
-from sqlalchemy import URL
-from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server import __version__
 from tocsin_server.app.application import create_app, stored_tokens
@@ -25,6 +23,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.http.auth.authentication import ADMIN, TRAINER
 from tocsin_server.http.auth.login import login_address
 from tocsin_server.http.socket_limits import bounded
+from tocsin_server.store.connection import URL, SQLAlchemyError
 from tocsin_server.store.database import database_url, migrate, open_database, parsed_url
 from tocsin_server.store.ownership import PostgresLock, sole_on_file
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import make_url
 
 from tocsin_server.cli.options import (
     Config,
@@ -18,8 +17,10 @@ from tocsin_server.cli.options import (
     settings_of,
 )
 from tocsin_server.core.errors import StartError
-from tocsin_server.jobs.database_check import Damage, copy_name, damages, keep, rebuild_board, repair
+from tocsin_server.jobs.database_check import copy_name, damages, keep, rebuild_board
+from tocsin_server.store.connection import make_url
 from tocsin_server.store.database import Database, check_not_emptied
+from tocsin_server.store.value_check import Damage, repair
 
 EXIT_DAMAGED = 1
 """Exit status if a value cannot be read and was not repaired."""

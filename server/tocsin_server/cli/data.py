@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import Connection
-from sqlalchemy.engine import URL
 
 from tocsin_server.cli.options import (
     Config,
@@ -33,6 +31,7 @@ from tocsin_server.store import deletion, deletion_jobs, vacuum
 from tocsin_server.store.backup import backup as back_up
 from tocsin_server.store.backup import file_of
 from tocsin_server.store.backup import restore as put_back
+from tocsin_server.store.connection import URL, Connection
 from tocsin_server.store.database import Database, database_url, open_database
 from tocsin_server.store.migration_dry_run import rehearse
 from tocsin_server.store.ownership import sole_on_file

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server import __version__
 from tocsin_server.cli.backtest import backtest
@@ -23,6 +22,7 @@ from tocsin_server.core.permissions import Scope, Token, make_token
 from tocsin_server.core.settings import load
 from tocsin_server.http.auth.authentication import FILE_TOKENS
 from tocsin_server.store import audit
+from tocsin_server.store.connection import SQLAlchemyError
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 EXIT_UNUSABLE = 2

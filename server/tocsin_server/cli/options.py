@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import Connection
 
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.settings import Settings, load
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.database import migrate as migrate_database
 

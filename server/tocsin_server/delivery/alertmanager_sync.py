@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection
-
 from tocsin_server.core.models import AlertState
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.delivery.router import MIRRORED, facts_of, id_of, marks_of, routing_of, silence_of
 from tocsin_server.delivery.run_failures import fact_of
 from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
 from tocsin_server.notify.routing import channels_of
 from tocsin_server.store import alert_groups, notification_config, run_failures
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.notification_config import ChannelRow
+from tocsin_server.store.periodic_jobs import Round
 
 RESOLVED_NS = 15 * 60 * 10**9
 """Alerts that are over are pushed so long, should Alertmanager have been away; and runs that failed."""

@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import Any
 
 from tocsin_server.core import exact_json
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import SENT, Notification
+from tocsin_server.store.periodic_jobs import Round
 
 LOOK_S = 5.0
 """The outbox is looked at so often, besides after every attempt: other servers send from it too."""

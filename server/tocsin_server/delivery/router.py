@@ -18,14 +18,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import SQLAlchemyError
-
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import AlertState
-from tocsin_server.core.outage import is_outage
-from tocsin_server.core.periodic_jobs import Round as Work
 from tocsin_server.delivery.payload import body_of, every, title_of
 from tocsin_server.delivery.run_failures import fact_of
 from tocsin_server.notify import grouping, hourly_limit
@@ -39,24 +34,19 @@ from tocsin_server.store import alert_groups, notification_config, outbox, run_f
 from tocsin_server.store.acks import Key, acks_in_force
 from tocsin_server.store.alert_groups import GroupRow, Known
 from tocsin_server.store.alert_rows import alert_key
+from tocsin_server.store.connection import Connection, SQLAlchemyError
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
+from tocsin_server.store.outage import is_outage
 from tocsin_server.store.outbox import Notification
+from tocsin_server.store.periodic_jobs import Round as Work
 
 log = logging.getLogger("tocsin.notify")
 
 NAME = "routing"
 LATER_NS = 60_000_000_000
 """A group that cannot be dealt with is looked at again after this long."""
-LOCK = 0x746F6374
-"""Key of the Postgres lock that lets one server at a time route."""
 MIRRORED = "alertmanager"
 """Channels of this kind are kept up to date by ``mirror``, not by notifications."""
-
-
-def lock(connection: Connection) -> None:
-    """One round at a time, whichever server runs it. On SQLite there is one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
 
 
 def routing_of(connection: Connection) -> Routing:

@@ -18,9 +18,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.core.settings import Settings
 from tocsin_server.notify import backoff
 from tocsin_server.notify.channel import Sending, scrubbed
@@ -28,10 +25,12 @@ from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.store import outbox
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import Damaged
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow, read_channel
 from tocsin_server.store.outbox import Attempt, Notification
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.writer import StoreWriter
 
 T = TypeVar("T")

@@ -16,15 +16,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
-from tocsin_server.core.periodic_jobs import Rounds
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync as mirror
 from tocsin_server.delivery import browser_feed
 from tocsin_server.delivery.browser_feed import News
-from tocsin_server.delivery.router import Round, lock, report_unread
+from tocsin_server.delivery.router import Round, report_unread
 from tocsin_server.delivery.sender import GRACE_S, Courier, Office, deliver, in_thread
 from tocsin_server.notify import chart_image, http, links
 from tocsin_server.notify.channel import Sending, scrubbed
@@ -33,9 +30,11 @@ from tocsin_server.notify.message import Links, Message, message_of
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.store import alert_groups, notification_config, outbox
+from tocsin_server.store.connection import Connection, SQLAlchemyError
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
+from tocsin_server.store.periodic_jobs import Rounds
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
@@ -186,7 +185,7 @@ class Delivery:
                 return
 
     def _round(self, connection: Connection) -> tuple[set[str], bool]:
-        lock(connection)
+        alert_groups.lock(connection)
         one = Round(connection, self._clock(), self._routing_work)
         return (one.told, True) if one.run() else (one.told, False)
 

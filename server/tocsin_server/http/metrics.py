@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,6 +27,7 @@ from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.connections import LIMITS
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.health import health_of
+from tocsin_server.store.connection import SQLAlchemyError
 from tocsin_server.store.gauges import Gauges, read_gauges
 
 router = APIRouter(include_in_schema=False)

@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy import Connection
-
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.core.settings import Settings
 from tocsin_server.jobs.retention import expired
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store import deletion, deletion_jobs, vacuum
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.database import Database
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 

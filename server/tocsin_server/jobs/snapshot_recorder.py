@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import Connection
-
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.detect.engine.plan import KIND as RULES
 from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
 from tocsin_server.offline.snapshot import FlightError, Window, document, frozen, overlaps, window_of
 from tocsin_server.store.alert_rows import alert_key
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import warn
 from tocsin_server.store.database import Database
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RecordPage, RunFacts
 from tocsin_server.store.snapshots import (
@@ -33,7 +32,6 @@ from tocsin_server.store.snapshots import (
     lacking,
     read_flight,
 )
-from tocsin_server.store.tables import flight
 from tocsin_server.store.writer import StoreWriter
 from tocsin_server.transfer.run_import import batches
 
@@ -93,7 +91,7 @@ def download(database: Database, alert_id: str) -> bytes | None:
         try:
             return document(facts, alerts, row.body)
         except FlightError as error:  # the records are there still, unless retention has deleted them
-            warn(flight.name, alert_id, "body", str(error))
+            warn("flight", alert_id, "body", str(error))
     return document(facts, alerts, gather(reader, facts, window).body)
 
 

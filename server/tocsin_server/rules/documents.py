@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection
-
 from tocsin_server.core.errors import FieldError
 from tocsin_server.detect.custom import threshold, tuning
 from tocsin_server.detect.custom.threshold import UserRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning
 from tocsin_server.store import audit, rules
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.rules import OwnRow, TuningRow
 
 MOST_RULES = 300

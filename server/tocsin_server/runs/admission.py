@@ -11,7 +11,6 @@ from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
-from sqlalchemy import Connection, select
 
 from tocsin.protocol import Hello
 from tocsin_server.core.errors import TocsinError
@@ -20,15 +19,18 @@ from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun, WriterState
 from tocsin_server.runs.registry import Roster
-from tocsin_server.store import tables
-from tocsin_server.store.deletion import is_leaving, may_stay
-from tocsin_server.store.registration import ForeignRunError, Registered, register
+from tocsin_server.store.connection import Connection
+from tocsin_server.store.registration import (
+    ForeignRunError,
+    LeavingRunError,
+    Registered,
+    register_keeping_end,
+)
 
 log = logging.getLogger("tocsin.admission")
 
 REGISTER_S = 10.0
 """A database that takes longer than this to register a hello counts as failing."""
-ENDED = tuple(state for state in RunState if state.ended)
 T = TypeVar("T")
 
 
@@ -89,30 +91,6 @@ class Registry(Protocol):
     def call(self, work: Callable[[Connection], T]) -> Future[T]: ...
 
 
-def register_keeping_end(
-    connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = ""
-) -> tuple[Registered, bool]:
-    """Registers ``hello``; True where its run stays ended.
-
-    A writer that has been here before may come back to an ended run only to hear that all is
-    durable; a new process makes the run live again.
-    """
-    run = tables.run
-    columns = (run.c.state, run.c.ended_ns, run.c.error)
-    before = connection.execute(select(*columns).where(run.c.id == hello.run)).first()
-    registered = register(connection, hello, now_ns, bound_to=bound_to)
-    run_id = registered.writer.run_id
-    spared = not registered.run_is_new and may_stay(connection, run_id, now_ns)
-    if is_leaving(connection, run_id) and not spared:  # rolls back what was just registered
-        raise TryLaterError("a run of this id that is whole or gone", "one that is being deleted or imported")
-    known = registered.last_seq >= 0 or registered.last_event >= 0
-    if before is None or before.state not in ENDED or not known:
-        return registered, False
-    kept = {"state": before.state, "ended_ns": before.ended_ns, "error": before.error}
-    connection.execute(run.update().where(run.c.id == registered.writer.run_id).values(kept))
-    return registered, True
-
-
 class Admission:
     """One hello at a time a run, so that a run comes into memory once."""
 
@@ -169,8 +147,10 @@ class Admission:
         )
         try:
             return await asyncio.wait_for(asyncio.wrap_future(call), REGISTER_S)
-        except (TryLaterError, ForeignRunError):
+        except ForeignRunError:
             raise
+        except LeavingRunError as error:
+            raise TryLaterError(*error.args) from error
         except TimeoutError as error:
             if call.cancelled():
                 given.clear()

@@ -30,7 +30,6 @@ from tocsin_server.core.models import (
     Transition,
     Writer,
 )
-from tocsin_server.core.periodic_jobs import Rounds
 from tocsin_server.core.settings import Settings
 from tocsin_server.core.stats import Taken
 from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
@@ -44,6 +43,7 @@ from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
 from tocsin_server.runs.registry import Roster
 from tocsin_server.runs.restoring import Restorer
 from tocsin_server.runs.rule_assignments import Rulebook
+from tocsin_server.store.periodic_jobs import Rounds
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 

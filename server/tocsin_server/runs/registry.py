@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.core.settings import Settings
 from tocsin_server.detect.engine.engine import Engine, SnapshotError
 from tocsin_server.detect.interface.context import RunContext
@@ -21,6 +20,7 @@ from tocsin_server.runs.alert_state import AlertBook
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import RunBoard, RunCard
 from tocsin_server.store.edits import edits_of
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import Recovery, RunFacts
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from tocsin_server.core.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import Round
 
 PAUSE_S = 0.5
 """Pause between two rounds over the runs that could not be restored."""

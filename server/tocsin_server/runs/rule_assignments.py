@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin_server.core.errors import FieldError
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.detect.custom.threshold import UserRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning, read_tuning
 from tocsin_server.detect.engine import plan as plans
@@ -24,6 +23,7 @@ from tocsin_server.runs.active_run import ActiveRun
 from tocsin_server.runs.registry import Roster
 from tocsin_server.runs.run_summary import RunCard
 from tocsin_server.store import rules
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.rules import Act, OwnRow, TuningRow
 

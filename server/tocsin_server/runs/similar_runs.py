@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from tocsin_server.core.models import AlertState, RunState
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.detect.interface.similar_runs import KIND, MOST, Sibling, SiblingFacts
 from tocsin_server.runs.pipeline import Pipeline
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RunFacts, SeriesLayer
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tocsin_server.core.models import Alert, AlertState, Finding, RunState
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.detect.engine.plan import Plan
 from tocsin_server.detect.interface.liveness import Liveness, over
 from tocsin_server.detect.rules.system import stalled, trainer_lost
 from tocsin_server.runs.active_run import ActiveRun
 from tocsin_server.runs.pipeline import Pipeline
+from tocsin_server.store.periodic_jobs import Round
 
 NAME = "watchdog"
 STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED}

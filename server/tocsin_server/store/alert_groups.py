@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, func, or_, select, text, tuple_, update
 
 from tocsin_server.core.models import Alert
 from tocsin_server.store.acks import Key
@@ -17,6 +17,9 @@ from tocsin_server.store.tables import alert, alert_transition, event, group_mem
 
 AT_ONCE = 500
 """Transitions that one transaction routes at most: some milliseconds."""
+
+LOCK = 0x746F6374
+"""Key of the Postgres lock that lets one server at a time route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +173,9 @@ def _members(connection: Connection, ids: list[str]) -> dict[str, dict[Key, int]
 
 def _group(row: Row[Any], members: Mapping[Key, int]) -> GroupRow:
     return GroupRow(**values_of(notify_group, row), members=members)
+
+
+def lock(connection: Connection) -> None:
+    """Let one routing pass run at a time, whichever server runs it; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})

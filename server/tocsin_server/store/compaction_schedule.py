@@ -6,10 +6,10 @@ import logging
 import math
 import time
 
-from tocsin_server.core.periodic_jobs import Round
 from tocsin_server.store import chunks
 from tocsin_server.store.compactor import seal, writers_due
 from tocsin_server.store.database import Database
+from tocsin_server.store.periodic_jobs import Round
 from tocsin_server.store.writer_cache import Ledger, WriterKey
 
 log = logging.getLogger("tocsin.store")

@@ -29,8 +29,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from tocsin_server.core.errors import StartError
-from tocsin_server.core.outage import words
 from tocsin_server.store.database import PATIENCE, WRITE_SILENCE_S, WriteGate, check_names
+from tocsin_server.store.outage import words
 
 WAIT_S = 5.0
 """How long a starting server waits for the Postgres lock: the session of one that was killed may linger."""

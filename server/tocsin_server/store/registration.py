@@ -12,12 +12,14 @@ from tocsin.protocol import Hello, WriterId
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunState, Writer
 from tocsin_server.store.damage import sound_facts
+from tocsin_server.store.deletion import is_leaving, may_stay
 from tocsin_server.store.edits import called, edits_of
 from tocsin_server.store.environment import storable
 from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.tables import attempt, project, run, writer
 from tocsin_server.store.writer_cache import last_event, last_seq, series_numbers
 
+ENDED = tuple(state for state in RunState if state.ended)
 JOIN_WITHIN_NS = 120 * 1_000_000_000
 """Ranks without a launch id join one attempt if they say hello this close together (design, section 1)."""
 
@@ -28,6 +30,13 @@ class ForeignRunError(TocsinError):
     def __init__(self) -> None:
         # The token's owner must not learn from the text which project the run belongs to.
         super().__init__("hello: expected a run of the token's own project, got another project's run")
+
+
+class LeavingRunError(Exception):
+    """A run of this id is being deleted or imported. Arguments: what was expected, what there is."""
+
+    def __init__(self) -> None:
+        super().__init__("a run of this id that is whole or gone", "one that is being deleted or imported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,33 @@ def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str
         last_event(connection, run_id, who.writer_no),
         series_numbers(connection, run_id),
     )
+
+
+def register_keeping_end(
+    connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = ""
+) -> tuple[Registered, bool]:
+    """Register ``hello`` as :func:`register` does; return also whether its run stays ended.
+
+    A writer that is already known may return to an ended run only to learn that everything is durable; a
+    new process makes the run live again.
+
+    Raises:
+        ForeignRunError: As :func:`register`.
+        LeavingRunError: The run is being deleted or imported. The caller must roll back.
+    """
+    before = connection.execute(select(run.c.state, run.c.ended_ns, run.c.error).where(run.c.id == hello.run))
+    ended = before.first()
+    registered = register(connection, hello, now_ns, bound_to=bound_to)
+    run_id = registered.writer.run_id
+    stays = not registered.run_is_new and may_stay(connection, run_id, now_ns)
+    if is_leaving(connection, run_id) and not stays:
+        raise LeavingRunError
+    known = registered.last_seq >= 0 or registered.last_event >= 0
+    if ended is None or ended.state not in ENDED or not known:
+        return registered, False
+    kept = {"state": ended.state, "ended_ns": ended.ended_ns, "error": ended.error}
+    connection.execute(run.update().where(run.c.id == run_id).values(kept))
+    return registered, True
 
 
 def writer_key(writer_id: WriterId) -> str:

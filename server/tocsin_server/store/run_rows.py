@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, func, select, update
 
 from tocsin_server.core.models import AlertState, RunState, Writer
 from tocsin_server.store.arrays import Points
@@ -20,6 +20,15 @@ from tocsin_server.store.tables import alert, attempt, deletion, event, run, ser
 from tocsin_server.store.writer_cache import series_numbers
 
 ENDED = (RunState.FINISHED, RunState.FAILED)
+
+
+class ListedRun(NamedTuple):
+    """One run in a list."""
+
+    id: str
+    project: str
+    state: RunState
+    created_ns: int
 
 
 def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]:
@@ -37,6 +46,34 @@ def read_unsettled(connection: Connection) -> list[RunFacts]:
     waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
     query = _rows().where(run.c.state == RunState.FAILED, waits.exists())
     return [_facts(row, 0) for row in connection.execute(query)]
+
+
+def created_ns(connection: Connection, run_id: str) -> int | None:
+    """Return when a run was created, or None if there is no such run."""
+    found: int | None = connection.execute(select(run.c.created_ns).where(run.c.id == run_id)).scalar()
+    return found
+
+
+def listed(connection: Connection) -> list[ListedRun]:
+    """Return what choosing and sorting runs needs; the saved sparklines are not read for it."""
+    wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
+    return [
+        ListedRun(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
+        for row in connection.execute(wanted)
+    ]
+
+
+def configs(connection: Connection, project: str | None = None) -> dict[str, Any]:
+    """Return the configurations of all runs, or of those of one project, by run; unset ones are left out."""
+    wanted = select(run.c.id, run.c.config)
+    if project is not None:
+        wanted = wanted.where(run.c.project == project)
+    return {row.id: row.config for row in connection.execute(wanted) if row.config is not None}
+
+
+def fill_board(connection: Connection, run_id: str, board: Mapping[str, Any]) -> None:
+    """Store the row of the list of runs if none is stored."""
+    connection.execute(update(run).where(run.c.id == run_id, run.c.board.is_(None)).values(board=board))
 
 
 def is_there(connection: Connection, run_id: str) -> bool:

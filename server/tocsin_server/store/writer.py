@@ -30,11 +30,11 @@ from sqlalchemy.exc import (
 
 from tocsin_server.core.memory_size import size_of_intake
 from tocsin_server.core.models import Intake
-from tocsin_server.core.outage import words
-from tocsin_server.core.periodic_jobs import Rounds
 from tocsin_server.core.stats import Durations
 from tocsin_server.store.compaction_schedule import Sealer
 from tocsin_server.store.database import Database
+from tocsin_server.store.outage import words
+from tocsin_server.store.periodic_jobs import Rounds
 from tocsin_server.store.row_builder import Gatherer
 from tocsin_server.store.writer_cache import Ledger
 

@@ -10,9 +10,8 @@ import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from tocsin_server.store.acks import AckRow, ack_rows, put_ack_rows
+from tocsin_server.store.connection import Connection
 from tocsin_server.transfer.digest import canonical
 from tocsin_server.transfer.run_folder import ACKS, BundleError, Item, lines
 from tocsin_server.transfer.schema import AckLine, checked

@@ -18,14 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import select
-
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.store import tables
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RecordPage
+from tocsin_server.store.run_rows import created_ns
 from tocsin_server.transfer.column_names import COORDINATES, heading
 from tocsin_server.transfer.parquet import parquet_bodies
 
@@ -58,7 +56,7 @@ def every_page(
     Raises:
         UnknownRun: The run was deleted meanwhile, so that records are missing in the pages so far.
     """
-    created_ns = _created_ns(reader, run_id)
+    before = _created_ns(reader, run_id)
     after: str | None = None
     while True:
         page = reader.records(run_id, names=names, start=start, stop=stop, after=after, limit=PAGE)
@@ -67,14 +65,13 @@ def every_page(
         if page.next is None:
             break
         after = page.next
-    if _created_ns(reader, run_id) != created_ns:
+    if _created_ns(reader, run_id) != before:
         raise UnknownRun(f"Run {run_id} was deleted while it was being exported.")
 
 
 def _created_ns(reader: StoreReader, run_id: str) -> int | None:
     with reader.consistent() as connection:
-        query = select(tables.run.c.created_ns).where(tables.run.c.id == run_id)
-        return connection.execute(query).scalar()
+        return created_ns(connection, run_id)
 
 
 def items(page: RecordPage) -> Iterator[dict[str, Any]]:

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from sqlalchemy import Connection
-from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
 from tocsin.protocol import MOST_STEP
 from tocsin_server.core.models import Column, Intake, RecordBatch, RunEvent, RunState, Writer
@@ -23,6 +21,7 @@ from tocsin_server.runs.validation import HIGHEST, Limits, names_fault, range_fa
 from tocsin_server.store import audit, chunks, deletion, dump
 from tocsin_server.store.acks import AckRow
 from tocsin_server.store.compactor import seal
+from tocsin_server.store.connection import Connection, DataError, IntegrityError, ProgrammingError
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import Transact, take_away
 from tocsin_server.store.results import RecordPage

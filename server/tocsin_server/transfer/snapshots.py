@@ -10,8 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import Connection
-
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.snapshots import FlightRow, flight_rows, keep_flight
 from tocsin_server.transfer.run_folder import FLIGHTS, BundleError, Item, lines
 from tocsin_server.transfer.schema import FlightLine, checked

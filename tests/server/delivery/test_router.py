@@ -13,14 +13,14 @@ from sqlalchemy.engine import URL
 
 from tests.server.notify.conftest import NOW, S, facts_of
 from tocsin_server.core.models import AlertState
-from tocsin_server.core.periodic_jobs import Round as Work
-from tocsin_server.delivery.router import Round, lock
+from tocsin_server.delivery.router import Round
 from tocsin_server.notify.routing import plain, read_routing
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import alert_groups, notification_config, outbox
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
+from tocsin_server.store.periodic_jobs import Round as Work
 from tocsin_server.store.row_builder import Rows, _alert_row, write
 from tocsin_server.store.tables import alert_transition, event, notify_group, run
 
@@ -87,7 +87,7 @@ class Office:
         return [item for item in self.all() if item.id not in before]
 
     def route(self, connection: Connection) -> None:
-        lock(connection)
+        alert_groups.lock(connection)
         Round(connection, self.now_ns).run()
 
     def all(self) -> list[Notification]:

@@ -18,6 +18,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.runs import admission, registry, watchdog
 from tocsin_server.runs.admission import Admission, TryLaterError
 from tocsin_server.runs.registry import Roster
+from tocsin_server.store import registration
 from tocsin_server.store.registration import Registered, register
 
 Start = Callable[..., Any]
@@ -118,7 +119,7 @@ def test_a_hello_registered_too_late_is_watched(
     server = run_server()
     monkeypatch.setattr(admission, "REGISTER_S", 0.1)
     registering = Held(register)
-    monkeypatch.setattr(admission, "register", registering)
+    monkeypatch.setattr(registration, "register", registering)
     late = dial(server.base)
     late.send(hello_of("r1", server.token))
     assert late.ended() == 4503

@@ -22,10 +22,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.models import Column, Intake, RecordBatch, RuleSnapshot
-from tocsin_server.core.outage import is_outage
 from tocsin_server.store import batch_codec
 from tocsin_server.store.backup import revisions
 from tocsin_server.store.database import PATIENCE, Database, database_url, migrate, open_database
+from tocsin_server.store.outage import is_outage
 from tocsin_server.store.postgres import no_limit
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registration import register

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import StringConstraints
-from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -23,6 +22,7 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import alert_groups, audit, notification_config, outbox
 from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
 from tocsin_server.store.alert_rows import alert_key, read_history
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.run_failures import turns
 
 router = resource("alerts")

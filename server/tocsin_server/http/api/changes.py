@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
-from sqlalchemy import Row
 from starlette.requests import Request
 
 from tocsin_server.core.responses import ExactJSON, Problem
@@ -20,6 +19,7 @@ from tocsin_server.http.api.shapes import RunRow
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.validation import is_name
 from tocsin_server.store import edits
+from tocsin_server.store.connection import Row
 from tocsin_server.store.edits import ConflictError, Edit
 
 router = resource("runs")

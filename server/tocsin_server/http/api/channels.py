@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -27,6 +25,7 @@ from tocsin_server.notify.channel import Kind, masked, scrubbed
 from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.store import audit, notification_config
+from tocsin_server.store.connection import Connection, IntegrityError
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import UNKNOWN, Standing, standings
 

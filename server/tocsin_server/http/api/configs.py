@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import select
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -12,7 +11,7 @@ from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
-from tocsin_server.store.tables import run
+from tocsin_server.store.run_rows import configs
 
 router = resource("runs")
 
@@ -33,11 +32,6 @@ class ConfigList(TypedDict):
 @router.get("/configs", response_model=ConfigList)
 def list_configs(request: Request, _identity: Reader, project: str | None = None) -> ExactJSON:
     """Configurations of all runs, or of those of one project."""
-    wanted = select(run.c.id, run.c.config)
-    if project is not None:
-        wanted = wanted.where(run.c.project == project)
     with services_of(request).database.reader.connect() as connection:
-        rows = [(row.id, row.config) for row in connection.execute(wanted)]
-    return ExactJSON(
-        {"items": [{"id": name, "config": config} for name, config in rows if config is not None]}
-    )
+        found = configs(connection, project)
+    return ExactJSON({"items": [{"id": name, "config": config} for name, config in found.items()]})

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +23,7 @@ from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import RunRow
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import audit, deletion
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.deletion_jobs import mark_on, mark_project, mark_runs
 
 router = resource("deletion")

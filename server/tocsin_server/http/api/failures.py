@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -16,9 +15,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.core.errors import DamagedError
-from tocsin_server.core.outage import is_outage, line
 from tocsin_server.core.responses import Problem, problem_response, shortened
 from tocsin_server.http.api.methods import not_allowed
+from tocsin_server.store.connection import SQLAlchemyError
+from tocsin_server.store.outage import is_outage, line
 
 RETRY_S = 5
 """How long a client waits before it asks a failing database again."""

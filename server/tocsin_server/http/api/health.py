@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -13,6 +12,7 @@ from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.health import health_of
+from tocsin_server.store.connection import SQLAlchemyError
 
 router = resource("health")
 

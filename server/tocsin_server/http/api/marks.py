@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -19,6 +18,7 @@ from tocsin_server.http.services import services_of
 from tocsin_server.notify.labels import Marks
 from tocsin_server.store import alert_groups, notification_config
 from tocsin_server.store.acks import Ack, acks_in_force
+from tocsin_server.store.connection import Connection
 
 router = resource("alerts")
 

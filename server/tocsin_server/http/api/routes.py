@@ -6,7 +6,6 @@ import asyncio
 import time
 
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import Connection
 from starlette.requests import Request
 
 from tocsin_server.core.errors import FieldError
@@ -19,6 +18,7 @@ from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.routing import EVERY, Routing, plain, problems, read_routing
 from tocsin_server.store import audit, notification_config
+from tocsin_server.store.connection import Connection
 
 router = resource("routes")
 

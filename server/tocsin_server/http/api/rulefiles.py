@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import Field
-from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -21,6 +20,7 @@ from tocsin_server.http.api.rules import changed
 from tocsin_server.http.services import services_of
 from tocsin_server.rules.documents import Difference, apply_document, exported, read_document
 from tocsin_server.rules.packs.loader import Pack, packs, switch, switched_on
+from tocsin_server.store.connection import Connection
 
 router = resource("rules")
 

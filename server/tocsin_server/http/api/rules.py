@@ -9,8 +9,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -32,6 +30,7 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.rules.documents import MOST_RULES, note, rule_of, store_rule
 from tocsin_server.runs.rule_assignments import Decided, decided
 from tocsin_server.store import rules
+from tocsin_server.store.connection import Connection, IntegrityError
 from tocsin_server.store.rules import OwnRow, TuningRow
 
 router = resource("rules")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import Query
-from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -23,9 +22,8 @@ from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import RunRow, SeriesRow
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import RunBoard
-from tocsin_server.store.damage import choice
 from tocsin_server.store.results import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
-from tocsin_server.store.tables import run
+from tocsin_server.store.run_rows import ListedRun, listed
 
 router = resource("runs")
 
@@ -103,22 +101,9 @@ async def list_runs(
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
 
 
-class Listed(NamedTuple):
-    """What choosing and ordering runs needs of each; the saved sparklines are not read for it."""
-
-    id: str
-    project: str
-    state: RunState
-    created_ns: int
-
-
-def _listed(services: Services) -> list[Listed]:
-    wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
+def _listed(services: Services) -> list[ListedRun]:
     with services.database.reader.connect() as connection:
-        return [
-            Listed(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
-            for row in connection.execute(wanted)
-        ]
+        return listed(connection)
 
 
 class Written(ExactJSON):
@@ -128,12 +113,12 @@ class Written(ExactJSON):
         return content.encode("utf-8", "replace")
 
 
-def _fits(one: Listed, live: dict[str, RunBoard], project: str | None, state: RunState | None) -> bool:
+def _fits(one: ListedRun, live: dict[str, RunBoard], project: str | None, state: RunState | None) -> bool:
     now = live[one.id].card.state if one.id in live else one.state
     return project in (None, one.project) and state in (None, now)
 
 
-def _after(runs: list[Listed], after: str | None) -> list[Listed]:
+def _after(runs: list[ListedRun], after: str | None) -> list[ListedRun]:
     """The runs behind the one that was seen last. Raises a 404 Problem where there is no such run."""
     if after is None:
         return runs

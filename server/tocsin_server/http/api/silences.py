@@ -9,7 +9,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -23,6 +22,7 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.silences import check_room, read_matchers
 from tocsin_server.store import audit
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.notification_config import (
     SilenceRow,
     expire_silence,

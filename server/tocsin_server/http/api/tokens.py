@@ -6,7 +6,6 @@ import time
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -19,6 +18,7 @@ from tocsin_server.http.api.permission import Admin
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.services import services_of
 from tocsin_server.store import audit
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 router = resource("tokens")

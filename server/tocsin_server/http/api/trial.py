@@ -9,7 +9,6 @@ import time
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
-from sqlalchemy import Connection
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -25,6 +24,7 @@ from tocsin_server.notify.matching import all_hold
 from tocsin_server.notify.routing import Routing, Taken, read_routing, way_of
 from tocsin_server.notify.silences import read_matchers
 from tocsin_server.store import alert_groups, notification_config
+from tocsin_server.store.connection import Connection
 
 router = resource("routes")
 

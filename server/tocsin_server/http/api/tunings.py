@@ -6,7 +6,6 @@ import time
 from typing import Annotated, Any
 
 from fastapi import Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +19,7 @@ from tocsin_server.http.api.rules import TuningItem, changed, tuning_item
 from tocsin_server.http.services import services_of
 from tocsin_server.rules.documents import note, read_project
 from tocsin_server.store import rules
+from tocsin_server.store.connection import Connection
 from tocsin_server.store.rules import TuningRow
 
 router = resource("rules")

@@ -8,10 +8,9 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from sqlalchemy import Connection
-
 from tocsin_server.rules.documents import PACK, Difference, Document, apply_document, read_document
 from tocsin_server.store import rules
+from tocsin_server.store.connection import Connection
 
 
 @dataclass(frozen=True)

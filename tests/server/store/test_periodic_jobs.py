@@ -8,7 +8,7 @@ import logging
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from tocsin_server.core.periodic_jobs import KEPT_S, LONGEST_PAUSE_S, MOST, SLOW_S, Round, Rounds
+from tocsin_server.store.periodic_jobs import KEPT_S, LONGEST_PAUSE_S, MOST, SLOW_S, Round, Rounds
 
 
 class Clock:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin_server.core.outage import is_outage, line
+from tocsin_server.store.outage import is_outage, line
 
 log = logging.getLogger("tocsin.rounds")
 
