@@ -51,8 +51,14 @@ from tocsin_server.detect.interface.view import View
 
 QUARTERS = 4
 """Levels are kept in quarters of a power of two, for growth factors other than 2."""
+APART = 50
+"""Updates between two overflows that are no longer one run of overflows, if the run itself is shorter."""
 LOWEST = -1100 * QUARTERS
 """The level of a scale of 0, below 2^-1074, the smallest float64."""
+
+
+Fall = tuple[int, int, int, float]
+"""A backoff: (step, ns, level before, scale before)."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,8 @@ class State(RuleState):
 
     levels: dict[int, int] = msgspec.field(default_factory=dict)
     level: int | None = None
-    falls: list[tuple[int, int, int, float]] = msgspec.field(default_factory=list)
-    """(step, ns, level before, scale before), the earliest first; none older than the window."""
+    falls: list[Fall] = msgspec.field(default_factory=list)
+    """The earliest first; none older than the window."""
     backed_off: bool = False
     upto: int = 0
     """Records of the stream that were counted or looked at."""
@@ -179,18 +185,18 @@ class ScalerCollapse(Rule[Settings, State]):
             if self.episode.state:
                 self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
-        start = falls[0]
+        start, run = falls[0], falls[first_of_run(falls) :]
         usual = self._median()
         depth = (min(start[2], usual if usual is not None else start[2]) - level) / QUARTERS
-        onset = (start[0], start[1])
+        onset = (run[0][0], run[0][1])
         if below_one or depth >= limits.warn_fall:
             severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
             if not self.old_news(view, row, severity, self._depth(depth)):
-                summary, evidence = self._words(view, row, value, start)
+                summary, evidence = self._words(view, row, value, run)
                 kind = "below-one" if below_one else "fall"
                 self.ring(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
         elif depth >= limits.pending_fall:
-            self.pend(view, row, onset, *self._words(view, row, value, start))
+            self.pend(view, row, onset, *self._words(view, row, value, run))
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
@@ -198,10 +204,8 @@ class ScalerCollapse(Rule[Settings, State]):
         """Told again every four powers of two, down to the end."""
         return int(min(depth, 160.0) // 4)
 
-    def _words(
-        self, view: View, row: int, value: float, start: tuple[int, int, int, float]
-    ) -> tuple[str, list[Fact]]:
-        step = view.step[row]
+    def _words(self, view: View, row: int, value: float, run: list[Fall]) -> tuple[str, list[Fact]]:
+        step, start = view.step[row], run[0]
         since = self.episode.onset_step if self.episode.state else start[0]
         top = self._top(start)
         steps = max(1, step - since)
@@ -209,18 +213,33 @@ class ScalerCollapse(Rule[Settings, State]):
         evidence: list[Fact] = [
             ("scale", value, "", step),
             ("scale before", top, "", since),
-            ("backoffs", float(len(self.state.falls)), "without a growth between", None),
+            ("backoffs", float(len(run)), "without a growth between", None),
         ]
         if usual is not None and usual > LOWEST:
             evidence.append(("usual scale of this run", 2.0 ** (usual / QUARTERS), "", None))
         return f"Loss scale fell {scale(top)} → {scale(value)} in {count(steps, 'step')}", evidence
 
-    def _top(self, start: tuple[int, int, int, float]) -> float:
+    def _top(self, start: Fall) -> float:
         """The scale from which the episode's fall began."""
         for name, value, _, _ in self.episode.evidence:
             if name == "scale before" and isinstance(value, float) and self.episode.state:
                 return value
         return start[3]
+
+
+def first_of_run(falls: list[Fall]) -> int:
+    """Return the index of the backoff that began the collapse.
+
+    Backoffs before it are left out if each was a single one, such as the one after an ordinary growth, and if
+    the pause after them is longer than the run of backoffs that follows.
+    """
+    for i in range(1, len(falls) - 1):
+        pause = falls[i][0] - falls[i - 1][0]
+        if pause <= APART or falls[i - 1][2] - falls[i][2] > QUARTERS:
+            return 0
+        if pause > falls[-1][0] - falls[i][0]:
+            return i
+    return 0
 
 
 def level_of(scale: float) -> int:

@@ -31,6 +31,31 @@ def test_a_fall_with_clean_updates_between_is_one_fall(watch: Any, torch_scale: 
     assert run.severities(COLLAPSE) == ["warning", "critical"]
 
 
+def test_an_ordinary_overflow_before_the_collapse_is_not_its_onset(watch: Any, torch_scale: Any) -> None:
+    """One overflow after each growth, the last of them 250 updates before every update overflows."""
+    scale, skipped = torch_scale([step % 2001 == 2000 or step >= 6252 for step in range(6262)])
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    assert {finding.onset_step for finding in run.firing(COLLAPSE)} == {6252}
+    assert run.firing(COLLAPSE)[0].summary == "Loss scale fell 2¹⁶ → 2¹² in 4 steps"
+
+
+def test_a_growth_that_overflows_again_and_again_is_the_onset(watch: Any, torch_scale: Any) -> None:
+    """The collapse begins with the overflow after a growth where the next ones follow at once."""
+    scale, skipped = torch_scale([step >= 2000 for step in range(2010)])
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    assert run.firing(COLLAPSE)[0].onset_step == 2000
+
+
+def test_backoffs_at_even_distances_are_one_fall(watch: Any, torch_scale: Any) -> None:
+    """Every 100 updates: none of them is the ordinary one before a collapse."""
+    scale, skipped = torch_scale([step >= 400 and step % 100 == 0 for step in range(900)])
+    run = watch()
+    run.records(scale=scale, skipped=skipped)
+    assert run.firing(COLLAPSE)[0].onset_step == 400
+
+
 def test_the_healthy_saw_tooth_raises_nothing(watch: Any, torch_scale: Any) -> None:
     """One skip after each growth, for 20 000 updates."""
     scale, skipped = torch_scale([step % 2001 == 2000 for step in range(20_000)])
