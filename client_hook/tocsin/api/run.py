@@ -142,8 +142,9 @@ class Run:
         ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
         Without a step, the values belong to the next step after a backward, else to the newest. Names that a
         script logs once per step in its forward pass, from its first step on, belong to the next step too.
-        Without an optimizer or ``run.step``, logging a name again starts the next step. A name that capture
-        reports is sent as ``logged/<name>``, and ``{"a": {"b": 1.0}}`` as ``a/b``.
+        Without an optimizer or ``run.step``, logging a name again starts the next step, after the highest one
+        that the script gave. A name that capture reports is sent as ``logged/<name>``, and
+        ``{"a": {"b": 1.0}}`` as ``a/b``.
         """
         self.take(given, step, values)
 
@@ -168,10 +169,13 @@ class Run:
                     step = self.current_step if ledger is None or ledger.quiet else ledger.coming
                     if self._ahead and names in self._ahead:
                         step = self._in_forward(names, step)
-            elif (type(step) is not int or not -MOST_STEP <= step <= MOST_STEP) and (
-                step := self._step_of(step)
-            ) is None:
-                return
+            else:
+                if type(step) is not int or not -MOST_STEP <= step <= MOST_STEP:
+                    step = self._step_of(step)
+                    if step is None:
+                        return
+                if self._is_alone:
+                    self._count_from(step, known)
             for value in row:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
@@ -226,6 +230,16 @@ class Run:
             else:
                 del self._ahead[names]  # twice before any step: not once a step
         return self._counted
+
+    def _count_from(self, step: int, known: tuple[str, ...]) -> None:
+        """Continue the automatic count at a step that the script gave, if it is the highest so far."""
+        counted = self._step if self._counted is None else self._counted
+        if step < max(counted, 0) or not self._stays_alone():
+            return
+        if step > counted:
+            self._counted = step
+            self._in_step.clear()
+        self._in_step.update(known)
 
     def _step_of(self, step: Any) -> int | None:
         """Return a step of any type (NumPy, tensor, float) as an int, or None with one warning."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.config import settings_of
+from ..core.config import keyed, settings_of
 from ..core.handshake import Facts, hello, versions
 from ..core.identity import (
     Identity,
@@ -22,7 +22,7 @@ from ..core.identity import (
 from ..core.process_state import active_runs as live
 from ..core.redaction import redactor
 from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
-from ..core.values import text, whole
+from ..core.values import kind_of, text, whole
 from ..lifecycle import child_processes, sigterm
 from ..lifecycle.import_hook import when_imported
 from ..transport.outbox import Outbox
@@ -105,7 +105,7 @@ def _begin(
         name=name if is_named else unique_name(name, _seed(identity)),
         identity=named_host(identity, host),
         token=text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")),
-        config=clean.data(settings_of(config)),
+        config=clean.data(_config_of(config)),
         tags=tags_of(tags),
         notes=clean.text(notes_of(notes)),
         planned_steps=count_of(planned_steps, "planned_steps"),
@@ -185,6 +185,19 @@ def begin_child(handed: Mapping[str, Any]) -> Run:
     return _begin(
         project, name, identity.ordinal, identity=identity, patch=True, quiet=True, **unsaid, **options
     )
+
+
+def _config_of(config: Any) -> Any:
+    """Return the settings of a script as a mapping; warn if they have no names."""
+    read = settings_of(config)
+    settings = keyed(read)
+    if settings is not read:
+        LOG.warning(
+            "tocsin: config is %s, expected a mapping such as vars(args) or dataclasses.asdict(settings). "
+            'It is shown under "value".',
+            kind_of(config),
+        )
+    return settings
 
 
 def _seed(who: Identity) -> str:

@@ -47,6 +47,11 @@ def settings_of(config: Any) -> Any:
     return reading.of(found or config, DEPTH)
 
 
+def keyed(settings: Any) -> Any:
+    """Return ``settings`` as a mapping: others have no keys, so they go under ``value``."""
+    return settings if settings is None or isinstance(settings, dict) else {"value": settings}
+
+
 def words(given: Iterable[Any]) -> tuple[str, ...]:
     """The texts among ``given`` and in the lists among it."""
     flat = (one for some in given for one in (some if isinstance(some, (list, tuple, set)) else [some]))

@@ -168,6 +168,21 @@ def test_log_counts_by_itself_where_nothing_else_does() -> None:
     assert state == {"step": 50}
 
 
+def test_log_counts_on_from_the_highest_explicit_step() -> None:
+    """As ``wandb.log`` does: further names join that step, a name that comes again starts the next one."""
+    with watched(patch=False) as (run, outbox):
+        run.log(loss=0.0)
+        run.log(loss=1.0, step=10)
+        run.log(lr=0.1)
+        run.log(loss=2.0)
+        run.log(loss=3.0, step=4)
+        run.log(loss=4.0)
+        state = run.state_dict()
+    assert [step for step, _ in outbox.series("loss")] == [0, 10, 11, 4, 12]
+    assert outbox.series("lr") == [(10, 0.1)]
+    assert state == {"step": 13}
+
+
 def test_log_counts_no_more_once_something_else_does() -> None:
     """From the first ``run.step`` on values belong to its steps, as they do to an optimizer's."""
     with watched(start_step=3, patch=False) as (run, outbox):

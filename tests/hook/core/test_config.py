@@ -19,6 +19,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hook.captured import watched
 from tocsin.core.config import DEPTH, ITEMS, TEXT, plain, settings_of
 
 
@@ -170,6 +171,31 @@ OPTIMIZER = "<class 'torch.optim.adamw.AdamW'>"
 def test_a_configuration_of_any_kind_is_read(given: Any, expected: Any) -> None:
     """Classes, plain objects, dataclass types: their settings, and no ``repr``."""
     assert settings_of(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "shown"),
+    [
+        (["--lr", "0.1"], "a list", ["--lr", "0.1"]),
+        (7, "an int", 7),
+        ("base.yaml", "a str", "base.yaml"),
+    ],
+)
+def test_a_configuration_without_names_is_kept_and_said(
+    given: Any, kind: str, shown: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The value is shown under ``value``, and one warning says what to pass instead."""
+    with watched(config=given) as (run, _):
+        assert run._facts.config == {"value": shown}
+    assert caplog.text.count(f"config is {kind}, expected a mapping such as vars(args)") == 1
+
+
+def test_a_configuration_with_names_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is a run without one."""
+    for config, shown in ((None, None), ({}, {}), (argparse.Namespace(lr=0.1), {"lr": 0.1})):
+        with watched(config=config) as (run, _):
+            assert run._facts.config == shown
+    assert "config is" not in caplog.text
 
 
 def test_an_object_in_a_mapping_is_not_read() -> None:
