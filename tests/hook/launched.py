@@ -16,17 +16,20 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tocsin
 
+EXIT_S = 60.0
+"""A rank trains for milliseconds: on a busy machine the default of 3 s can pass before it has connected."""
+
 
 def train(rank: int, name: str, port: int, late: bool) -> None:
     """Train as one rank; ``port`` 0: the launcher has set the rendezvous."""
     if late:
-        tocsin.watch("launched", name=name)
+        tocsin.watch("launched", name=name, exit_timeout=EXIT_S)
     if port:
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     else:
         dist.init_process_group("gloo")
     if not late:
-        tocsin.watch("launched", name=name)
+        tocsin.watch("launched", name=name, exit_timeout=EXIT_S)
     torch.manual_seed(0)
     net = DistributedDataParallel(torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Tower
+from tests.conftest import Tower, wait_for
 from tests.hook.launched import free_port
 
 SCRIPT = str(Path(__file__).with_name("launched.py"))
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2")
+RANKS = 2
 ALL = os.environ.get("TOCSIN_TEST_ALL") == "1"
 LONG = pytest.mark.skipif(not ALL, reason="a long matrix: make test-all")
 
@@ -33,9 +34,16 @@ def ranks_of(
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    rows = [row["id"] for row in tower.get("/runs")["items"] if row["name"] == name]
-    seen = [(record["attempt"], record["rank"]) for run in rows for record in tower.records(run)]
-    return set(rows), sorted(set(seen))
+    wait_for(
+        lambda: len(_seen(tower, name)[1]) >= RANKS, f"records of {RANKS} ranks of {name}:\n{done.stderr}"
+    )
+    return _seen(tower, name)
+
+
+def _seen(tower: Tower, name: str) -> tuple[set[str], list[tuple[int, int]]]:
+    rows = {row["id"] for row in tower.get("/runs")["items"] if row["name"] == name}
+    found = {(record["attempt"], record["rank"]) for run in rows for record in tower.records(run)}
+    return rows, sorted(found)
 
 
 @pytest.mark.parametrize(
