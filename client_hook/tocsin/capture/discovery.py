@@ -38,7 +38,7 @@ def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
         if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):
             ledger.stepper(one)
     schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
-    scalers = [one for one in found if isinstance(one, kinds["scalers"])]
+    scalers = [one for one in found if isinstance(one, kinds["scalers"]) and ledger.owns(one)]
     return {
         "optimizers": _optimizers(ledger),
         "scalers": [_scaler(ledger, one) for one in scalers[:LISTED]],

@@ -17,7 +17,7 @@ from ..integrations import fsdp
 from . import patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch, traced
-from .optimizer_tracker import BEFORE, UNKNOWN, Stepper
+from .optimizer_tracker import LOOKED_AT, Stepper
 from .staging import read, readable
 
 
@@ -79,6 +79,7 @@ def _watch_deepspeed_clip(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def clip_grad_norm_(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         parameters = list(parameters) if not isinstance(parameters, Tensor) else parameters
+        _look_before_clip(parameters)
         norm = original(parameters, max_norm, *args, **kwargs)
         if patching.attached:
             try:
@@ -126,6 +127,7 @@ def _watch_sharded_clip(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def clip_grad_norm_(self: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        _look_before_clip(self.parameters())
         norm = original(self, max_norm, *args, **kwargs)
         if patching.attached:
             try:
@@ -214,6 +216,7 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip_grad_norm_(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(parameters, Tensor):
             parameters = list(parameters)
+        _look_before_clip(parameters)
         norm = original(parameters, max_norm, *args, **kwargs)
         if _is_compiling():
             traced.clipped = True
@@ -252,8 +255,25 @@ def _before_value_clip(parameters: Any) -> None:
                 optimizer, losses = stepper.ref(), stepper.losses
                 if optimizer is not None and losses and ledger.norm_due(stepper):
                     own_norm(ledger, stepper, optimizer, None if stepper.unscaled else losses[-1].scale)
+                elif stepper.sample:
+                    stepper.look_for_changes()
+                if not stepper.user_clips:
+                    stepper.ungrade()
         except Exception as error:
             ledger.trouble("clip", error)
+
+
+def _look_before_clip(parameters: Any) -> None:
+    """Look for changes of the gradients before a clip whose norm is known only after it has changed them."""
+    try:
+        params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        for ledger in () if _is_compiling() else patching.attached:
+            for stepper in ledger.owner(params):
+                if stepper.number < LOOKED_AT or stepper.sample:
+                    stepper.look_for_changes()
+                stepper.ungrade()
+    except Exception as error:
+        patching.trouble("before clip", error)
 
 
 def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
@@ -283,8 +303,7 @@ def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
     norm = read(torch.linalg.vector_norm(made.norms))
     if norm is None:
         return
-    if stepper.taken == BEFORE and stepper.is_altered():
-        stepper.taken = UNKNOWN
+    stepper.look_for_changes()
     stepper.norm = norm if scale is None else norm / scale
     stepper.norm_from, stepper.norm_scaled, stepper.clip = made.source, False, None
     if ledger.layers is not None:

@@ -29,7 +29,6 @@ from .live_objects import living
 from .observers import EvaluationObserver, NormObserver, UpdateObserver
 from .optimizer_names import labels
 from .optimizer_tracker import (
-    BEFORE,
     HAS_DATA,
     HAS_FOUND_INF,
     HAS_LOSS,
@@ -37,7 +36,7 @@ from .optimizer_tracker import (
     HAS_SCALE,
     HAS_SUM,
     HAS_TIME,
-    UNKNOWN,
+    LOOKED_AT,
     Loss,
     Marks,
     Stepper,
@@ -54,8 +53,6 @@ LOSSES = 4096
 """If more losses wait for one step, they are folded into one sum."""
 BACKWARDS, MICRO_STEPS = 40, 200
 """Backward passes without a step before this is reported: without a known optimizer, and with one."""
-LOOKED_AT = 8
-"""First steps of an optimizer in which a clip checks whether the script changed the gradients before it."""
 DOUBTS = 3
 """Steps in a row whose losses must come from one batch before whole losses are reclassified as parts."""
 LABELLED = 8
@@ -151,6 +148,8 @@ class Ledger:
         self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
         self._is_awaited: bool | None = None
         """Whether a known optimizer is the one that ``primary=`` requests; None before the first step."""
+        self._awaited: Stepper | None = None
+        """That optimizer, if it can be told before its first step."""
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
         self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
@@ -240,6 +239,10 @@ class Ledger:
             stepper.place = len(self.members)
         return stepper.place
 
+    def owns(self, scaler: Any) -> bool:
+        """Return whether this run has used ``scaler``, or may: one that nothing was scaled with yet."""
+        return id(scaler) in self.scaler_names or getattr(scaler, "_scale", None) is None
+
     def scaler_name(self, scaler: Any) -> str:
         """Return the given name of ``scaler``, else ``scaler1``, ``scaler2`` in the order of first use."""
         name = self.scaler_names.get(id(scaler))
@@ -275,7 +278,8 @@ class Ledger:
 
     def _label(self, stepper: Stepper) -> str:
         """Return what it trains (``generator``), if there are others or one was requested by name."""
-        if (self.primary is None and not isinstance(self._wished, str)) or self._named > LABELLED:
+        is_alone = self.primary is None and (self._wished is None or self._wished is stepper.ref())
+        if is_alone or self._named > LABELLED:
             return ""
         label = self._labels().get(id(stepper.ref()), "")
         return "" if any(one.name == label for one in self.steppers.values()) else label
@@ -306,9 +310,11 @@ class Ledger:
     def _look_for_wished(self) -> bool:
         """Return whether a known optimizer is the one that ``primary=`` requests; warn if none is."""
         wished, known = self._wished, [one.ref() for one in self.steppers.values()]
-        if any(one is wished for one in known):
+        self._awaited = next((one for one in self.steppers.values() if one.ref() is wished), None)
+        if self._awaited is not None:
             return True
-        found = self._labels()
+        found = {**self._labels(), **self._given}
+        self._awaited = next((one for key, one in self.steppers.items() if found.get(key) == wished), None)
         free = [f"opt{k + 1}" for k, one in enumerate(known) if id(one) not in found]
         names = sorted({*self._given.values(), *found.values(), *free})
         if isinstance(wished, str) and wished in names:
@@ -320,13 +326,18 @@ class Ledger:
         )
         return False
 
-    def first_step(self, stepper: Stepper, optimizer: Any) -> None:
-        """Name it. A primary that was restored from a checkpoint continues its step count approximately."""
+    def first_step(self, stepper: Stepper) -> None:
+        """Name it. A primary that was restored from a checkpoint continues its step count approximately.
+
+        So does an optimizer that steps before that primary.
+        """
         self.name_of(stepper)
-        if stepper is not self.primary or self.start_known:
+        counted = stepper if stepper is self.primary else self._awaited
+        if counted is None or self.start_known:
             return
         self.start_known = True
-        done = steps_of(optimizer) or stepper.restored
+        optimizer = counted.ref()
+        done = 0 if optimizer is None else steps_of(optimizer) or counted.restored
         if done > 0:
             self.step, self.coming = done - 1, done
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
@@ -380,6 +391,7 @@ class Ledger:
         else:
             stepper.reached = True
             stepper.losses.append(loss)
+            stepper.keep_sample()
         stepper.weights = stepper.probes[0]._version
         self.coming = self.step + 1
 
@@ -399,8 +411,13 @@ class Ledger:
         if not reached:
             self.orphans.extend(losses)
             del self.orphans[:-ORPHANS]
-        elif self.lead is None or reached == [self.lead]:
+        elif self.lead is None or self._has_next_step(reached):
             self.coming = self.step + 1
+
+    def _has_next_step(self, reached: list[Stepper]) -> bool:
+        """Return whether the backward that reached these optimizers belongs to the step after the newest."""
+        one = reached[0]
+        return len(reached) == 1 and (one is self.lead or one.is_ahead or self._begins_alone(one))
 
     def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
         if stepper.open and not stepper.depth:
@@ -408,6 +425,7 @@ class Ledger:
         stepper.reached = True
         if stepper.probes:
             stepper.weights = stepper.probes[0]._version
+            stepper.keep_sample()
         waiting = stepper.losses
         waiting.extend(losses)
         if len(waiting) > LOSSES:
@@ -468,8 +486,8 @@ class Ledger:
         if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
             return False
         stepper.open = stepper.depth == 0
-        if stepper.number < LOOKED_AT and stepper.taken == BEFORE and stepper.is_altered():
-            stepper.taken = UNKNOWN
+        if stepper.number < LOOKED_AT or stepper.sample:
+            stepper.look_for_changes()
         scaled = bool(stepper.losses) and stepper.losses[-1].scaler is not None and not stepper.unscaled
         stepper.norm = norm / stepper.losses[-1].scale if scaled else norm
         stepper.norm_from, stepper.norm_scaled, stepper.clip = "clip", scaled, clip
@@ -527,12 +545,13 @@ class Ledger:
             return
         now, reporter = monotonic_ns() if at is None else at, self.reporter
         if not stepper.number:
-            self.first_step(stepper, stepper.ref())
+            self.first_step(stepper)
         stepper.number += 1
         if stepper is self.primary or self._leads(stepper):
             self.lead = stepper
             self.step += 1
-        step = self.coming = self.step if self.step > 0 else 0
+        step = self.step + 1 if stepper.is_ahead and stepper is not self.lead else self.step
+        step = self.coming = step if step > 0 else 0
         if self.orphans:
             self._take_orphans(stepper)
         values: list[Any] = []
@@ -583,15 +602,30 @@ class Ledger:
     def _leads(self, stepper: Stepper) -> bool:
         """Return whether this optimizer, which is not the primary, trains alone, so that its steps count."""
         lead = self.lead
-        if lead is None or stepper is lead:
+        if lead is None:
             stepper.turns += 1
-            return lead is not None or stepper.turns > IN_TURN  # the primary may step much later, or never
+            stepper.is_ahead = (
+                stepper.turns <= IN_TURN
+            )  # beyond it: the primary may step much later, or never
+            return not stepper.is_ahead
+        if stepper is lead:
+            stepper.turns += 1
+            return True
+        begins = self._begins_alone(stepper)
         now = (id(lead), lead.number)
         if stepper.turn != now:
             stepper.most, stepper.turn, stepper.turns = max(stepper.most, stepper.turns), now, 0
         stepper.turns += 1
         usual = stepper.most if stepper.most <= IN_TURN else 0
-        return stepper.turns > max(1, 2 * usual)
+        return begins or stepper.turns > max(1, 2 * usual)
+
+    def _begins_alone(self, stepper: Stepper) -> bool:
+        """Return whether its next step begins a separate training: the lead made many steps without it."""
+        lead = self.lead
+        if lead is None or lead is stepper or 0 < max(stepper.most, stepper.turns) <= IN_TURN:
+            return False
+        since = stepper.turn[1] if stepper.turn[0] == id(lead) else 0
+        return lead.number - since > IN_TURN
 
     def _keep_appointments(self, number: int) -> None:
         for call in self.appointments.keep(number):

@@ -26,7 +26,7 @@ from .gradients import own_norm
 from .ledger import ORPHANS, Ledger
 from .live_objects import is_crowd
 from .optimizer_tracker import Loss, Stepper
-from .staging import CUDA, DRAIN_S, capturing, read
+from .staging import CUDA, DRAIN_S, capturing, differ_later, read
 
 PLAIN = (Tensor, torch.nn.Parameter)
 CONFIRM = 3
@@ -227,7 +227,7 @@ class Manual:
         host = any(not torch.equal(one, other) for one, other in pairs if one.is_cpu)
         if host or not on_device:
             return lambda: host
-        return _read_later(on_device)
+        return differ_later(on_device)
 
     def _is_cleared(self, probes: list[Any]) -> bool:
         """Return whether the gradients have changed since the end of the last backward."""
@@ -374,14 +374,3 @@ def _grad_of(probe: Any) -> tuple[int, int]:
     """Return the id of its gradient and its version counter; (0, 0) if it has none."""
     grad = probe.grad
     return (0, 0) if grad is None else (id(grad), grad._version)
-
-
-def _read_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
-    """Queue the comparison on the device; the result is None until it has arrived."""
-    flags = [(one != other).any() for one, other in pairs]
-    flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
-    host = torch.empty((), dtype=torch.bool, pin_memory=True)
-    host.copy_(flag, non_blocking=True)
-    arrived = torch.cuda.Event()
-    arrived.record(torch.cuda.current_stream(flag.device))
-    return lambda: bool(host.item()) if arrived.query() else None

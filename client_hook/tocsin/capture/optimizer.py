@@ -23,7 +23,7 @@ from .backward_steps import depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
-from .optimizer_tracker import Stepper
+from .optimizer_tracker import BEFORE, Stepper
 from .restored_steps import loaded
 from .staging import read
 from .wrappers import is_whole
@@ -101,9 +101,11 @@ def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any
         return
     stepper.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
     if not stepper.number and not (depth.inside and ledger.primary is not None):
-        ledger.first_step(stepper, optimizer)
+        ledger.first_step(stepper)
     if not stepper.in_scaler:
         stepper.read_rates(optimizer, read)
+    if stepper.sample and stepper.norm is None:
+        stepper.look_for_changes()
     if not stepper.closure and ledger.norm_due(stepper):
         grad_scale = getattr(optimizer, "grad_scale", None)
         own_norm(ledger, stepper, optimizer, None if grad_scale is None else read(grad_scale))
@@ -142,7 +144,7 @@ def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
     if stepper.outer != () and stepper.norm_from != "clip":
         norm = kept_norm(stepper, optimizer)
         if norm is not None:
-            stepper.norm, stepper.norm_from = norm, "clip"
+            stepper.norm, stepper.norm_from, stepper.taken = norm, "clip", BEFORE
     ledger.record(stepper, 1.0, 0.0)
 
 

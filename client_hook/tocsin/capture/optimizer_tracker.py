@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 
+from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
+
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
 PROBES = 2
+LOOKED_AT, LOOK_EVERY = 8, 16
+"""The first steps, and later one in so many, in which changes of the gradients are looked for."""
 _FIRST = (0,)
 
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2, 4, 8, 16, 32, 64
@@ -74,6 +78,7 @@ class Stepper:
         "graded",
         "graded_id",
         "in_scaler",
+        "is_ahead",
         "layers",
         "left",
         "losses",
@@ -93,11 +98,13 @@ class Stepper:
         "params",
         "params_in",
         "peers",
+        "pending",
         "place",
         "probes",
         "reached",
         "ref",
         "restored",
+        "sample",
         "scale",
         "scaler",
         "suffix",
@@ -132,6 +139,10 @@ class Stepper:
         """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
         self.graded_id = 0
         """id of that gradient: a script may replace it (``p.grad = p.grad * scale``)."""
+        self.sample: Sample = {}
+        """Values of the probes' gradients after the newest backward or unscaling; empty: none."""
+        self.pending: Pending = []
+        """Comparisons whose result has not arrived from a device."""
         self.layers: Any = None
         """State that ``Layers`` keeps for it."""
         self.restored = 0
@@ -162,6 +173,8 @@ class Stepper:
         """The lead optimizer (its id) at its last step, and the number of steps that the lead had made."""
         self.turns = self.most = 0
         """Its steps since then, and the maximum between two steps of the lead."""
+        self.is_ahead = False
+        """Whether it steps before the lead in each iteration, so that its records belong to the next step."""
         self.outer: Any = None
         """Weak reference to DeepSpeed's outer optimizer; () if there is none, None before the search."""
         self.thread = self.backward = 0
@@ -178,6 +191,8 @@ class Stepper:
         """Clear the state after a record, or when its gradients were cleared."""
         if self.losses:
             self.losses = []
+        if self.sample:
+            self.sample = {}
         self.left = None
         self.norm: Any = None
         self.norm_from = ""
@@ -252,10 +267,35 @@ class Stepper:
         grad = self.probes[0].grad if self.probes else None
         self.graded, self.graded_id = (-1, 0) if grad is None else (grad._version, id(grad))
 
-    def is_altered(self) -> bool:
-        """Whether the script changed the gradients since then."""
+    def keep_sample(self) -> None:
+        """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""
+        if self.taken == BEFORE and (self.number < LOOKED_AT or self.number % LOOK_EVERY == 0):
+            self.sample = sample_of(self.probes)
+
+    def look_for_changes(self) -> None:
+        """Note if the script may have changed the gradients since then, so that their norm may be clipped."""
+        if self.taken == BEFORE and (self._is_altered() or has_hooks(self._params())):
+            self.taken = UNKNOWN
+
+    def _is_altered(self) -> bool:
+        """Return whether the gradients are known to have changed."""
+        sample, self.sample = self.sample, {}
+        if (sample or self.pending) and differs(
+            sample, sample_of(self.probes) if sample else {}, self.pending
+        ):
+            return True
         grad = self.probes[0].grad if self.probes and self.graded >= 0 else None
         return grad is not None and (grad._version != self.graded or id(grad) != self.graded_id)
+
+    def _params(self) -> list[Any]:
+        optimizer = self.ref()
+        return (
+            [] if optimizer is None else [one for group in optimizer.param_groups for one in group["params"]]
+        )
+
+    def ungrade(self) -> None:
+        """A clip that is watched changes the gradients: do not take it for a change by the script."""
+        self.graded, self.sample = -1, {}
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
         """Read the ``lr`` of each parameter group that the next step uses; skip groups without one."""

@@ -181,6 +181,7 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
         return
     stepper.unscaled = True
     stepper.grade()
+    stepper.keep_sample()
     if stepper.in_scaler:
         if ledger.norm_due(stepper):
             own_norm(ledger, stepper, optimizer, None)
@@ -253,7 +254,7 @@ def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
             stepper.in_scaler, stepper.fired, stepper.depth = True, False, 0
             opened.append((ledger, stepper, optimizer))
             if not stepper.number:
-                ledger.first_step(stepper, inner)
+                ledger.first_step(stepper)
             stepper.read_rates(inner, read)
             stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
             if stepper.unscaled and ledger.norm_due(stepper):

@@ -109,6 +109,17 @@ def _copied(value: Tensor) -> Tensor:
     return value.clone() if value.dtype is torch.float32 else value.to(torch.float32)
 
 
+def differ_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
+    """Compare tensors on their device; the result is whether any differ, None until it has arrived."""
+    flags = [(one != other).any() for one, other in pairs]
+    flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
+    host = torch.empty((), dtype=torch.bool, pin_memory=True, device="cpu")
+    host.copy_(flag, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record(torch.cuda.current_stream(flag.device))
+    return lambda: bool(host.item()) if arrived.query() else None
+
+
 def capturing() -> bool:
     """True while a CUDA graph is being captured: hooks run once then, not at replay."""
     return CUDA and _initialized() and torch.cuda.is_current_stream_capturing()

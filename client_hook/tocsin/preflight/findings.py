@@ -72,6 +72,17 @@ class Report:
         if what not in self.not_auditable and len(self.not_auditable) < FINDINGS:
             self.not_auditable.append(what)
 
+    def drop_repeated(self, earlier: Report) -> None:
+        """Drop the checks whose findings are those of ``earlier``, and what both could not check."""
+        for check in {one.check for one in self.findings}:
+            if self._answer(check) == earlier._answer(check):
+                self.findings = [one for one in self.findings if one.check != check]
+                self.checks = [one for one in self.checks if one != check]
+        self.not_auditable = [one for one in self.not_auditable if one not in earlier.not_auditable]
+
+    def _answer(self, check: str) -> set[tuple[str, str]]:
+        return {(one.severity, one.subject) for one in self.findings if one.check == check}
+
     def data(self, took_ms: float) -> dict[str, Any]:
         """The event's data."""
         return {

@@ -131,7 +131,7 @@ class Preflight:
         self._model = None
         self._tell(report, self._took + perf_counter() - began)
         self._ledger.appointments.make(2, self._other_losses)
-        self._ledger.appointments.make(RECHECK, lambda: self._recheck(known))
+        self._ledger.appointments.make(RECHECK, lambda: self._recheck(known, report))
         self._watch_clip()
 
     def _other_losses(self) -> None:
@@ -144,8 +144,11 @@ class Preflight:
             _try(report, "loss graph", lambda: graph_checks.check_graph(later, report))
             self._tell(report, perf_counter() - began)
 
-    def _recheck(self, names: dict[int, str]) -> None:
-        """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet."""
+    def _recheck(self, names: dict[int, str], first: Report) -> None:
+        """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet.
+
+        A check that finds what it found at the first step is not reported again.
+        """
         began = perf_counter()
         report = Report(f"step-{RECHECK}")
         stepped = self._stepped()
@@ -159,6 +162,7 @@ class Preflight:
         }
         _try(report, "learning rates", lambda: optimizers.check_rates_still(training, report))
         _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, names, report))
+        report.drop_repeated(first)
         self._tell(report, perf_counter() - began)
 
     def _watch_clip(self) -> None:
@@ -241,18 +245,15 @@ class _Found:
             found = [one for ref in ledger.alive if (one := ref()) is not None]
             ledger.alive = None
         enabled = [one for one in found if isinstance(one, kinds) and getattr(one, "_enabled", True)]
-        named_scalers = {ledger.scaler_name(one): one for one in enabled}
-        self.scalers = _of_this_run(named_scalers, ledger, scaled)
+        self.scalers = {ledger.scaler_name(one): one for one in _of_this_run(enabled, ledger, scaled)}
         modules = [one for one in found if isinstance(one, torch.nn.Module)]
         self.models = [model] if model is not None else parameters.models_of(modules, named.values())
 
 
-def _of_this_run(scalers: dict[str, Any], ledger: Any, scaled: bool) -> dict[str, Any]:
-    """Without scalers of earlier trainings of this process: no step of this run used their scale."""
-    used = {stepper.scaler for stepper in ledger.steppers.values()} - {None}
-    if scaled and not used:
-        return scalers  # losses are scaled, but no step went through a scaler: it may be any of them
-    return {k: one for k, one in scalers.items() if k in used or getattr(one, "_scale", None) is None}
+def _of_this_run(scalers: list[Any], ledger: Any, scaled: bool) -> list[Any]:
+    """Without scalers of earlier trainings of this process, unless losses are scaled by an unknown one."""
+    own = [one for one in scalers if ledger.owns(one)]
+    return scalers if scaled and not own else own
 
 
 def _try(report: Report, what: str, check: Callable[[], None]) -> None:

@@ -130,7 +130,7 @@ def test_a_foreign_device_gets_no_work_and_is_said_to_be_unread(caplog: pytest.L
             for _ in range(3):
                 run.log(loss=value)
                 run.check(batch=[value], losses={"part": value})
-                run._ledger.first_step(stepper, optimizer)
+                run._ledger.first_step(stepper)
                 assert run._ledger.norm_due(stepper)
                 own_norm(run._ledger, stepper, optimizer)
     assert not outbox.items

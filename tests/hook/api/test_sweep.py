@@ -57,6 +57,23 @@ def test_a_watch_finishes_the_run_before_it() -> None:
     assert len(patching.attached) == 1
 
 
+def test_scalers_are_numbered_in_each_run() -> None:
+    """The scaler of an earlier training stays alive and has no number in the next run."""
+    outboxes, kept = [KeptOutbox() for _ in range(2)], []
+    for outbox in outboxes:
+        run = watch(outbox, parallel=False)
+        scaler, optimizer = torch.amp.GradScaler("cpu", growth_interval=1), _optimizer()
+        kept.append(scaler)
+        for _ in range(2):
+            optimizer.zero_grad()
+            scaler.scale(optimizer.param_groups[0]["params"][0].sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    run.finish()
+    assert [{one["scaler"] for one in outbox.events("scaler")} for outbox in outboxes] == [{"scaler1"}] * 2
+    assert [one["name"] for one in run._facts.described["scalers"]] == ["scaler1"]
+
+
 def test_parallel_runs_both_record() -> None:
     """``parallel=True`` is for runs that are meant to live side by side."""
     one, two = KeptOutbox(), KeptOutbox()

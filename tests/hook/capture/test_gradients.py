@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from types import ModuleType
@@ -152,7 +153,8 @@ def test_before_torch_2_6_a_clip_imported_by_name_is_seen(
     with watched(grad_norm=1) as (_, outbox):
         _step(net, optimizer, lambda net: clip_grad_norm_(net.parameters(), 1e-3))
     assert outbox.records[0]["grad_norm"] > 0.1
-    assert outbox.events("grad-norm-source")[0]["source"] == "clip"
+    (told,) = outbox.events("grad-norm-source")
+    assert (told["source"], told["taken"]) == ("clip", "before clipping")
 
 
 def test_the_norm_is_that_before_a_clip_of_values() -> None:
@@ -199,6 +201,7 @@ def test_the_norm_of_an_optimizer_that_clips_inside_is_the_one_it_keeps(
             norms.append(norm_of(net.parameters()))
             around.step()
     assert [value for _, value in outbox.series("grad_norm")] == pytest.approx(norms)
+    assert {one["taken"] for one in outbox.events("grad-norm-source")} == {"before clipping"}
 
 
 def _scale_by_hand(net: Any) -> None:
@@ -214,10 +217,32 @@ def _replace_by_hand(net: Any) -> None:
         param.grad = param.grad * 1e-3
 
 
+def _clamp_data(net: Any) -> None:
+    """A clip of values that moves no version counter."""
+    for param in net.parameters():
+        param.grad.data.clamp_(-1e-3, 1e-3)
+
+
+def _scale_data(net: Any) -> None:
+    """A clip of the norm that moves no version counter."""
+    norm = norm_of(net.parameters())
+    for param in net.parameters():
+        param.grad.data.mul_(min(1.0, 1e-3 / norm))
+
+
+def _clip_after_clamping(net: Any) -> None:
+    """The norm that the clip returns is that of the clamped gradients."""
+    _clamp_data(net)
+    clip_grad_norm_(net.parameters(), 1.0)
+
+
 @pytest.mark.parametrize(
     ("clip", "taken"),
     [
         (None, "before clipping"),
+        (_clamp_data, "unknown"),
+        (_scale_data, "unknown"),
+        (_clip_after_clamping, "unknown"),
         (lambda net: clip_grad_norm_(net.parameters(), 1e-3), "before clipping"),
         (lambda net: torch.nn.utils.clip_grad_value_(net.parameters(), 1e-3), "before clipping"),
         (_scale_by_hand, "unknown"),
@@ -227,11 +252,53 @@ def _replace_by_hand(net: Any) -> None:
 def test_the_source_says_whether_the_norm_is_that_before_clipping(
     net: Any, optimizer: Any, clip: Any, taken: str
 ) -> None:
-    """A change of the gradients between backward and step is seen by their identity and version counters."""
+    """A change between backward and step is seen by identity, version counters and a sample of the values."""
     with watched(grad_norm=1) as (_, outbox):
         for _ in range(4):
             _step(net, optimizer, clip)
     assert {one["taken"] for one in outbox.events("grad-norm-source")} == {taken}
+
+
+@pytest.mark.parametrize("since", [0, 20])
+def test_a_change_through_data_is_seen_under_the_usual_settings(net: Any, since: int) -> None:
+    """A norm every 16th step, and a clip from the start or from a later step on."""
+    frozen = torch.optim.SGD(net.parameters(), lr=0.0)
+    with watched() as (_, outbox):
+        for step in range(40):
+            _step(net, frozen, _clamp_data if step >= since else None)
+    assert outbox.events("grad-norm-source")[-1]["taken"] == "unknown"
+
+
+@pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_of_the_script_may_clip(net: Any, optimizer: Any, name: str) -> None:
+    """A hook can replace the gradient inside the backward, where nothing is seen of it."""
+    getattr(net.weight, name)(lambda given: None)
+    with watched(grad_norm=1) as (_, outbox):
+        _step(net, optimizer)
+    assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["unknown"]
+
+
+def test_hooks_of_torch_and_of_loggers_do_not_clip(net: Any, optimizer: Any) -> None:
+    """DDP and FSDP reduce in hooks, and ``wandb.watch`` reads histograms."""
+
+    def log(grad: Any) -> None:
+        return None
+
+    log.__module__ = "wandb.integration.torch.wandb_torch"
+    net.weight.register_hook(log)
+    net.bias.register_hook(functools.partial(torch.nn.functional.relu))
+    with watched(grad_norm=1) as (_, outbox):
+        _step(net, optimizer)
+    assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["before clipping"]
+
+
+def test_an_overflow_is_no_change_of_the_gradients(net: Any, optimizer: Any) -> None:
+    """NaN differs from itself as a number, and not as bytes."""
+    with watched(grad_norm=1) as (_, outbox):
+        optimizer.zero_grad()
+        (net(torch.ones(3)).sum() * math.nan).backward()
+        optimizer.step()
+    assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["before clipping"]
 
 
 def test_an_unscaling_is_no_change_of_the_gradients(net: Any, optimizer: Any) -> None:

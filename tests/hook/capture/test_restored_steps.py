@@ -76,3 +76,17 @@ def test_what_no_count_can_be_read_from_begins_at_0(net: torch.nn.Module) -> Non
         assert sgd.loaded["state"][1] == 3
         assert run._watch.errors == 0
     assert _steps(outbox) == [0]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_steps_before_a_restored_primary_continues_its_count(by_name: bool) -> None:
+    """A GAN whose generator is the primary and steps second, resumed after five steps."""
+    pair = torch.nn.ModuleDict({name: torch.nn.Linear(2, 1) for name in ("critic", "generator")})
+    critic, generator = (torch.optim.Adam(net.parameters()) for net in pair.values())
+    generator.load_state_dict(_checkpoint(pair["generator"], 5))
+    with watched(primary="generator" if by_name else generator) as (_, outbox):
+        for _ in range(2):
+            _train(pair["critic"], critic)
+            _train(pair["generator"], generator)
+    assert _steps(outbox) == [5, 6]
+    assert [step for step, _ in outbox.series("loss/critic")] == [5, 6]

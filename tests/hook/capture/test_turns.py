@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from tests.hook.captured import KeptOutbox, watched
 
 
-def _steps(order: str, primary: str = "a") -> dict[str, list[int]]:
-    """Trains the optimizers named by the letters of ``order`` in that order."""
+def _steps(order: str, primary: str = "a", **options: Any) -> dict[str, list[int]]:
+    """Train the optimizers named by the letters of ``order`` in that order; return the steps of each."""
     nets = {name: torch.nn.Linear(2, 1) for name in sorted(set(order))}
     each = {name: torch.optim.SGD(net.parameters(), lr=0.1) for name, net in nets.items()}
     outbox: KeptOutbox
-    with watched(optimizers=each, primary=each[primary]) as (_, outbox):
+    with watched(optimizers=each, primary=each[primary], **options) as (_, outbox):
         for name in order:
             each[name].zero_grad()
             nets[name](torch.ones(2)).sum().backward()
@@ -29,6 +31,10 @@ def _steps(order: str, primary: str = "a") -> dict[str, list[int]]:
         ("aaabbb", {"a": [0, 1, 2], "b": [2, 3, 4]}),
         ("aaabcbcbc", {"a": [0, 1, 2], "b": [2, 3, 4], "c": [2, 3, 4]}),
         ("aabbbaa", {"a": [0, 1, 4, 5], "b": [1, 2, 3]}),
+        ("bababa", {"a": [0, 1, 2], "b": [0, 1, 2]}),
+        ("cbacba", {"a": [0, 1], "b": [0, 1], "c": [0, 1]}),
+        ("bbabba", {"a": [0, 1], "b": [0, 0, 1, 1]}),
+        ("bacbac", {"a": [0, 1], "b": [0, 1], "c": [0, 1]}),
     ],
 )
 def test_one_that_trains_alone_has_steps_of_its_own(order: str, steps: dict[str, list[int]]) -> None:
@@ -51,3 +57,35 @@ def test_long_blocks_in_turn_have_steps_of_their_own() -> None:
 def test_a_long_warm_up_before_the_primary_counts_steps() -> None:
     """A critic that is trained alone for a while does not stay on step 0."""
     assert _steps("b" * 20 + "a", primary="a")["b"][8:] == list(range(12))
+
+
+@pytest.mark.parametrize("count", [10, 60])
+def test_a_second_training_shares_no_step_with_the_first(count: int) -> None:
+    """Three optimizers that are trained one after the other have 3 x ``count`` different steps."""
+    steps = _steps("a" * count + "b" * count + "c" * count)
+    assert steps["a"] + steps["b"] + steps["c"] == list(range(3 * count))
+
+
+def test_a_primary_that_trains_again_has_steps_of_its_own() -> None:
+    """Two blocks of each: no step is used twice."""
+    steps = _steps(("a" * 20 + "b" * 20) * 2)
+    assert sorted(steps["a"] + steps["b"]) == list(range(80))
+
+
+def test_what_a_second_training_logs_is_on_its_steps() -> None:
+    """Also before its first step, between backward and step."""
+    nets = [torch.nn.Linear(2, 1) for _ in range(2)]
+    each = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]
+    with watched() as (run, outbox):
+        for net, optimizer in zip(nets, each, strict=True):
+            for _ in range(20):
+                optimizer.zero_grad()
+                net(torch.ones(2)).sum().backward()
+                run.log(seen=1.0)
+                optimizer.step()
+    assert [step for step, _ in outbox.series("seen")] == list(range(40))
+
+
+def test_steps_before_the_primary_begin_at_the_start_step() -> None:
+    """``start_step`` is the first step of an optimizer that steps before the primary, too."""
+    assert _steps("baba", start_step=100) == {"a": [100, 101], "b": [100, 101]}

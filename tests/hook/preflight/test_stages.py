@@ -25,6 +25,20 @@ def test_a_sound_training_has_no_finding() -> None:
     assert set(events[0]["checks"]) <= set(CHECKS)
 
 
+def test_what_has_not_changed_is_reported_once() -> None:
+    """The tenth step repeats no finding of the first, nor what could not be checked then."""
+    model = net()
+    high = torch.optim.AdamW(model.parameters(), lr=0.02)
+    unknown = torch.optim.Rprop(net().parameters(), lr=1e6)
+    with watched(model=model) as (_, outbox):
+        train(model, mean_of(model), high, 12)
+    first, tenth = outbox.events("audit")
+    assert "lr-range" in {one["check"] for one in first["findings"]}
+    assert (tenth["findings"], tenth["not_auditable"]) == ([], [])
+    assert "lr-range" not in tenth["checks"]  # the page shows the newest answer of each check
+    assert unknown.param_groups
+
+
 def test_a_failing_check_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others go on."""
     monkeypatch.setattr("tocsin.preflight.optimizers.check_rates", lambda *given: 1 / 0)
