@@ -1,42 +1,23 @@
 /** Starts the app: one API client, one socket, one alert store, and the page for the address. */
 
-import { AlertBook } from "./data/alertbook.js";
-import { Api, ApiError } from "./data/api.js";
-import { tabTitle, badgeCounts } from "./lib/alerts/attention.js";
 import { playAlert, wakeOnGesture } from "./browser/sound.js";
-import { Clock } from "./data/clock.js";
-import { AlertingApi } from "./data/alertingapi.js";
-import { Live } from "./data/live.js";
-import { MarkBook } from "./data/markbook.js";
-import { isPage, match } from "./lib/route.js";
-import { inside, outside } from "./lib/root.js";
 import { followSystem } from "./browser/theme.js";
 import { pageHeader } from "./components/header/header.js";
 import { notify } from "./components/header/notify.js";
 import { offlineStrip } from "./components/header/offline.js";
+import { palette } from "./components/header/palette.js";
 import { storingStrip } from "./components/header/storing.js";
 import { toasts } from "./components/header/toasts.js";
-import { palette } from "./components/header/palette.js";
 import { loginNotice, notice } from "./components/notice.js";
-
-/**
- * Each page's code is loaded when its address is opened.
- *
- * @type {Record<string, () => Promise<OpenPage>>}
- */
-const PAGES = {
-  fleet: async () => (await import("./pages/fleet.js")).fleetPage,
-  run: async () => (await import("./pages/run.js")).runPage,
-  alerts: async () => (await import("./pages/alerts.js")).alertsPage,
-  compare: async () => (await import("./pages/compare.js")).comparePage,
-  silences: async () => (await import("./pages/silences.js")).silencesPage,
-  routes: async () => (await import("./pages/routes.js")).routesPage,
-  channels: async () => (await import("./pages/channels.js")).channelsPage,
-  deliveries: async () => (await import("./pages/deliveries.js")).deliveriesPage,
-  rules: async () => (await import("./pages/rules.js")).rulesPage,
-  settings: async () => (await import("./pages/settings.js")).settingsPage,
-  missing: async () => (await import("./pages/missing.js")).missingPage,
-};
+import { AlertBook } from "./data/alertbook.js";
+import { AlertingApi } from "./data/alertingapi.js";
+import { Api, ApiError } from "./data/api.js";
+import { Clock } from "./data/clock.js";
+import { Live } from "./data/live.js";
+import { MarkBook } from "./data/markbook.js";
+import { tabTitle, badgeCounts } from "./lib/alerts/attention.js";
+import { outside } from "./lib/root.js";
+import { router } from "./router.js";
 
 /** Marks also change with time, because silences end. Visible pages reload them this often. */
 const MARKS_MS = 15_000;
@@ -48,77 +29,6 @@ const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 function openSocket() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   return new WebSocket(`${scheme}//${location.host}${outside("/api/v1/live")}`);
-}
-
-/**
- * Show the page for the address, and follow its changes.
- *
- * @param {App} app
- */
-function router(app) {
-  const main = byId("main");
-  /** @type {Page | null} */
-  let page = null;
-  let here = "";
-  let turn = 0;
-
-  async function show() {
-    const { page: name, id } = match(inside(location.pathname));
-    const key = `${name} ${id}`;
-    if (key === here && page?.moved?.()) return;
-    here = key;
-    const mine = ++turn;
-    const open = await (PAGES[name] ?? PAGES.missing)();
-    if (mine !== turn) return;
-    page?.close();
-    main.replaceChildren();
-    scrollTo(0, 0);
-    page = open(app, main, id);
-    dispatchEvent(new CustomEvent("pagechange", { detail: name }));
-  }
-
-  document.addEventListener("click", (event) => {
-    // The address may hold the view behind the #, so the skip link must not replace it.
-    if (/** @type {Element} */ (event.target).closest?.("a.skip")) {
-      event.preventDefault();
-      return main.focus();
-    }
-    const link = linkOf(event);
-    if (!link) return;
-    event.preventDefault();
-    if (link.href !== location.href) history.pushState(null, "", link.href);
-    void show();
-  });
-  addEventListener("popstate", () => void show());
-  return show;
-}
-
-/**
- * Return the link of this site that a plain click targets, if any.
- *
- * @param {MouseEvent} event
- */
-function linkOf(event) {
-  if (
-    event.defaultPrevented ||
-    event.button ||
-    event.metaKey ||
-    event.ctrlKey ||
-    event.shiftKey ||
-    event.altKey
-  ) {
-    return null;
-  }
-  const link = /** @type {Element} */ (event.target).closest?.("a[href]");
-  if (
-    !(link instanceof HTMLAnchorElement) ||
-    link.origin !== location.origin ||
-    link.target ||
-    link.hasAttribute("download")
-  ) {
-    return null;
-  }
-  return isPage(inside(link.pathname)) && (!link.hash || link.hash.startsWith("#?")) ? link : null;
 }
 
 /**
@@ -167,7 +77,7 @@ async function start() {
   alerts.onChange((fired) => {
     if (fired) playAlert();
   });
-  await router(app)();
+  await router(app, byId("main"))();
   listen(app);
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { envelopeOf, picture } from "../../web/lib/charts/picture.js";
 import { thin } from "../../web/lib/charts/buckets.js";
+import { envelopeOf, picture } from "../../web/lib/charts/picture.js";
 import { layerOf } from "./layers.js";
 
 const LOG = { axis: "log" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sparkShape, spreads } from "../../web/lib/charts/sparkline.js";
 import { overviewPath } from "../../web/lib/charts/overviewshape.js";
+import { sparkShape, spreads } from "../../web/lib/charts/sparkline.js";
 import { layerOf } from "./layers.js";
 
 const bucket = (low, high, nan = 0, pinf = 0, ninf = 0) => [low, high, (low + high) / 2, nan, pinf, ninf];

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { safeAddress } from "../../web/browser/dom.js";
 import { asText, evidenceText } from "../../web/lib/alerts/evidence.js";
-import { runFilter } from "../../web/lib/runs/filter.js";
+import { thin } from "../../web/lib/charts/buckets.js";
+import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/charts/readout.js";
 import { flatten } from "../../web/lib/flatten.js";
 import { pieces } from "../../web/lib/highlight.js";
-import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/charts/readout.js";
 import { match, runAddress } from "../../web/lib/route.js";
-import { thin } from "../../web/lib/charts/buckets.js";
+import { runFilter } from "../../web/lib/runs/filter.js";
 import { alertOf, layerOf, rowOf } from "./layers.js";
 
 test("addresses that run code are not followed", () => {

@@ -1,15 +1,15 @@
 /** The data of a comparison: one feed per run and a common x axis. */
 
-import { ApiError } from "./api.js";
 import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
-import { dashOf, inkOf } from "../lib/views/compareview.js";
-import { Feed } from "./feed.js";
-import { int, num, span } from "../lib/format.js";
-import { Lane } from "./requestqueue.js";
 import { reading } from "../lib/charts/series.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { int, num, span } from "../lib/format.js";
+import { dashOf, inkOf } from "../lib/views/compareview.js";
+import { ApiError } from "./api.js";
+import { Feed } from "./feed.js";
+import { Lane } from "./requestqueue.js";
 
 /** Requests at once. A browser opens six connections to a server, and the rest of the page needs some. */
 const AT_ONCE = 4;

@@ -4,7 +4,15 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
-import { counted, dotted, int, ruleTitle } from "../lib/format.js";
+import { go } from "../browser/navigate.js";
+import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
+import { AlertRow } from "../components/alerts/alertrow.js";
+import { InboxPane } from "../components/alerts/inboxpane.js";
+import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { announce, failed, selectInput } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { showUndo } from "../components/undo.js";
 import {
   grouped,
   narrows,
@@ -16,16 +24,8 @@ import {
   tally,
   writeInbox,
 } from "../lib/alerts/inbox.js";
-import { go } from "../browser/navigate.js";
+import { counted, dotted, int, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
-import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
-import { AlertRow } from "../components/alerts/alertrow.js";
-import { announce, failed, selectInput } from "../components/form.js";
-import { icon } from "../components/icons.js";
-import { InboxPane } from "../components/alerts/inboxpane.js";
-import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
-import { subnav } from "../components/alerts/subnav.js";
-import { showUndo } from "../components/undo.js";
 
 /** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
 

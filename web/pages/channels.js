@@ -1,12 +1,12 @@
 /** Channels: where notifications go, the state of each, and a button to test it. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { ago, counted, dotted, int, moment } from "../lib/format.js";
 import { channelForm } from "../components/alerts/channelform.js";
+import { subnav } from "../components/alerts/subnav.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
-import { subnav } from "../components/alerts/subnav.js";
 import { showUndo } from "../components/undo.js";
+import { ago, counted, dotted, int, moment } from "../lib/format.js";
 
 const AGE_MS = 5_000;
 

@@ -3,10 +3,18 @@
  * alerts.
  */
 
-import { nearest, pathOf } from "../lib/charts/compare.js";
-import { CrossLine } from "../panels/crossline.js";
-import { fitPaper } from "../browser/print.js";
 import { el, refill, say, svg } from "../browser/dom.js";
+import { fitPaper } from "../browser/print.js";
+import { icon } from "../components/icons.js";
+import { menu } from "../components/menu.js";
+import { button, inset } from "../components/notice.js";
+import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
+import { Comparison } from "../data/comparison.js";
+import { nearest, pathOf } from "../lib/charts/compare.js";
+import { STEPS } from "../lib/charts/timeaxis.js";
+import { counted, dotted } from "../lib/format.js";
+import { outside } from "../lib/root.js";
+import { addressOf, askedIn } from "../lib/route.js";
 import {
   inkOf,
   MOST_REPORTED,
@@ -15,20 +23,12 @@ import {
   withRun,
   writeCompare,
 } from "../lib/views/compareview.js";
-import { counted, dotted } from "../lib/format.js";
-import { loadPlotly, margins, Plots } from "../panels/plot.js";
-import { outside } from "../lib/root.js";
-import { addressOf, askedIn } from "../lib/route.js";
-import { STEPS } from "../lib/charts/timeaxis.js";
-import { Comparison } from "../data/comparison.js";
-import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
-import { icon } from "../components/icons.js";
-import { menu } from "../components/menu.js";
-import { button, inset } from "../components/notice.js";
+import { CrossLine } from "../panels/crossline.js";
+import { isMetric, metric } from "../panels/metric.js";
 import { Panel } from "../panels/panel.js";
 import { panelMenu } from "../panels/panelmenu.js";
+import { loadPlotly, margins, Plots } from "../panels/plot.js";
 import { KINDS } from "../panels/vitals.js";
-import { isMetric, metric } from "../panels/metric.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 

@@ -4,12 +4,12 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { ago, clock as clockTime, counted, moment, span } from "../lib/format.js";
+import { subnav } from "../components/alerts/subnav.js";
 import { segments } from "../components/filterbar.js";
 import { failed, selectInput } from "../components/form.js";
 import { icon } from "../components/icons.js";
-import { subnav } from "../components/alerts/subnav.js";
 import { showUndo } from "../components/undo.js";
+import { ago, clock as clockTime, counted, moment, span } from "../lib/format.js";
 
 const STATES = /** @type {const} */ ([
   ["", "All"],

@@ -4,10 +4,20 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
+import { menu } from "../components/menu.js";
+import { button, notice } from "../components/notice.js";
+import { emptyFleet } from "../components/runs/empty.js";
+import { FleetTable } from "../components/runs/fleettable.js";
+import { showUndo } from "../components/undo.js";
+import { readPins, writePins } from "../data/pins.js";
+import { GRACE_S } from "../lib/drafts.js";
+import { flatten } from "../lib/flatten.js";
+import { counted, dotted, int, span } from "../lib/format.js";
+import { outside } from "../lib/root.js";
+import { addressOf, askedIn } from "../lib/route.js";
 import { COLUMNS, USUAL } from "../lib/runs/columns.js";
 import { asksConfig, runFilter } from "../lib/runs/filter.js";
-import { flatten } from "../lib/flatten.js";
-import { GRACE_S } from "../lib/drafts.js";
 import {
   GROUPINGS,
   listing,
@@ -18,16 +28,6 @@ import {
   shelfShown,
   writeFleet,
 } from "../lib/views/fleetview.js";
-import { counted, dotted, int, span } from "../lib/format.js";
-import { readPins, writePins } from "../data/pins.js";
-import { outside } from "../lib/root.js";
-import { addressOf, askedIn } from "../lib/route.js";
-import { emptyFleet } from "../components/runs/empty.js";
-import { FleetTable } from "../components/runs/fleettable.js";
-import { icon } from "../components/icons.js";
-import { menu } from "../components/menu.js";
-import { button, notice } from "../components/notice.js";
-import { showUndo } from "../components/undo.js";
 
 /** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
 const RESORT_MS = 5_000;

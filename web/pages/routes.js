@@ -4,6 +4,13 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
+import { inhibitionCard, muteCard, zoneList } from "../components/alerts/mutecard.js";
+import { routeCard } from "../components/alerts/routecard.js";
+import { RouteTest } from "../components/alerts/routetest.js";
+import { subnav } from "../components/alerts/subnav.js";
+import { announce, complain, failed, scopeNote } from "../components/form.js";
+import { icon } from "../components/icons.js";
+import { showUndo } from "../components/undo.js";
 import {
   added,
   changed,
@@ -14,13 +21,6 @@ import {
   renamedMuteTime,
   reordered,
 } from "../lib/alerts/routesdoc.js";
-import { announce, complain, failed, scopeNote } from "../components/form.js";
-import { icon } from "../components/icons.js";
-import { inhibitionCard, muteCard, zoneList } from "../components/alerts/mutecard.js";
-import { routeCard } from "../components/alerts/routecard.js";
-import { RouteTest } from "../components/alerts/routetest.js";
-import { subnav } from "../components/alerts/subnav.js";
-import { showUndo } from "../components/undo.js";
 
 /** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
 

@@ -1,18 +1,18 @@
 /** Rules: built-in rules, custom rules, packs, and the editor. The address holds the view. */
 
-import { ApiError } from "../data/api.js";
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
-import { outside } from "../lib/root.js";
 import { go } from "../browser/navigate.js";
-import { RuleClient } from "../data/ruleclient.js";
-import { bodyOf, draftOf } from "../lib/rules/ruledraft.js";
-import { levelOf, listed, readRules, writeRules } from "../lib/views/ruleview.js";
 import { failed } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { RuleEditor } from "../components/rules/ruleeditor.js";
 import { packRow, ruleRow } from "../components/rules/rulelist.js";
 import { showUndo } from "../components/undo.js";
+import { ApiError } from "../data/api.js";
+import { RuleClient } from "../data/ruleclient.js";
+import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
+import { outside } from "../lib/root.js";
+import { bodyOf, draftOf } from "../lib/rules/ruledraft.js";
+import { levelOf, listed, readRules, writeRules } from "../lib/views/ruleview.js";
 
 /** @typedef {import("../lib/views/ruleview.js").AnyRule} AnyRule */
 

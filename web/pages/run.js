@@ -1,30 +1,27 @@
 /** One run: vital signs, alerts with their diagnosis, and all other metrics. */
 
-import { ApiError } from "../data/api.js";
-import { alertAt } from "../lib/alerts/attention.js";
 import { el, refill, say } from "../browser/dom.js";
-import { Feed } from "../data/feed.js";
-import { int } from "../lib/format.js";
 import { fitPaper } from "../browser/print.js";
-import { loadPlotly, Plots } from "../panels/plot.js";
-import { ranksOf } from "../lib/charts/ranks.js";
-import { moments, STEPS, timeline } from "../lib/charts/timeaxis.js";
-import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
-import { LayerHeat } from "../panels/layers.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import { Aside, severityChips } from "../components/alerts/aside.js";
-import { Controls } from "../components/runs/controls.js";
-import { Details } from "../components/runs/details.js";
-import { Gauges } from "../components/runs/gauges.js";
-import { EndingCard } from "../components/runs/ending.js";
 import { icon } from "../components/icons.js";
 import { button, notice } from "../components/notice.js";
+import { Controls } from "../components/runs/controls.js";
+import { Details } from "../components/runs/details.js";
+import { EndingCard } from "../components/runs/ending.js";
+import { Gauges } from "../components/runs/gauges.js";
 import { RunHead } from "../components/runs/runhead.js";
-import { MetricPanels } from "../panels/metricpanels.js";
-import { panelMenu } from "../panels/panelmenu.js";
-import { OverviewStrip } from "../panels/overviewstrip.js";
 import { showValues } from "../components/runs/valuetable.js";
-import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { ApiError } from "../data/api.js";
+import { RunData } from "../data/rundata.js";
+import { alertAt } from "../lib/alerts/attention.js";
+import { int } from "../lib/format.js";
+import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
+import { LayerHeat } from "../panels/layers.js";
+import { MetricPanels } from "../panels/metricpanels.js";
+import { OverviewStrip } from "../panels/overviewstrip.js";
+import { panelMenu } from "../panels/panelmenu.js";
+import { loadPlotly, Plots } from "../panels/plot.js";
 import { Vitals } from "../panels/vitals.js";
 
 /** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
@@ -32,35 +29,19 @@ const REFRESH_MS = 15_000;
 /** The overview strip shows the whole run, so it need not follow every record. */
 const TAPE_MS = 1_000;
 const BUCKETS = { least: 400, most: 2000 };
-/** The most events kept in memory, newest first, for flags and the list. */
-const EVENTS_KEPT = 1_000;
-const NO_LAYERS = /** @type {Layer[]} */ ([]);
 
+/** The page of a run: `data` holds the values, the panels draw them, `view` (in the address) says how. */
 class RunPage {
-  /** @type {RunDetail | null} */
-  run = null;
-  /** @type {RunRow | null} */
-  row = null;
-  /** @type {RunEvent[]} */
-  events = [];
   /** @type {[number, number] | null} */
   home = null;
   /** @type {Plots | null} */
   plots = null;
-  /** @type {Feed | null} the series of the window, finer than those of the whole run */
-  fine = null;
   closed = false;
   /** Everything with charts, beside the diagnosis. */
   charts = el("div");
   /** The alerts that the charts last drew. */
   alertKey = "";
   tapeDrawn = 0;
-  /**
-   * The cached x axis; null after a change.
-   *
-   * @type {import("../lib/charts/timeaxis.js").Timeline | null}
-   */
-  #axis = null;
 
   /**
    * @param {App} app
@@ -72,8 +53,10 @@ class RunPage {
     this.main = main;
     this.id = id;
     this.view = readView(location.search);
-    this.base = new Feed(app.api, app.live, id, {
-      changed: (delta, grew) => this.#heard(delta, grew),
+    this.data = new RunData(app, id, {
+      row: (row) => this.#showRow(row),
+      details: (run) => this.#showDetails(run),
+      series: (change) => this.#seriesChanged(change),
       failed: (error) => this.#failed(error),
     });
     this.gauges = new Gauges();
@@ -82,12 +65,13 @@ class RunPage {
     this.head = new RunHead(id, {
       api: app.api,
       may,
-      changed: (row) => this.#edited(row),
+      changed: (row) => this.data.edited(row),
       now: () => app.clock.now(),
     });
     this.details = new Details((step) => this.go(step), {
       may,
-      save: async (notes, seen) => this.#edited(await app.api.change(id, { notes, seen: { notes: seen } })),
+      save: async (notes, seen) =>
+        this.data.edited(await app.api.change(id, { notes, seen: { notes: seen } })),
       again: async () => (await app.api.run(id)).notes ?? "",
       parse: (text) => app.api.markdown(text),
     });
@@ -116,7 +100,7 @@ class RunPage {
     this.aside = new Aside({
       alerts: () => app.alerts.of(id),
       chosen: () => this.view.alert,
-      mostSevere: () => this.row?.reason?.alert ?? null,
+      mostSevere: () => this.data.row?.reason?.alert ?? null,
       choose: (alert) => this.#choose(alert),
       loaded: () => app.alerts.loaded,
       acts: (alert) => alertActs(app, alert),
@@ -226,12 +210,12 @@ class RunPage {
     this.stopMarks = this.app.marks.onChange(() => this.aside.draw());
     void this.app.marks.load().catch(() => {});
     this.stopReconnect = this.app.live.onReconnect(() => {
-      if (!this.base.ready) void this.base.reload();
-      void this.refresh();
+      if (this.data.ready) void this.data.refresh();
+      else this.data.reload();
     });
     this.ticker = setInterval(() => this.#tick(), 1000);
     this.refresher = setInterval(() => {
-      if (!document.hidden) void this.refresh();
+      if (!document.hidden) void this.data.refresh();
     }, REFRESH_MS);
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     this.ontheme = () => {
@@ -243,8 +227,8 @@ class RunPage {
     this.vitals.cross.pin(this.view.at);
     this.#lookChanged();
     void this.#plotly();
-    void this.base.load(VITAL_SERIES, { from: null, to: null, buckets: this.#buckets() });
-    void this.refresh().then(() => {
+    this.data.load(this.#buckets());
+    void this.data.refresh().then(() => {
       if (!this.closed) this.#look();
     });
     void this.app.api
@@ -263,7 +247,8 @@ class RunPage {
     clearInterval(this.refresher);
     if (this.onkey) document.removeEventListener("keydown", this.onkey);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
-    for (const feed of [this.base, this.fine, this.metrics]) feed?.close();
+    this.data.close();
+    this.metrics.close();
     this.plots?.close();
     this.heat.close();
     this.details.notes.close();
@@ -291,29 +276,8 @@ class RunPage {
     }
   }
 
-  /** Load what the socket doesn't carry. */
-  async refresh() {
-    try {
-      const [run, { items }] = await Promise.all([this.app.api.run(this.id), this.app.api.events(this.id)]);
-      if (this.closed) return;
-      if (this.failure && this.base.ready) this.failure.hidden = true;
-      this.run = run;
-      this.events = items.filter(isTold).slice(-EVENTS_KEPT);
-      this.#show(run);
-      this.gauges.cost(run.series);
-      this.#alertsChanged();
-      this.details.show(run, this.events);
-      this.#layers(true);
-      this.metrics.offer(run.series.map((each) => each.name));
-      this.#showControls();
-    } catch (error) {
-      if (!this.closed) this.#failed(/** @type {Error} */ (error));
-    }
-  }
-
   /** @param {RunRow} row */
-  #show(row) {
-    this.row = row;
+  #showRow(row) {
     say(/** @type {Node} */ (this.project), row.project);
     this.head.show(row);
     this.app.title(row.name);
@@ -321,35 +285,22 @@ class RunPage {
     this.ending.show(row);
   }
 
-  /**
-   * Apply the server's response to a change made here.
-   *
-   * @param {RunRow} row
-   */
-  #edited(row) {
-    this.#show({ .../** @type {RunRow} */ (this.row), ...row });
-    void this.refresh();
+  /** @param {RunDetail} run */
+  #showDetails(run) {
+    if (this.failure && this.data.ready) this.failure.hidden = true;
+    this.gauges.cost(run.series);
+    this.#alertsChanged();
+    this.details.show(run, this.data.events);
+    this.#layers(true);
+    this.metrics.offer(run.series.map((each) => each.name));
+    this.#showControls();
   }
 
-  /**
-   * @param {RunDelta | null} delta null if the response was complete
-   * @param {boolean} grew
-   */
-  #heard(delta, grew) {
+  /** @param {{ complete: boolean, grew: boolean }} change */
+  #seriesChanged({ complete, grew }) {
     if (this.failure) this.failure.hidden = true;
-    this.#axis = null;
-    if (!delta) this.#showControls();
-    if (delta?.row && this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null)) {
-      void this.refresh();
-    }
-    if (delta?.row) this.#show({ .../** @type {RunRow} */ (this.row), ...delta.row });
-    if (delta?.events?.length) {
-      this.events = [
-        ...this.events,
-        ...delta.events.filter(isTold).filter((event) => !this.events.some((known) => known.id === event.id)),
-      ].slice(-EVENTS_KEPT);
-    }
-    if (grew && !this.fine?.ready) this.#drawVitals();
+    if (complete) this.#showControls();
+    if (grew) this.#drawVitals();
   }
 
   /** @param {Error} error */
@@ -357,7 +308,7 @@ class RunPage {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
     // Once the page has data, a separate bar reports that the server or its database is unavailable, so the
     // page does not move.
-    if (!this.failure || (this.base.ready && error instanceof ApiError && [0, 503].includes(error.status))) {
+    if (!this.failure || (this.data.ready && error instanceof ApiError && [0, 503].includes(error.status))) {
       return;
     }
     this.failure.hidden = false;
@@ -365,10 +316,7 @@ class RunPage {
       this.failure,
       icon("offline"),
       ` ${error.message} Data already shown stays; the page tries again when the server is back. `,
-      button("Try now", () => {
-        void this.base.reload();
-        void this.refresh();
-      }),
+      button("Try now", () => this.data.reload()),
     );
   }
 
@@ -399,12 +347,13 @@ class RunPage {
   }
 
   #tick() {
-    if (this.row) {
-      this.gauges.show(this.row, this.app.clock.now());
-      this.head.show(this.row);
+    const { row } = this.data;
+    if (row) {
+      this.gauges.show(row, this.app.clock.now());
+      this.head.show(row);
     }
     this.aside.draw();
-    if (this.fine || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
+    if (this.data.zoomed || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
   }
 
   /**
@@ -413,59 +362,33 @@ class RunPage {
    * @returns {[number, number]}
    */
   range() {
-    const { range, home } = stepRange(this.view, this.base.set.first, this.base.set.last, this.home);
+    const { range, home } = stepRange(this.view, this.data.first, this.data.last, this.home);
     this.home = home;
     return range;
   }
 
-  /** @returns {import("../panels/vitals.js").Scene} */
+  /**
+   * What the panels draw, and how.
+   *
+   * @returns {import("../panels/vitals.js").Scene}
+   */
   scene() {
-    const fine = this.fine?.ready ? this.fine.set : null;
-    const line = this.timeline();
+    const { data, view } = this;
+    const line = data.timeline(view.x);
     const [a, b] = this.range();
     return {
       range: [line.toX(a), line.toX(b)],
-      last: this.base.set.last ?? 0,
+      last: data.last ?? 0,
       alerts: this.app.alerts.of(this.id),
-      events: this.events,
+      events: data.events,
       chosen: this.aside?.current()?.id ?? null,
-      reported: this.#reported(),
-      restarts: this.#restarts(),
+      reported: data.reported(),
+      restarts: data.restarts(),
       timeline: line,
-      axis: (name) => this.view.axes[name] ?? null,
-      look: { smooth: this.view.smooth, older: this.view.older, ranks: this.view.ranks, timeline: line },
-      layers: (name) => (fine ?? this.base.set)?.get(name) ?? NO_LAYERS,
+      axis: (name) => view.axes[name] ?? null,
+      look: { smooth: view.smooth, older: view.older, ranks: view.ranks, timeline: line },
+      layers: (name) => data.layers(name),
     };
-  }
-
-  /** The chosen x axis, from the times of the records in memory. */
-  timeline() {
-    if (this.view.x === "step") return STEPS;
-    const of = (/** @type {Feed | null} */ feed) =>
-      feed?.ready
-        ? [
-            VITAL_SERIES.map((name) => feed.set.get(name)).find((layers) =>
-              layers.some((layer) => layer.x.length),
-            ) ?? [],
-          ]
-        : [];
-    return (this.#axis ??= timeline(this.view.x, moments([...of(this.base), ...of(this.fine)])));
-  }
-
-  /** First steps of all attempts but the first. */
-  #restarts() {
-    return (this.run?.attempts_list ?? [])
-      .filter((each) => each.attempt > 1 && each.first_step !== null)
-      .map((each) => Number(each.first_step));
-  }
-
-  /** Names of all series of the run; null if not loaded yet. */
-  #reported() {
-    if (!this.run || !this.base.ready) return null;
-    const live = [...this.base.set.layers]
-      .filter(([, layers]) => layers.some((layer) => layer.x.length))
-      .map(([name]) => name);
-    return new Set([...this.run.series.map((each) => each.name), ...live]);
   }
 
   /** Redraw all charts after the window, theme or size changed. */
@@ -491,29 +414,28 @@ class RunPage {
     if (this.windowText) {
       say(
         this.windowText,
-        this.base.ready && this.base.set.last !== null
-          ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.base.set.last))}`
+        this.data.ready && this.data.last !== null
+          ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.data.last))}`
           : "",
       );
     }
     this.overview.window([a, b]);
     if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
-    if (this.plots && this.base.ready) this.vitals.draw(this.plots);
+    if (this.plots && this.data.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
   }
 
   #tape() {
-    if (!this.base.ready || this.overview.from !== null) return;
+    const { data } = this;
+    if (!data.ready || this.overview.from !== null) return;
     this.tapeDrawn = Date.now();
-    const { first, last } = this.base.set;
-    const attempts = this.run?.attempts_list.map((each) => each.first_step) ?? [];
     this.overview.draw({
-      layers: this.base.set.get("loss"),
-      first: first ?? 0,
-      last: last ?? 0,
-      planned: this.row?.planned_steps ?? null,
+      layers: data.layersOfRun("loss"),
+      first: data.first ?? 0,
+      last: data.last ?? 0,
+      planned: data.row?.planned_steps ?? null,
       alerts: this.app.alerts.of(this.id),
-      attempts,
+      attempts: data.run?.attempts_list.map((each) => each.first_step) ?? [],
     });
   }
 
@@ -528,7 +450,7 @@ class RunPage {
    * @param {[number, number]} range
    */
   #zoomed(range) {
-    const { toStep } = this.timeline();
+    const { toStep } = this.data.timeline(this.view.x);
     this.zoom([toStep(range[0]), toStep(range[1])]);
   }
 
@@ -545,7 +467,6 @@ class RunPage {
   }
 
   #lookChanged() {
-    this.#axis = null;
     this.#showControls();
     this.vitals.fill(this.view.full);
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
@@ -553,7 +474,7 @@ class RunPage {
   }
 
   #showControls() {
-    this.controls.show(this.run, ranksOf([...this.base.set.layers.values()].flat()));
+    this.controls.show(this.data.run, this.data.ranks());
   }
 
   /** @returns {import("../panels/panelmenu.js").PanelHost} */
@@ -577,7 +498,7 @@ class RunPage {
             : [...this.view.pins, name],
         }),
       move: (name, by) => this.metrics.move(name, by),
-      run: () => this.row?.name ?? this.id,
+      run: () => this.data.row?.name ?? this.id,
       plots: () => this.plots,
       csv: (name) => this.app.api.csv(this.id, [name], window()),
       table: (name) => void showValues(this.app.api, this.id, name, window()),
@@ -588,7 +509,7 @@ class RunPage {
   zoom([from, to]) {
     this.view = {
       ...this.view,
-      from: Math.max(from, (this.base.set.first ?? 0) - 1),
+      from: Math.max(from, (this.data.first ?? 0) - 1),
       to: Math.max(to, from + 2),
       follow: null,
     };
@@ -631,7 +552,7 @@ class RunPage {
     const fired = Math.max(alert.fired_step ?? onset, onset);
     const room = Math.max(40, (fired - onset) * 2);
     this.view = { ...this.view, alert: alert.id, at: onset };
-    this.zoom([Math.max(this.base.set.first ?? 0, onset - room), Math.max(fired, onset) + room]);
+    this.zoom([Math.max(this.data.first ?? 0, onset - room), Math.max(fired, onset) + room]);
     this.go(onset);
   }
 
@@ -654,7 +575,7 @@ class RunPage {
   #pinned(step) {
     const before = this.aside.current()?.id ?? null;
     const under =
-      step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.base.set.last ?? 0);
+      step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.data.last ?? 0);
     this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
     if (!under || under.id === before) return;
@@ -671,16 +592,24 @@ class RunPage {
     history.replaceState(null, "", location.pathname + writeView(this.view));
   }
 
-  /** Load the series of the window. The coarser ones of the whole run are shown until they arrive. */
+  /** Load and draw the window of the view. */
   #look() {
-    const { from, to, follow } = this.view;
-    const last = this.base.set.last ?? this.row?.last_step ?? 0;
-    const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
-    if (window.from === null) this.#coarse();
-    else this.#finer(window);
+    const window = this.#window(this.data.last ?? this.data.row?.last_step ?? 0);
+    this.data.look(window, this.#buckets());
     this.metrics.look(window);
-    if (this.run) this.#layers();
+    if (this.data.run) this.#layers();
     this.draw();
+  }
+
+  /**
+   * The window of the view in steps; null means no limit.
+   *
+   * @param {number} last
+   * @returns {StepWindow}
+   */
+  #window(last) {
+    const { from, to, follow } = this.view;
+    return follow === null ? { from, to } : { from: Math.max(0, last - follow), to: null };
   }
 
   /**
@@ -690,31 +619,8 @@ class RunPage {
    */
   #layers(again = false) {
     const alert = this.aside?.current() ?? null;
-    const { from, to, follow } = this.view;
-    const last = this.base.set.last ?? 0;
-    const window = follow !== null ? { from: Math.max(0, last - follow), to: null } : { from, to };
+    const window = this.#window(this.data.last ?? 0);
     void this.heat.look(LayerHeat.window(alert, window), alert?.onset_step ?? null, again);
-  }
-
-  #coarse() {
-    this.fine?.close();
-    this.fine = null;
-  }
-
-  /** @param {StepWindow} window */
-  #finer(window) {
-    if (this.fine?.ready) {
-      this.fine.close();
-      this.fine = null;
-    }
-    this.fine ??= new Feed(this.app.api, this.app.live, this.id, {
-      changed: (_, grew) => {
-        this.#axis = null;
-        if (grew) this.#drawVitals();
-      },
-      failed: (error) => this.#failed(error),
-    });
-    void this.fine.load(VITAL_SERIES, { ...window, buckets: this.#buckets() });
   }
 
   #buckets() {
@@ -736,13 +642,6 @@ class RunPage {
     if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
   }
 }
-
-/**
- * Layer norms are events too, but the heat map shows them.
- *
- * @param {RunEvent} event
- */
-const isTold = (event) => event.kind !== "layers" && event.kind !== "layer-names";
 
 /** The legend of shapes; no colors are needed to read it. */
 function legend() {

@@ -1,16 +1,16 @@
 /** Settings: access tokens, this browser, and information about the server. */
 
-import { playAlert, setSound, soundOn } from "../browser/sound.js";
 import { el, refill } from "../browser/dom.js";
-import { flatten } from "../lib/flatten.js";
-import { ago, bytes, counted, int, moment } from "../lib/format.js";
+import { playAlert, setSound, soundOn } from "../browser/sound.js";
 import { chooseTheme, theme } from "../browser/theme.js";
 import { copyButton } from "../components/code.js";
 import { segments } from "../components/filterbar.js";
 import { ask, failed, field, formDialog, selectInput, textInput } from "../components/form.js";
-import { icon } from "../components/icons.js";
 import { permission, show } from "../components/header/notify.js";
+import { icon } from "../components/icons.js";
 import { showUndo } from "../components/undo.js";
+import { flatten } from "../lib/flatten.js";
+import { ago, bytes, counted, int, moment } from "../lib/format.js";
 
 const EVERY_MS = 10_000;
 /** The most entries of the audit log listed. */

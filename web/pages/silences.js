@@ -1,13 +1,13 @@
 /** Silences: what is silenced, by whom, why and until when. The address holds the filter. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { clock as clockTime, counted, dotted, int, moment, span } from "../lib/format.js";
+import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";
+import { subnav } from "../components/alerts/subnav.js";
 import { segments } from "../components/filterbar.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
-import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";
-import { subnav } from "../components/alerts/subnav.js";
 import { showUndo } from "../components/undo.js";
+import { clock as clockTime, counted, dotted, int, moment, span } from "../lib/format.js";
 
 const STATES = /** @type {const} */ ([
   ["now", "Active and pending"],

@@ -1,6 +1,6 @@
 import { el, refill, say } from "../browser/dom.js";
-import { dotted, int, num } from "../lib/format.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
+import { dotted, int, num } from "../lib/format.js";
 import { colour } from "./plot.js";
 
 /** Height of the map in pixels, and the smallest and largest height of a layer's row. */

@@ -3,10 +3,10 @@
  * choose a window.
  */
 
-import { bands } from "../lib/alerts/attention.js";
 import { el, refill, say, svg } from "../browser/dom.js";
-import { int } from "../lib/format.js";
+import { bands } from "../lib/alerts/attention.js";
 import { overviewPath } from "../lib/charts/overviewshape.js";
+import { int } from "../lib/format.js";
 
 /** A drag shorter than this counts as a click, which moves the window there. */
 const CLICK_PX = 5;

@@ -1,11 +1,11 @@
 /** The frame of a chart: title, note, value and plot. The frame exists before the data. */
 
-import { at } from "../lib/charts/buckets.js";
 import { el, say } from "../browser/dom.js";
-import { num } from "../lib/format.js";
+import { at } from "../lib/charts/buckets.js";
 import { countMarks } from "../lib/charts/marks.js";
 import { NOTHING } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
+import { num } from "../lib/format.js";
 
 /**
  * A kind of panel, one file each in panels/.

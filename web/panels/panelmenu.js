@@ -1,8 +1,8 @@
 /** The menu of a chart: axis, order, size, data as a file. */
 
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
-import { isMetric } from "./metric.js";
 import { menu } from "../components/menu.js";
+import { isMetric } from "./metric.js";
 
 /**
  * @typedef {import("../lib/charts/picture.js").AxisKind} AxisKind

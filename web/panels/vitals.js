@@ -3,20 +3,20 @@
  * all.
  */
 
-import { bands, bySeverity, isOpen } from "../lib/alerts/attention.js";
-import { CrossLine } from "./crossline.js";
 import { el } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
+import { bands, bySeverity, isOpen } from "../lib/alerts/attention.js";
 import { expectedSpans, flagsOf, placeFlags } from "../lib/charts/flags.js";
-import { int, ruleTitle } from "../lib/format.js";
-import { margins } from "./plot.js";
 import { picture } from "../lib/charts/picture.js";
+import { int, ruleTitle } from "../lib/format.js";
 import { normSource } from "../lib/runs/clienttext.js";
+import { CrossLine } from "./crossline.js";
 import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
 import { loss } from "./loss.js";
-import { scale } from "./scale.js";
-import { icon } from "../components/icons.js";
 import { Panel } from "./panel.js";
+import { margins } from "./plot.js";
+import { scale } from "./scale.js";
 
 export const KINDS = [loss, gradNorm, scale, learningRate];
 const AXIS_PX = 18;

@@ -1,10 +1,10 @@
 /** Actions on the alert of a run page: acknowledge, take back, silence. */
 
 import { ruleTitle } from "../../lib/format.js";
+import { showUndo } from "../undo.js";
 import { acknowledge, unacknowledge } from "./ackform.js";
 import { markTexts } from "./alertrow.js";
 import { silenceForm, silenceOf } from "./silenceform.js";
-import { showUndo } from "../undo.js";
 
 /**
  * @param {App} app

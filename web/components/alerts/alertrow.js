@@ -2,10 +2,10 @@
  * One row of the inbox. The node is kept while its alert changes, so that nothing flickers under the pointer.
  */
 
-import { isOpen } from "../../lib/alerts/attention.js";
 import { el, refill, say } from "../../browser/dom.js";
-import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { isOpen } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
+import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
 /**

@@ -1,10 +1,10 @@
 /** The column beside the charts: the chosen alert in full, and all alerts of the run. */
 
-import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
-import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 import { icon } from "../icons.js";
+import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 
 export class Aside {
   /**

@@ -1,7 +1,7 @@
 /** One alert in full: likely cause, timeline, evidence, first action, how to confirm. */
 
-import { isOpen } from "../../lib/alerts/attention.js";
 import { el } from "../../browser/dom.js";
+import { isOpen } from "../../lib/alerts/attention.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
 import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { codeBlock, copyButton } from "../code.js";

@@ -1,13 +1,13 @@
 /** The pane beside the inbox: the chosen alert in full, who acknowledged it, its history, and actions. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
-import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
-import { isMuted } from "../../lib/alerts/inbox.js";
 import { go } from "../../browser/navigate.js";
+import { isMuted } from "../../lib/alerts/inbox.js";
+import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
+import { icon } from "../icons.js";
 import { markTexts } from "./alertrow.js";
 import { diagnosisCard, standing } from "./diagnosis.js";
-import { icon } from "../icons.js";
 
 /**
  * Display names of the history's entries.

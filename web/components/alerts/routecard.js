@@ -1,9 +1,9 @@
 /** The form of one route. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
-import { durationText, secondsOf } from "../../lib/duration.js";
 import { linesOf } from "../../lib/alerts/matchers.js";
 import { EVERY, routeSentence, withOrWithout } from "../../lib/alerts/routesdoc.js";
+import { durationText, secondsOf } from "../../lib/duration.js";
 import { checkbox, field, textArea, textInput } from "../form.js";
 
 /** @typedef {import("../../lib/alerts/routesdoc.js").Route} Route */

@@ -1,11 +1,11 @@
 /** The form to create or edit a silence, with a preview of the open alerts it would silence. */
 
-import { ApiError } from "../../data/api.js";
 import { el, refill } from "../../browser/dom.js";
+import { ApiError } from "../../data/api.js";
+import { equals, labelsOf, linesOf, toggled } from "../../lib/alerts/matchers.js";
 import { ENDS, localMs, localText } from "../../lib/duration.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, int, moment, powers, ruleTitle } from "../../lib/format.js";
-import { equals, labelsOf, linesOf, toggled } from "../../lib/alerts/matchers.js";
 import { field, formDialog, textArea, textInput } from "../form.js";
 import { icon } from "../icons.js";
 

@@ -1,11 +1,11 @@
 /** The header of every page: navigation, search, counts of open alerts, connection, theme and sound. */
 
-import { badgeCounts } from "../../lib/alerts/attention.js";
-import { setSound, soundOn } from "../../browser/sound.js";
 import { el, refill, say } from "../../browser/dom.js";
+import { setSound, soundOn } from "../../browser/sound.js";
+import { nextTheme, theme } from "../../browser/theme.js";
+import { badgeCounts } from "../../lib/alerts/attention.js";
 import { clock as clockTime, counted, moment } from "../../lib/format.js";
 import { inside, outside } from "../../lib/root.js";
-import { nextTheme, theme } from "../../browser/theme.js";
 import { icon, wordmark } from "../icons.js";
 import { deliveryBadge } from "./deliverybadge.js";
 

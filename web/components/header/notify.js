@@ -1,9 +1,9 @@
 /** Shows notifications of the browser channel, if the user allowed them. */
 
-import { powers } from "../../lib/format.js";
-import { Notifier } from "../../data/notifier.js";
-import { outside } from "../../lib/root.js";
 import { go } from "../../browser/navigate.js";
+import { Notifier } from "../../data/notifier.js";
+import { powers } from "../../lib/format.js";
+import { outside } from "../../lib/root.js";
 import { runAddress } from "../../lib/route.js";
 
 /** The browser's permission for notifications: granted, denied, default (not asked yet) or unsupported. */

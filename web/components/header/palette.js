@@ -1,10 +1,10 @@
 /** Ctrl K: search for pages, runs and commands. ?: the list of keyboard shortcuts. */
 
 import { el, refill } from "../../browser/dom.js";
-import { best } from "../../lib/search.js";
 import { go } from "../../browser/navigate.js";
-import { runAddress } from "../../lib/route.js";
 import { nextTheme, theme } from "../../browser/theme.js";
+import { runAddress } from "../../lib/route.js";
+import { best } from "../../lib/search.js";
 import { icon } from "../icons.js";
 
 /** @typedef {import("../../lib/search.js").Command} Command */

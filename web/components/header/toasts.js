@@ -1,7 +1,7 @@
 /** New critical alerts in a corner, until dismissed or resolved; at most the newest three. */
 
-import { isOpen } from "../../lib/alerts/attention.js";
 import { el } from "../../browser/dom.js";
+import { isOpen } from "../../lib/alerts/attention.js";
 import { powers, ruleTitle } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";

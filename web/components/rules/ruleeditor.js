@@ -4,8 +4,8 @@ import { el, focusIn, refill } from "../../browser/dom.js";
 import { ruleTitle } from "../../lib/format.js";
 import { BLANK, draftOf, numberOf } from "../../lib/rules/ruledraft.js";
 import { sourceText } from "../../lib/views/ruleview.js";
-import { BuiltinForm } from "./builtinform.js";
 import { icon } from "../icons.js";
+import { BuiltinForm } from "./builtinform.js";
 import { RuleForm } from "./ruleform.js";
 import { RuleTrial } from "./ruletrial.js";
 

@@ -1,6 +1,7 @@
 /** The form of a custom rule: the condition as a sentence, every field, and the same as TOML. */
 
 import { el, refill } from "../../browser/dom.js";
+import { pow2 } from "../../lib/format.js";
 import {
   COMPARISONS,
   REDUCERS,
@@ -13,7 +14,6 @@ import {
   splitSpan,
   toml,
 } from "../../lib/rules/ruledraft.js";
-import { pow2 } from "../../lib/format.js";
 import { copyButton } from "../code.js";
 import { checkbox, complain, field, selectInput, textArea, textInput } from "../form.js";
 

@@ -1,12 +1,12 @@
 /** The backtest of a rule: one strip per stored run with its alarms, and how many were on healthy steps. */
 
-import { ApiError } from "../../data/api.js";
 import { el, refill, svg } from "../../browser/dom.js";
+import { ApiError } from "../../data/api.js";
+import { SeriesSet } from "../../lib/charts/series.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, dotted, int, short } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { H, W, shapeOf, stepsOf, stretchesOf, outcomeOf } from "../../lib/rules/rulestrip.js";
-import { SeriesSet } from "../../lib/charts/series.js";
 import { icon } from "../icons.js";
 
 /** After the last key. */

@@ -1,11 +1,11 @@
 /** The tables of a comparison: runs with colors, values and alerts; settings that differ. */
 
+import { el, refill, say, svg } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { settings } from "../../lib/charts/compare.js";
-import { dashOf, inkOf } from "../../lib/views/compareview.js";
-import { el, refill, say, svg } from "../../browser/dom.js";
 import { counted, int, powers, ruleTitle } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
+import { dashOf, inkOf } from "../../lib/views/compareview.js";
 import { icon } from "../icons.js";
 
 /** @typedef {import("../../data/comparison.js").CompareRow} CompareRow */

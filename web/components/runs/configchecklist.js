@@ -1,8 +1,8 @@
 /** The config check tab: findings by severity, each with its remedy, and what could not be checked. */
 
-import { configCheckOf } from "../../lib/runs/configcheck.js";
 import { el } from "../../browser/dom.js";
 import { counted, num } from "../../lib/format.js";
+import { configCheckOf } from "../../lib/runs/configcheck.js";
 import { icon } from "../icons.js";
 
 /**

@@ -1,8 +1,8 @@
 /** Controls above the charts: x axis, smoothing, attempts, ranks. The choices go into the address. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
-import { int, moment } from "../../lib/format.js";
 import { attemptInk } from "../../lib/charts/picture.js";
+import { int, moment } from "../../lib/format.js";
 import { SMOOTHEST } from "../../lib/views/runview.js";
 
 const X_KINDS = /** @type {const} */ ([

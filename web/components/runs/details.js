@@ -1,9 +1,9 @@
 /** Tabs below the charts: config, environment, attempts and writers, config check, events, notes. */
 
 import { el, refill } from "../../browser/dom.js";
+import { number } from "../../lib/exact.js";
 import { flatten } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
-import { number } from "../../lib/exact.js";
 import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
 import { Notes } from "./notes.js";

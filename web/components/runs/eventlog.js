@@ -1,8 +1,8 @@
 /** Events of a run, newest first, filtered by kind; each links to its step in the charts. */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { eventText } from "../../lib/runs/eventtext.js";
 import { clock, counted, int, moment } from "../../lib/format.js";
+import { eventText } from "../../lib/runs/eventtext.js";
 
 /** The most events listed. */
 const MOST = 300;

@@ -1,10 +1,10 @@
 /** One run in the fleet table. The node lives as long as it is visible; only changes are written. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
-import { secondsLeft } from "../../lib/runs/columns.js";
 import { number } from "../../lib/exact.js";
 import { ago, clock, int, moment, num, pow2, powers, ruleTitle, span } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
+import { secondsLeft } from "../../lib/runs/columns.js";
 import { icon } from "../icons.js";
 import { sparkline } from "../spark.js";
 

@@ -1,11 +1,11 @@
 /** The fleet table: thousands of rows, of which only visible ones exist. */
 
-import { columnsOf, tracks } from "../../lib/runs/columns.js";
 import { el, refill } from "../../browser/dom.js";
 import { int } from "../../lib/format.js";
+import { columnsOf, tracks } from "../../lib/runs/columns.js";
 import { offsets, sight } from "../../lib/virtual.js";
-import { FleetRow } from "./fleetrow.js";
 import { icon } from "../icons.js";
+import { FleetRow } from "./fleetrow.js";
 
 /**
  * @typedef {import("../../lib/views/fleetview.js").FleetView} FleetView

@@ -1,8 +1,8 @@
 /** The state of a run in nine figures. */
 
-import { overheadOf } from "../../lib/runs/configcheck.js";
 import { el, refill, say } from "../../browser/dom.js";
 import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
+import { overheadOf } from "../../lib/runs/configcheck.js";
 import { icon } from "../icons.js";
 
 /** A training process sends several times a second, so this many waiting records are normal. */

@@ -3,8 +3,8 @@
  * unread.
  */
 
-import { ApiError } from "../../data/api.js";
 import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { ApiError } from "../../data/api.js";
 import { begun, dirty, joined, kept, met } from "../../lib/drafts.js";
 import { icon } from "../icons.js";
 import { Prose } from "../markdown.js";

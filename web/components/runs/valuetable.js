@@ -1,7 +1,7 @@
 /** The exact records of a chart as a table. */
 
-import { number } from "../../lib/exact.js";
 import { el, refill } from "../../browser/dom.js";
+import { number } from "../../lib/exact.js";
 import { int, moment, word } from "../../lib/format.js";
 
 /** The most records listed; the file has all. */

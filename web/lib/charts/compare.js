@@ -1,7 +1,8 @@
 /** Comparing runs: a common x axis, the difference to a baseline, the settings that differ. */
 
-import { at, finite, thin } from "./buckets.js";
 import { flatten } from "../flatten.js";
+import { withRail } from "./axis.js";
+import { at, finite, thin } from "./buckets.js";
 import { marksOf, mergeMarks } from "./marks.js";
 import {
   axisPlan,
@@ -16,7 +17,6 @@ import {
   RAIL_TOP,
 } from "./picture.js";
 import { stretches } from "./series.js";
-import { withRail } from "./axis.js";
 import { moments, STEPS, timeline } from "./timeaxis.js";
 
 /**

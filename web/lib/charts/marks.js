@@ -3,8 +3,8 @@
  * above or below the plot at its step.
  */
 
-import { finite } from "./buckets.js";
 import { int } from "../format.js";
+import { finite } from "./buckets.js";
 
 /** @type {Record<MarkKind, string>} */
 export const MARK_WORDS = { nan: "NaN", pinf: "+Inf", ninf: "−Inf", zero: "zero", negative: "negative" };

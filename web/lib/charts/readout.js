@@ -1,7 +1,7 @@
 /** The value in a panel's head: what a series was at a step. */
 
-import { finite } from "./buckets.js";
 import { num, scale, word } from "../format.js";
+import { finite } from "./buckets.js";
 
 /** @typedef {{ value: string, soft: string, bad: string, step: number | null }} Readout */
 

@@ -1,7 +1,7 @@
 /** Series in memory: the response of `series` and the records that the socket added since. */
 
-import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
 import { unpack } from "../exact.js";
+import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
 
 /** Buckets of a layer before its older half is merged in pairs. */
 export const LIMIT = 8_192;

@@ -3,8 +3,8 @@
  * converts between the two.
  */
 
-import { at } from "./buckets.js";
 import { clock, int, moment, span } from "../format.js";
+import { at } from "./buckets.js";
 import { stretches } from "./series.js";
 import { spanTicks, wallTicks } from "./timeticks.js";
 

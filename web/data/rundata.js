@@ -1,0 +1,228 @@
+/** The data of a run page: row, details, events, and the vital signs of the run and of the window. */
+
+import { ranksOf } from "../lib/charts/ranks.js";
+import { moments, STEPS, timeline } from "../lib/charts/timeaxis.js";
+import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { Feed } from "./feed.js";
+
+/** The most events kept in memory, newest first, for flags and the list. */
+const EVENTS_KEPT = 1_000;
+const NO_LAYERS = /** @type {Layer[]} */ ([]);
+
+/** @typedef {import("../lib/charts/timeaxis.js").Timeline} Timeline */
+
+/**
+ * Callbacks for a new row, new details (loaded with the events), changed series, and failed requests.
+ * `complete`: a whole response arrived, not only new records; `grew`: visible series changed.
+ *
+ * @typedef {{ row: (row: RunRow) => void, details: (run: RunDetail) => void,
+ *   series: (change: { complete: boolean, grew: boolean }) => void,
+ *   failed: (error: Error) => void }} Listeners
+ */
+
+export class RunData {
+  /** @type {RunDetail | null} */
+  run = null;
+  /** @type {RunRow | null} */
+  row = null;
+  /** @type {RunEvent[]} oldest first */
+  events = [];
+  /** @type {Feed | null} the series of the window, finer than those of the whole run */
+  #fine = null;
+  /** @type {{ kind: import("../lib/views/runview.js").View["x"], line: Timeline } | null} */
+  #axis = null;
+  #closed = false;
+
+  /**
+   * @param {Pick<App, "api" | "live">} source
+   * @param {string} id
+   * @param {Listeners} on
+   */
+  constructor({ api, live }, id, on) {
+    this.api = api;
+    this.live = live;
+    this.id = id;
+    this.on = on;
+    this.whole = new Feed(api, live, id, {
+      changed: (delta, grew) => this.#received(delta, grew),
+      failed: on.failed,
+    });
+  }
+
+  /** Whether the series of the whole run are loaded. */
+  get ready() {
+    return this.whole.ready;
+  }
+
+  /** Whether the series of a window are shown. */
+  get zoomed() {
+    return this.#fine !== null;
+  }
+
+  get first() {
+    return this.whole.set.first;
+  }
+
+  get last() {
+    return this.whole.set.last;
+  }
+
+  /** @param {number} buckets */
+  load(buckets) {
+    void this.whole.load(VITAL_SERIES, { from: null, to: null, buckets });
+  }
+
+  /** Load everything again. */
+  reload() {
+    void this.whole.reload();
+    void this.refresh();
+  }
+
+  /** Load what the socket doesn't carry: details and events. */
+  async refresh() {
+    try {
+      const [run, { items }] = await Promise.all([this.api.run(this.id), this.api.events(this.id)]);
+      if (this.#closed) return;
+      this.run = run;
+      this.events = items.filter(isListed).slice(-EVENTS_KEPT);
+      this.row = run;
+      this.on.row(run);
+      this.on.details(run);
+    } catch (error) {
+      if (!this.#closed) this.on.failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /**
+   * Apply the server's response to a change made here.
+   *
+   * @param {RunRow} row
+   */
+  edited(row) {
+    this.#apply(row);
+    void this.refresh();
+  }
+
+  /**
+   * Load the series of a window. Until they arrive, `layers` returns the coarser ones of the whole run.
+   *
+   * @param {StepWindow} window
+   * @param {number} buckets
+   */
+  look(window, buckets) {
+    if (window.from === null || this.#fine?.ready) {
+      this.#fine?.close();
+      this.#fine = null;
+    }
+    if (window.from === null) return;
+    this.#fine ??= new Feed(this.api, this.live, this.id, {
+      changed: (_, grew) => {
+        this.#axis = null;
+        this.on.series({ complete: false, grew });
+      },
+      failed: this.on.failed,
+    });
+    void this.#fine.load(VITAL_SERIES, { ...window, buckets });
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Layer[]}
+   */
+  layers(name) {
+    const set = this.#fine?.ready ? this.#fine.set : this.whole.set;
+    return set.get(name) ?? NO_LAYERS;
+  }
+
+  /**
+   * The layers of the whole run, also while a window is shown.
+   *
+   * @param {string} name
+   */
+  layersOfRun(name) {
+    return this.whole.set.get(name);
+  }
+
+  /** Ranks that reported, ascending. */
+  ranks() {
+    return ranksOf([...this.whole.set.layers.values()].flat());
+  }
+
+  /** Names of all series of the run; null if not loaded yet. */
+  reported() {
+    if (!this.run || !this.ready) return null;
+    const live = [...this.whole.set.layers]
+      .filter(([, layers]) => layers.some((layer) => layer.x.length))
+      .map(([name]) => name);
+    return new Set([...this.run.series.map((each) => each.name), ...live]);
+  }
+
+  /** First steps of all attempts but the first. */
+  restarts() {
+    return (this.run?.attempts_list ?? [])
+      .filter((each) => each.attempt > 1 && each.first_step !== null)
+      .map((each) => Number(each.first_step));
+  }
+
+  /**
+   * Return the x axis, from the times of the records in memory.
+   *
+   * @param {import("../lib/views/runview.js").View["x"]} kind
+   * @returns {Timeline}
+   */
+  timeline(kind) {
+    if (kind === "step") return STEPS;
+    if (this.#axis?.kind !== kind) {
+      const known = [this.whole, this.#fine].filter((feed) => feed?.ready).map(longest);
+      this.#axis = { kind, line: timeline(kind, moments(known)) };
+    }
+    return this.#axis.line;
+  }
+
+  close() {
+    this.#closed = true;
+    this.whole.close();
+    this.#fine?.close();
+  }
+
+  /** @param {RunRow} row */
+  #apply(row) {
+    this.row = { .../** @type {RunRow} */ (this.row), ...row };
+    this.on.row(this.row);
+  }
+
+  /**
+   * @param {RunDelta | null} delta null if the response was complete
+   * @param {boolean} grew
+   */
+  #received(delta, grew) {
+    this.#axis = null;
+    if (delta?.row) {
+      const edited = this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null);
+      if (edited) void this.refresh();
+      this.#apply(delta.row);
+    }
+    const known = new Set(this.events.map((event) => event.id));
+    const added = (delta?.events ?? []).filter((event) => isListed(event) && !known.has(event.id));
+    if (added.length) this.events = [...this.events, ...added].slice(-EVENTS_KEPT);
+    this.on.series({ complete: !delta, grew: grew && !this.#fine?.ready });
+  }
+}
+
+/**
+ * Layer norms are events too, but the heat map shows them.
+ *
+ * @param {RunEvent} event
+ */
+const isListed = (event) => event.kind !== "layers" && event.kind !== "layer-names";
+
+/**
+ * Return the layers of the first vital sign that has records.
+ *
+ * @param {Feed | null} feed
+ * @returns {Layer[]}
+ */
+const longest = (feed) =>
+  VITAL_SERIES.map((name) => feed?.set.get(name) ?? NO_LAYERS).find((layers) =>
+    layers.some((layer) => layer.x.length),
+  ) ?? NO_LAYERS;
