@@ -18,7 +18,7 @@ RINGING = Path(__file__).with_name("ringing_trainer.py")
 PATIENCE_MS = 120_000
 FLAGS = ["--no-sandbox", "--disable-gpu"]
 """Without a GPU, drawing by its emulation would cost more than all else."""
-Colour = tuple[int, ...]
+Color = tuple[int, ...]
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,15 @@ class Visit:
         x, y = self.page.evaluate(script, [series, step, height])
         return x, y
 
-    def has_colour(self, token: str, at: tuple[float, float], radius: int = 6) -> bool:
-        """Whether a pixel in that colour of the design lies within ``radius`` of a place."""
-        wanted = self.colour(token)
+    def has_color(self, token: str, at: tuple[float, float], radius: int = 6) -> bool:
+        """Whether a pixel in that color of the design lies within ``radius`` of a place."""
+        wanted = self.color(token)
         clip = {"x": at[0] - radius, "y": at[1] - radius, "width": 2 * radius, "height": 2 * radius}
         picture = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")  # type: ignore[arg-type]
         pixels = [picture.getpixel((x, y)) for x in range(picture.width) for y in range(picture.height)]
         return any(near(pixel, wanted) for pixel in pixels)
 
-    def colour(self, token: str) -> Colour:
+    def color(self, token: str) -> Color:
         """A token of the design as red, green and blue."""
         script = """(token) => {
             const probe = document.body.appendChild(document.createElement("i"));
@@ -100,8 +100,8 @@ class Visit:
         return tuple(self.page.evaluate(script, token))
 
 
-def near(pixel: Any, wanted: Colour) -> bool:
-    """Whether two colours are one to the eye, edges smoothed by the browser aside."""
+def near(pixel: Any, wanted: Color) -> bool:
+    """Whether two colors are one to the eye, edges smoothed by the browser aside."""
     return all(abs(a - b) < 48 for a, b in zip(pixel, wanted, strict=True))
 
 

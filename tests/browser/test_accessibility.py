@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-COLOURS = ["color-contrast", "link-in-text-block"]
+COLORS = ["color-contrast", "link-in-text-block"]
 """Rules that may say something else in the other theme."""
 ASK = """async (runOnly) => {
     const { violations } = await axe.run(document, { runOnly });
@@ -67,10 +67,10 @@ def looked_at(
 
 
 def faults_of(tab: Any) -> list[str]:
-    """What axe-core finds on the page as it stands: by every rule in light, by those of colour in dark."""
+    """What axe-core finds on the page as it stands: by every rule in light, by those of color in dark."""
     tab.page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
-    for theme, rules in (("light", RULES), ("dark", COLOURS)):
+    for theme, rules in (("light", RULES), ("dark", COLORS)):
         tab.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         found += [f"{theme}: {fault}" for fault in tab.page.evaluate(ASK, rules)]
     return found

@@ -37,8 +37,8 @@ def tab(pair: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
     return tab
 
 
-def test_each_run_has_a_colour_of_its_own_and_keeps_it(tab: Any) -> None:
-    """Hiding and taking away the first leaves the second in its colour."""
+def test_each_run_has_a_color_of_its_own_and_keeps_it(tab: Any) -> None:
+    """Hiding and taking away the first leaves the second in its color."""
     first, second = tab.page.evaluate(INKS)
     assert first != second
     tab.page.get_by_role("button", name="Hide left").click()

@@ -117,7 +117,7 @@ def test_what_came_from_outside_is_text(of_run: Paper) -> None:
 
 
 def test_a_report_follows_the_theme_and_paper(of_run: Paper) -> None:
-    """The same line is another colour in the dark, in the light and in print, where every chart is drawn."""
+    """The same line is another color in the dark, in the light and in print, where every chart is drawn."""
     ink = "() => document.querySelector('.chart').data.find((each) => each.line && !each.fill).line.color"
     dark = of_run.page.evaluate(ink)
     of_run.page.emulate_media(color_scheme="light")
@@ -144,7 +144,7 @@ def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
 def test_a_comparison_is_one_file_too(
     reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path
 ) -> None:
-    """Two runs in two colours, the setting in which they differ, the faults of both."""
+    """Two runs in two colors, the setting in which they differ, the faults of both."""
     tab = visit(reported)
     tab.page.goto(f"{reported.base}/compare?run={RUN}&run={SECOND}&series=act%2Fattn")
     with tab.page.expect_download() as download:

@@ -73,7 +73,7 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
 
 
 def test_an_older_attempt_is_a_layer_on_demand(tab: Any) -> None:
-    """Asking for attempt 1 draws what the restart replayed in full and in a colour of its own."""
+    """Asking for attempt 1 draws what the restart replayed in full and in a color of its own."""
     tab.page.locator('[data-attempt="1"]').click()
     tab.page.wait_for_url("**attempt=1*")
     tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")

@@ -41,7 +41,7 @@ def test_the_whole_run_grows_where_nobody_zoomed(
 def test_a_nan_loss_is_drawn(
     shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
-    """Where the loss became NaN a mark in the colour of faults lies on the rail, and before it none."""
+    """Where the loss became NaN a mark in the color of faults lies on the rail, and before it none."""
     with shared_tower.training(script("root_of_negative")) as process:
         assert process.wait(300) == 0
     run = run_of(shared_tower, "root-of-negative")
@@ -51,8 +51,8 @@ def test_a_nan_loss_is_drawn(
     tab = visit(shared_tower)
     tab.open_run(run)
     tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
-    assert tab.has_colour("--critical", tab.place("loss", onset, NAN_ROW))
-    assert not tab.has_colour("--critical", tab.place("loss", onset / 2, NAN_ROW))
+    assert tab.has_color("--critical", tab.place("loss", onset, NAN_ROW))
+    assert not tab.has_color("--critical", tab.place("loss", onset / 2, NAN_ROW))
 
 
 @pytest.mark.parametrize("name", ["<b>x</b>", "<img src=x onerror=alert(1)>"])

@@ -615,7 +615,7 @@ class ComparePage {
       edges: [],
       xticks: bottom || this.view.full !== null,
       ticks: this.data.ticks(range),
-      colour: inkOf(0),
+      color: inkOf(0),
     };
   }
 

@@ -198,12 +198,12 @@ class Routes {
     return this.#doc !== null && JSON.stringify(this.#doc) !== this.#saved;
   }
 
-  /** @param {boolean} anew discard the edits */
-  async load(anew) {
+  /** @param {boolean} discard discard the edits */
+  async load(discard) {
     try {
       const [doc, channels] = await Promise.all([this.app.alerting.routes(), this.app.alerting.channels()]);
       const text = JSON.stringify(doc);
-      const mine = anew ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
+      const mine = discard ? null : this.#dirty() ? { doc: this.#now, saved: this.#saved } : kept;
       this.#channels = channels.items
         .filter((channel) => channel.kind !== "alertmanager")
         .map((channel) => channel.name);
@@ -213,7 +213,7 @@ class Routes {
       kept = null;
       this.#draw();
     } catch (error) {
-      if (!this.#doc) failed(this.routes, error, () => void this.load(anew));
+      if (!this.#doc) failed(this.routes, error, () => void this.load(discard));
     }
   }
 

@@ -27,7 +27,7 @@ import { Vitals } from "../panels/vitals.js";
 /** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
 /** The overview strip shows the whole run, so it need not follow every record. */
-const TAPE_MS = 1_000;
+const OVERVIEW_MS = 1_000;
 const BUCKETS = { least: 400, most: 2000 };
 
 /** The page of a run: `data` holds the values, the panels draw them, `view` (in the address) says how. */
@@ -41,7 +41,7 @@ class RunPage {
   charts = el("div");
   /** The alerts that the charts last drew. */
   alertKey = "";
-  tapeDrawn = 0;
+  overviewDrawn = 0;
 
   /**
    * @param {App} app
@@ -353,7 +353,7 @@ class RunPage {
       this.head.show(row);
     }
     this.aside.draw();
-    if (this.data.zoomed || Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
+    if (this.data.zoomed || Date.now() - this.overviewDrawn > OVERVIEW_MS) this.#drawOverview();
   }
 
   /**
@@ -420,15 +420,15 @@ class RunPage {
       );
     }
     this.overview.window([a, b]);
-    if (Date.now() - this.tapeDrawn > TAPE_MS) this.#tape();
+    if (Date.now() - this.overviewDrawn > OVERVIEW_MS) this.#drawOverview();
     if (this.plots && this.data.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
   }
 
-  #tape() {
+  #drawOverview() {
     const { data } = this;
     if (!data.ready || this.overview.from !== null) return;
-    this.tapeDrawn = Date.now();
+    this.overviewDrawn = Date.now();
     this.overview.draw({
       layers: data.layersOfRun("loss"),
       first: data.first ?? 0,

@@ -21,7 +21,7 @@ class Silences {
   /** @type {Silence[]} */
   #items = [];
   /** @type {Map<string, number>} how many open alerts each silences */
-  #quiet = new Map();
+  #matching = new Map();
   #loaded = false;
   #key = "";
 
@@ -132,10 +132,10 @@ class Silences {
     const count = (/** @type {string} */ wanted) =>
       `${int(states.filter((state) => state === wanted).length)} ${wanted}`;
     say(this.count, dotted(count("active"), count("pending")));
-    this.#quiet = new Map();
+    this.#matching = new Map();
     for (const alert of this.app.alerts.all()) {
       for (const id of this.app.marks.of(alert.id).silenced_by) {
-        this.#quiet.set(id, (this.#quiet.get(id) ?? 0) + 1);
+        this.#matching.set(id, (this.#matching.get(id) ?? 0) + 1);
       }
     }
     const shown = this.#items.filter(
@@ -143,7 +143,7 @@ class Silences {
     );
     const key = JSON.stringify([
       this.state,
-      shown.map((each) => [each, this.#stateOf(each), this.#quiet.get(each.id)]),
+      shown.map((each) => [each, this.#stateOf(each), this.#matching.get(each.id)]),
       Math.floor(this.app.clock.now() / 60_000),
     ]);
     if (key === this.#key) return;
@@ -172,7 +172,7 @@ class Silences {
     const { id, matchers, author, reason, starts_ms, ends_ms, problem } = silence;
     const state = this.#stateOf(silence);
     const now = this.app.clock.now();
-    const quiet = this.#quiet.get(id) ?? 0;
+    const matching = this.#matching.get(id) ?? 0;
     const left =
       state === "active"
         ? `${span((ends_ms - now) / 1000)} left`
@@ -190,7 +190,7 @@ class Silences {
           "h2.row",
           {},
           el("span", {}, reason),
-          quiet ? el("span.chip", {}, counted(quiet, "open alert")) : null,
+          matching ? el("span.chip", {}, counted(matching, "open alert")) : null,
         ),
         el("p.matchers", {}, ...matchers.map((matcher) => el("code.chip", {}, matcher))),
         problem ? el("p.is-critical", {}, icon("warning"), ` Ignored: ${problem}`) : null,

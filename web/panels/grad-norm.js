@@ -5,7 +5,7 @@ export const gradNorm = {
   name: "grad_norm",
   title: "Grad norm",
   height: 166,
-  colour: "--run-1",
+  color: "--run-1",
   skips: false,
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "log" }),
   read: meanReadout,

@@ -1,7 +1,7 @@
 import { el, refill, say } from "../browser/dom.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
 import { dotted, int, num } from "../lib/format.js";
-import { colour } from "./plot.js";
+import { color } from "./plot.js";
 
 /** Height of the map in pixels, and the smallest and largest height of a layer's row. */
 const TALL = 420;
@@ -150,7 +150,7 @@ export class LayerHeat {
   #paint({ rows, columns, values }, w, h, ratio) {
     const pen = this.canvas.getContext("2d");
     const dark = shade(values);
-    const [bad, line, ink, faint] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(colour);
+    const [bad, line, ink, faint] = ["--critical-fill", "--run-1", "--surface", "--line-strong"].map(color);
     if (!pen) return;
     pen.scale(ratio, ratio);
     pen.clearRect(0, 0, w * columns, h * rows);

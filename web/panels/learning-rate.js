@@ -5,7 +5,7 @@ export const learningRate = {
   name: "lr",
   title: "Learning rate",
   height: 138,
-  colour: "--run-1",
+  color: "--run-1",
   skips: false,
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({
     axis: "linear",

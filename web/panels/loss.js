@@ -7,7 +7,7 @@ export const loss = {
   name: "loss",
   title: "Loss",
   height: 188,
-  colour: "--run-1",
+  color: "--run-1",
   skips: false,
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "auto" }),
   read: meanReadout,

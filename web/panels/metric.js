@@ -29,7 +29,7 @@ export const isMetric = (name) =>
  */
 export function metric(name) {
   const base = name.split("/")[0];
-  const frame = { name, title: name, height: 116, colour: "--run-1", skips: false };
+  const frame = { name, title: name, height: 116, color: "--run-1", skips: false };
   if (base === "scale") {
     return { ...frame, drawing: { axis: "log2", steps: true }, read: scaleReadout, note: () => "log₂" };
   }

@@ -361,7 +361,7 @@ export class MetricPanels {
       picture: drawn,
       ...background(scene, full),
       xticks: true,
-      colour: panel.kind.colour,
+      color: panel.kind.color,
       nticks: full ? 8 : 4,
     };
   }

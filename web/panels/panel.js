@@ -10,7 +10,7 @@ import { num } from "../lib/format.js";
 /**
  * A kind of panel, one file each in panels/.
  *
- * @typedef {{ name: string, title: string, height: number, colour: string, skips: boolean, drawing:
+ * @typedef {{ name: string, title: string, height: number, color: string, skips: boolean, drawing:
  *   import("../lib/charts/picture.js").Drawing, read: (layer: Layer, i: number) =>
  *   import("../lib/charts/readout.js").Readout, note: (plan: { log: boolean }) => string }} PanelKind
  */

@@ -7,7 +7,7 @@ import { outside } from "../lib/root.js";
  * @typedef {import("../lib/charts/picture.js").Picture} Picture
  * @typedef {{ x: number, severity: Severity | "restart", fired: boolean }} Edge
  * @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
- * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, colour?: string, nticks?:
+ * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, color?: string, nticks?:
  *   number, ticks?: import("../lib/charts/timeticks.js").Ticks | null }} Drawn
  */
 
@@ -64,23 +64,23 @@ export function loadPlotly(version) {
 }
 
 /** @type {Map<string, string>} */
-const colours = new Map();
-addEventListener("themechange", () => colours.clear());
+const colors = new Map();
+addEventListener("themechange", () => colors.clear());
 
 /**
  * Return the computed color of a token in the current theme.
  *
  * @param {string} name
  */
-export function colour(name) {
-  const known = colours.get(name);
+export function color(name) {
+  const known = colors.get(name);
   if (known) return known;
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;
   document.body.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();
-  colours.set(name, found);
+  colors.set(name, found);
   return found;
 }
 
@@ -128,11 +128,11 @@ function xTicks({ picture: { range }, nticks, ticks }) {
 /** @param {Drawn} drawn */
 function layout(drawn) {
   const { picture, bands, edges, xticks } = drawn;
-  const ink = colour("--ink-3");
+  const ink = color("--ink-3");
   const { left, right } = margins();
   const axis = {
     color: ink,
-    gridcolor: colour("--grid"),
+    gridcolor: color("--grid"),
     gridwidth: 1,
     zeroline: false,
     showline: false,
@@ -202,7 +202,7 @@ const tint = (band) => ({
   y1: 1,
   layer: "below",
   line: { width: 0 },
-  fillcolor: band.severity === "expected" ? alpha(colour("--ink-3"), 0.1) : colour(`--${band.severity}-band`),
+  fillcolor: band.severity === "expected" ? alpha(color("--ink-3"), 0.1) : color(`--${band.severity}-band`),
 });
 
 /**
@@ -222,7 +222,7 @@ function edgeLine({ x, severity, fired }) {
       y0: 0,
       y1: 1,
       layer: "below",
-      line: { width: 1, color: colour("--line-strong"), dash: "1px,3px" },
+      line: { width: 1, color: color("--line-strong"), dash: "1px,3px" },
     };
   }
   const dash = fired ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
@@ -234,13 +234,13 @@ function edgeLine({ x, severity, fired }) {
     x1: x,
     y0: 0,
     y1: 1,
-    line: { width: fired ? 1 : 1.5, color: colour(`--${severity}-fill`), dash },
+    line: { width: fired ? 1 : 1.5, color: color(`--${severity}-fill`), dash },
   };
 }
 
 /** @param {Drawn} drawn */
-function traces({ picture, colour: name }) {
-  const ink = colour(name ?? "--run-1");
+function traces({ picture, color: name }) {
+  const ink = color(name ?? "--run-1");
   const out = [];
   for (const shade of [{ ...picture.envelope, ink: undefined }, ...picture.shades]) {
     if (shade.x.length) {
@@ -250,14 +250,14 @@ function traces({ picture, colour: name }) {
         x: shade.x,
         y: shade.y,
         fill: "toself",
-        fillcolor: alpha(shade.ink ? colour(shade.ink) : ink, shade.ink ? 0.14 : 0.24),
+        fillcolor: alpha(shade.ink ? color(shade.ink) : ink, shade.ink ? 0.14 : 0.24),
         line: { width: 0, simplify: false },
         hoverinfo: "skip",
       });
     }
   }
   for (const line of picture.lines) {
-    out.push(lineTrace(line, line.ink ? colour(line.ink) : ink, picture.steps));
+    out.push(lineTrace(line, line.ink ? color(line.ink) : ink, picture.steps));
   }
   for (const kind of /** @type {MarkKind[]} */ (Object.keys(MARK_WORDS))) {
     const marks = picture.marks.filter((mark) => mark.kind === kind);
@@ -267,13 +267,13 @@ function traces({ picture, colour: name }) {
           marks.map((mark) => mark.x),
           RAIL[kind].row,
           RAIL[kind].symbol,
-          colour(RAIL[kind].token),
+          color(RAIL[kind].token),
           1.5,
         ),
       );
     }
   }
-  if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", colour("--ink-2"), 1.2));
+  if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));
   return out;
 }
 
@@ -414,13 +414,13 @@ export class Plots {
     const drawn = state.last(width - left - right);
     if (!drawn) return Promise.resolve(null);
     const plain = layout({ ...drawn, xticks: true });
-    const ground = colour("--surface");
+    const ground = color("--surface");
     const head = {
       text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"),
       x: 0,
       xref: "paper",
       xanchor: "left",
-      font: { size: 13, color: colour("--ink") },
+      font: { size: 13, color: color("--ink") },
     };
     return this.plotly.toImage(
       {

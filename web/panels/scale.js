@@ -5,7 +5,7 @@ export const scale = {
   name: "scale",
   title: "Loss scale",
   height: 168,
-  colour: "--run-1",
+  color: "--run-1",
   skips: true,
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "log2", steps: true }),
   read: scaleReadout,

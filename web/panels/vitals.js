@@ -128,7 +128,7 @@ export class Vitals {
       picture: drawn,
       ...background(scene, true),
       xticks: bottom || this.full !== null,
-      colour: panel.kind.colour,
+      color: panel.kind.color,
     };
   }
 

@@ -51,7 +51,7 @@ export class Aside {
       : undefined;
     refill(
       this.node,
-      current ? diagnosisCard(current, this.source, acts) : this.#quiet(),
+      current ? diagnosisCard(current, this.source, acts) : this.#none(),
       alerts.length > 1 ? alertList(alerts, current?.id ?? null, this.source.choose, now) : null,
     );
     [...this.node.querySelectorAll("details")].forEach((each, i) => {
@@ -70,7 +70,7 @@ export class Aside {
     if (age && current) say(age, standing(current, now));
   }
 
-  #quiet() {
+  #none() {
     return el(
       "section.card.pad.healthy",
       {},

@@ -20,7 +20,7 @@ import { SMOOTHEST } from "./runview.js";
  * Colors of the design. When they are used up they repeat with five dash styles, so that sixty runs look
  * different.
  */
-export const COLOURS = 10;
+export const COLORS = 10;
 /**
  * As many runs as a browser can handle (measured in docs/reference/pages.md). If there are more, the page
  * shows the first ones and says so.
@@ -37,12 +37,12 @@ const MOST_SERIES = 40;
  * @param {number} slot
  * @returns {string} a design token
  */
-export const inkOf = (slot) => `--run-${(slot % COLOURS) + 1}`;
+export const inkOf = (slot) => `--run-${(slot % COLORS) + 1}`;
 /**
  * @param {number} slot
  * @returns {string} as plotly takes it
  */
-export const dashOf = (slot) => DASHES[Math.floor(slot / COLOURS) % DASHES.length];
+export const dashOf = (slot) => DASHES[Math.floor(slot / COLORS) % DASHES.length];
 
 /** @param {string | null} text */
 const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
