@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +17,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from tocsin import protocol
-from tocsin.protocol import Ack, Alert, Alive, Event, Finish, Hello, ProtocolError, Records, Refused, Welcome
+from tocsin.protocol import Ack, Alert, Hello, ProtocolError, Refused, Welcome
 from tocsin_server.core.memory_size import size_of
 from tocsin_server.core.models import AlertState, Transition, Writer
 from tocsin_server.core.permissions import Identity
@@ -27,12 +27,10 @@ from tocsin_server.runs.admission import TryLaterError
 from tocsin_server.runs.client_requests import ACTIONS
 from tocsin_server.runs.client_requests import KIND as ACTION
 from tocsin_server.runs.pipeline import Admitted, UnknownWriterError
-from tocsin_server.runs.rate_limit import Pace, weight_of_event
+from tocsin_server.runs.rate_limit import Pace
 from tocsin_server.runs.validation import (
     SealedHello,
-    TooLarge,
     read_hello,
-    read_message,
     read_outline,
     read_sealed,
     shown,
@@ -210,40 +208,17 @@ class Trainer:
             self._held_up, self._heard = False, time.monotonic()
 
     async def _take(self, writer: Writer, frame: bytes) -> int:
-        """Deals with one frame; returns how many records it brought, or counts as."""
-        message = self._decoded(frame)
-        if isinstance(message, Refused):
-            await self._malformed(message)
-        elif isinstance(message, TooLarge):
-            self._pipeline.turn_away(writer, message, self._ack_due.set)
-            await self._tell([message.refusal])
-        elif isinstance(message, Records):
-            await self._tell(self._pipeline.accept(writer, message, self._ack_due.set))
-            return len(message.step) // 8
-        elif isinstance(message, Event):
-            size = size_of(message.data)
-            await self._tell(self._pipeline.accept_event(writer, message, self._ack_due.set, size=size))
-            if message.kind == ACTION:
-                self._services.desk.heard(writer, message.data)
-            return weight_of_event(size)
-        elif isinstance(message, Alive):
-            self._pipeline.alive(writer, message)
-        elif isinstance(message, Finish):
-            await self._tell(self._pipeline.finish(writer, message, self._ack_due.set))
-        return 0
-
-    def _decoded(self, frame: bytes) -> Records | Event | Alive | Finish | TooLarge | Refused:
-        """The message in a frame, or the sentence about one that holds none."""
+        """Hand one frame to the pipeline; return how many records it brought, or counts as."""
         try:
-            message = read_message(frame, self._limits)
+            accepted = self._pipeline.accept(writer, frame, self._ack_due.set)
         except ProtocolError as error:
-            return Refused("connection", error.code, error.expected, error.got)
-        if isinstance(message, Hello):
-            return Refused(
-                "connection", "malformed-frame", "records, event, alive or finish", "a second hello"
-            )
+            await self._malformed(Refused("connection", error.code, error.expected, error.got))
+            return 0
         self._faults = 0
-        return message
+        await self._tell(accepted.refused)
+        if accepted.event is not None and accepted.event.kind == ACTION:
+            self._services.desk.heard(writer, accepted.event.data)
+        return accepted.weight
 
     async def _malformed(self, refusal: Refused) -> None:
         self._faults += 1
@@ -306,7 +281,7 @@ class Trainer:
                 got = "a token that was revoked"
                 raise Closing(BAD_TOKEN, Refused("connection", "bad-token", "a valid ingest token", got))
 
-    async def _tell(self, refused: list[Refused]) -> None:
+    async def _tell(self, refused: Sequence[Refused]) -> None:
         for refusal in refused:
             await self._send(refusal)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Records, Refused
+from tocsin.protocol import NONE_YET, Alive, Event, Finish, Hello, Refused
 from tocsin_server.core.clock import Clock
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.memory_size import size_of
@@ -67,6 +67,15 @@ class Admitted:
     seq: int
     events: int
     refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of one message: rejections to report, its weight in records, and the event that it was."""
+
+    refused: Sequence[Refused] = ()
+    weight: int = 0
+    event: Event | None = None
 
 
 def limits_of(settings: Settings) -> validation.Limits:
@@ -154,20 +163,43 @@ class Pipeline:
         self.hub.changed(run.id)
         return Admitted(state.writer, state.durable_seq, state.durable_event)
 
-    def accept(self, writer: Writer, message: Records, done: Done) -> list[Refused]:
-        """Takes records; returns what was refused of them. ``done``: look at :meth:`durable` again."""
+    def accept(self, writer: Writer, frame: bytes, done: Done) -> Accepted:
+        """Validate one message and accept what is valid of it.
+
+        Args:
+            done: Called when more of this writer is durable: then look at :meth:`durable` again.
+
+        Raises:
+            ProtocolError: The frame contains no message; nothing was accepted.
+            UnknownWriterError: The writer must say hello again.
+        """
         run, state = self._known(writer)
-        sound = validation.read_records(
-            message, after=state.seq, offset_ns=state.offset_ns, known=run.series, limits=self.limits
-        )
+        position = validation.Position(state.seq, state.event, state.offset_ns, run.series)
+        checked = validation.validate(frame, position, self.limits)
+        message, told = checked.message, list[Refused]()
+        if isinstance(message, validation.Sound):
+            told = self._accept_records(run, state, message, checked.gap)
+        elif isinstance(message, Event):
+            told = self._accept_event(run, state, message, checked)
+        elif isinstance(message, Finish):
+            told = self._accept_finish(run, state, message, checked.refusal, done)
+        elif isinstance(message, Alive):
+            self._accept_alive(run, state, message)
+            return Accepted()
+        else:
+            told = self._accept_too_large(run, state, message)
+        self._await(state, done)
+        return Accepted(told, checked.weight, message if isinstance(message, Event) else None)
+
+    def _accept_records(
+        self, run: ActiveRun, state: WriterState, sound: validation.Sound, gap: int
+    ) -> list[Refused]:
         self.taken.refused += len(sound.refused)
         if sound.last_seq is None or sound.last_seq <= state.seq:
-            self._await(state, done)
             return list(sound.refused)
         told = [*sound.refused, *self._notice(state, sound)]
-        self.taken.gaps += max(message.seq - state.seq - 1, 0)
+        self.taken.gaps += gap
         self._take(run, state, sound)
-        self._await(state, done)
         self._try_end(run, state)
         return told
 
@@ -201,9 +233,10 @@ class Pipeline:
         state.told.add(notice.code)
         return [notice]
 
-    def turn_away(self, writer: Writer, message: validation.TooLarge, done: Done) -> None:
+    def _accept_too_large(
+        self, run: ActiveRun, state: WriterState, message: validation.TooLarge
+    ) -> list[Refused]:
         """Mark the contents of a rejected message as handled."""
-        run, state = self._known(writer)
         outline = message.outline
         if message.refusal.scope == "event":
             self._refuse_event(run, state, outline.no, message.refusal)
@@ -213,31 +246,27 @@ class Pipeline:
             countable = outline.seq >= 0 and 0 < outline.n <= validation.MOST_RECORDS
             if message.refusal.scope == "records" and countable and state.seq < last < validation.HIGHEST:
                 state.seq = last
-                self._submit(run, state, refused_to_seq=(writer, last))
-        self._await(state, done)
+                self._submit(run, state, refused_to_seq=(state.writer, last))
+        return [message.refusal]
 
-    def accept_event(self, writer: Writer, message: Event, done: Done, *, size: int = 0) -> list[Refused]:
-        """Accept an event. A rejected one is stored as ``refused`` so that the sequence stays contiguous.
-
-        ``size``: bytes of memory that its data hold, where the caller has measured that.
-        """
-        run, state = self._known(writer)
+    def _accept_event(
+        self, run: ActiveRun, state: WriterState, message: Event, checked: validation.Validated
+    ) -> list[Refused]:
+        """Accept an event. A rejected one is stored as ``refused`` so that the sequence stays contiguous."""
         if message.no <= state.event:
-            self._await(state, done)
             return []
         state.allowance = state.allowance or Allowance(self.limits.events_per_s)
-        fault = validation.event_fault(message, self.limits)
+        fault = checked.refusal
         if fault is not None:
             self._refuse_event(run, state, message.no, fault)
         elif not state.allowance.take(message.t, time.monotonic()):
             fault = self._over_rate(run, state, message.no)
         else:
             self._tell_of_rate(run, state)
-            time_ns = message.t + state.offset_ns
+            time_ns, size = message.t + state.offset_ns, checked.size
             self._put_event(
                 run, state, message.no, message.kind, time_ns, message.step, message.data, size=size
             )
-        self._await(state, done)
         return [fault] if fault else []
 
     def _refuse_event(self, run: ActiveRun, state: WriterState, no: int, fault: Refused) -> None:
@@ -291,29 +320,26 @@ class Pipeline:
         self.taken.judged_s += time.perf_counter() - begun
         self._submit(run, state, event=event, transitions=transitions, changes=changes, failure=failure)
 
-    def alive(self, writer: Writer, message: Alive) -> None:
+    def _accept_alive(self, run: ActiveRun, state: WriterState, message: Alive) -> None:
         """The process lives, even if no step advances."""
-        run, _ = self._known(writer)
         message.phase = message.phase[:LONGEST_PHASE]
         run.pulse.alive(message, self._heard(run))
-        run.board.alive(writer.writer_no, message)
+        run.board.alive(state.writer.writer_no, message)
         self.hub.changed(run.id)
 
-    def finish(self, writer: Writer, message: Finish, done: Done) -> list[Refused]:
+    def _accept_finish(
+        self, run: ActiveRun, state: WriterState, message: Finish, fault: Refused | None, done: Done
+    ) -> list[Refused]:
         """The end of a writer: it counts once all records it names have come."""
-        run, state = self._known(writer)
         if message.no <= state.event:
-            self._await(state, done)
             return []
-        fault = validation.finish_fault(message)
         if fault is not None:
             self._refuse_event(run, state, message.no, fault)
-        else:
-            state.held = message
-            state.waiting.add(done)
-            self._try_end(run, state)
-        self._await(state, done)
-        return [fault] if fault else []
+            return [fault]
+        state.held = message
+        state.waiting.add(done)
+        self._try_end(run, state)
+        return []
 
     def _try_end(self, run: ActiveRun, state: WriterState) -> None:
         held = state.held

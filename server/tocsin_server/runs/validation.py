@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tocsin.protocol import (
     MOST_STEP,
+    Alive,
     ClientMessage,
     Event,
     Finish,
@@ -34,6 +35,7 @@ from tocsin.protocol import (
 from tocsin_server.core import exact_json
 from tocsin_server.core.memory_size import size_of
 from tocsin_server.core.models import I64, Column
+from tocsin_server.runs.rate_limit import weight_of_event
 
 HIGHEST = 1 << 62
 """Exclusive limit of numbers and times, so that adding a clock offset fits the databases' 64 bits."""
@@ -126,6 +128,33 @@ class TooLarge:
 
     outline: Outline
     refusal: Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What the validity of a message depends on besides the message: its writer and the series of its run."""
+
+    seq: int
+    """Highest record number accepted from the writer."""
+    event: int
+    """Highest event number accepted from the writer."""
+    offset_ns: int
+    """Added to the client's times to get the server's."""
+    series: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A message after validation. ``refusal``: why an event or a finish cannot be stored."""
+
+    message: Sound | Event | Finish | Alive | TooLarge
+    refusal: Refused | None = None
+    weight: int = 0
+    """How many records the message counts for against the rate of its writer."""
+    size: int = 0
+    """Bytes of memory that the data of an event hold."""
+    gap: int = 0
+    """Records before those of this message that the client dropped."""
 
 
 class SealedFinish(Finish, tag="finish", tag_field="type", omit_defaults=True):
@@ -224,6 +253,31 @@ def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
         got = "a second hello" if outline.type == "hello" else f"type {shown(outline.type)}"
         raise ProtocolError("malformed-frame", "frame", "records, event, alive or finish", got)
     return decode_client(frame) if refusal is None else TooLarge(outline, refusal)
+
+
+def validate(frame: bytes, position: Position, limits: Limits) -> Validated:
+    """Decode and check one message of a training process, in every respect.
+
+    An event or finish that was accepted before is returned unchecked: only its number counts.
+
+    Raises:
+        ProtocolError: The frame contains no message that is allowed after the handshake.
+    """
+    message = read_message(frame, limits)
+    if isinstance(message, Records):
+        sound = read_records(
+            message, after=position.seq, offset_ns=position.offset_ns, known=position.series, limits=limits
+        )
+        return Validated(sound, weight=len(message.step) // 8, gap=max(message.seq - position.seq - 1, 0))
+    if isinstance(message, Event):
+        size = size_of(message.data)
+        refusal = event_fault(message, limits) if message.no > position.event else None
+        return Validated(message, refusal, weight_of_event(size), size)
+    if isinstance(message, Finish):
+        return Validated(message, finish_fault(message) if message.no > position.event else None)
+    if isinstance(message, Hello):
+        raise ProtocolError("malformed-frame", "frame", "records, event, alive or finish", "a second hello")
+    return Validated(message)
 
 
 def _columns_refusal(size: int, outline: Outline, limits: Limits) -> Refused | None:
