@@ -152,7 +152,8 @@ def _settings(rule: RulePage) -> str:
 
 def _tuning(rule: RulePage) -> str:
     own = next((item for item in rule.info.settings if item.name not in SHARED), rule.info.settings[0])
-    return TUNING.format(id=rule.id, setting=own.name, value=_toml(own.value))
+    text = TUNING if rule.info.clock == "time" else f"{TUNING}\n{BACKTEST}"
+    return text.format(id=rule.id, setting=own.name, value=_toml(own.value))
 
 
 def _toml(value: object) -> str:
@@ -216,7 +217,8 @@ TUNING = """\
 
     On the page **Silences**, create a silence with the matcher `rule="{id}"`. The alert is still
     recorded, but nobody is notified until the silence expires.
-
+"""
+BACKTEST = """\
 Before you change a setting, see where the rule would have fired on your own runs:
 
 ```

@@ -1,8 +1,8 @@
 """Detect updates that overflow far more often than a healthy loss scaler allows.
 
-A healthy scaler overflows at the rate p* = ln(1 + ln(growth) / ln(1/backoff)) / growth_interval, 0.035 % of
-the updates with torch's defaults. Five overflows within 50 updates, or five within 1000 at more than 10 p*,
-are a warning. More than 100 p* over 1000 updates is critical. It recovers after 200 updates without an
+A healthy scaler overflows at the rate r = ln(1 + ln(growth) / ln(1/backoff)) / growth_interval, 0.035 % of
+the updates with torch's defaults. Five overflows within 50 updates, or five within 1000 at more than 10 r,
+are a warning. More than 100 r over 1000 updates is critical. It recovers after 200 updates without an
 overflow and resolves after 500.
 
 Signals:
