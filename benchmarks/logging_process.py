@@ -35,7 +35,7 @@ def log_all(runs: list[Run], steps: int) -> None:
     """Every step of every run, a block of one after a block of the other."""
     for first in range(0, steps, BLOCK):
         for run in runs:
-            while run._watch.sender.stats.queued > WAITING:  # type: ignore[attr-defined]
+            while run._reporter.sender.stats.queued > WAITING:  # type: ignore[attr-defined]
                 time.sleep(0.002)
             for step in range(first, min(first + BLOCK, steps)):
                 loss, norm, scale, rate = signs(step)
@@ -56,7 +56,7 @@ def main() -> None:
     log_all(runs, int(steps))  # type: ignore[arg-type]
     for run in runs:
         run.finish()
-    acked = sum(run._watch.sender.stats.acked_seq + 1 for run in runs)  # type: ignore[union-attr]
+    acked = sum(run._reporter.sender.stats.acked_seq + 1 for run in runs)  # type: ignore[union-attr]
     print(time.perf_counter() - begun, acked, flush=True)
 
 

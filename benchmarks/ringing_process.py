@@ -27,7 +27,7 @@ def connected(run: Run) -> None:
     """Returns once the run's first step is acknowledged: what is measured then is no greeting."""
     run.log(step=0, loss=1.0)
     ends = time.monotonic() + CONNECTED_S
-    while run._watch.sender.stats.acked_seq < 0:  # type: ignore[attr-defined]
+    while run._reporter.sender.stats.acked_seq < 0:  # type: ignore[attr-defined]
         if time.monotonic() > ends:
             raise SystemExit(f"no acknowledgement within {CONNECTED_S:g} s")
         time.sleep(0.02)

@@ -126,10 +126,10 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
     if _live:
         _live[-1].take(given, step, values)
     elif not _was_called:
-        _say_unwatched()
+        _warn_unwatched()
 
 
-def _say_unwatched() -> None:
+def _warn_unwatched() -> None:
     """Warn once that nothing is recorded before ``watch``."""
     global _was_called
     _was_called = True
@@ -142,20 +142,20 @@ def _say_unwatched() -> None:
         )
 
 
-def _arm_child() -> None:
+def _prepare_child() -> None:
     """In a child process of ``multiprocessing``: report its training to the parent's run."""
     if "multiprocessing.process" in sys.modules and not is_disabled():
-        from .lifecycle.child_processes import arm, is_child
+        from .lifecycle.child_processes import is_child, wait_for_training
 
         if is_child():
-            arm(_begin_child)
+            wait_for_training(_begin_child)
 
 
-def _begin_child(handed: Mapping[str, Any]) -> None:
+def _begin_child(shared: Mapping[str, Any]) -> None:
     """Start this child's part of the parent's run."""
     from .api.startup import begin_child
 
-    begin_child(handed)
+    begin_child(shared)
 
 
-_arm_child()
+_prepare_child()

@@ -28,7 +28,7 @@ THE_SCRIPTS = {
 }
 """What the script calls: no callbacks, they are what the guards stand in."""
 NETS = (
-    *(".trouble", ".Run.__enter__", ".Run.__exit__"),
+    *(".report_error", ".Run.__enter__", ".Run.__exit__"),
     *("optimizer._before_step", "optimizer._after_step", "scaler._idle"),
 )
 """The guards themselves."""

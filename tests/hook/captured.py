@@ -82,4 +82,4 @@ def watched(**options: Any) -> Iterator[tuple[Run, KeptOutbox]]:
         yield run, outbox
     finally:
         run.finish()
-    assert run._watch.errors == 0
+    assert run._reporter.errors == 0

@@ -13,7 +13,7 @@ MODULES = [
     *("capture.loss", "capture.optimizer", "capture.scaler", "capture.gradients", "capture.ledger"),
     *("api.run", "api.reporter"),
 ]
-CLASSES = [("capture.ledger", "Ledger"), ("api.reporter", "Watch"), ("api.run", "Run")]
+CLASSES = [("capture.ledger", "Ledger"), ("api.reporter", "RunReporter"), ("api.run", "Run")]
 PUBLIC = {"log", "event", "take", "step", "check", "evaluate"}
 
 
@@ -41,7 +41,7 @@ def _guarded_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _tells_trouble(handler: ast.ExceptHandler) -> bool:
-    return any(isinstance(one, ast.Call) and _name(one) == "trouble" for one in ast.walk(handler))
+    return any(isinstance(one, ast.Call) and _name(one) == "report_error" for one in ast.walk(handler))
 
 
 def _name(call: ast.Call) -> str:

@@ -40,12 +40,12 @@ def plain(run: Any) -> nn.Module:
         loss.backward(retain_graph=k == 0)
         if k != 2:
             optimizer.step()
-        hear(run, Request(id=str(k), action="checkpoint", alert=str(k)))
-        hear(run, ALERT)
+        deliver_messages(run, Request(id=str(k), action="checkpoint", alert=str(k)))
+        deliver_messages(run, ALERT)
         run.evaluate(psnr=1.0, goal="max")
-        if hasattr(run, "_watch"):
+        if hasattr(run, "_reporter"):
             with contextlib.suppress(RuntimeError):
-                run._watch.sampled({"system/cpu": 1.0}, [])
+                run._reporter.sampled({"system/cpu": 1.0}, [])
     assert run.requested in ("", "checkpoint")
     run.event("checkpoint", path="a.pt")
     run.expect("lr-restart", steps=3)
@@ -56,11 +56,11 @@ def _failing(alert: Any) -> None:
     raise RuntimeError("the script's own")
 
 
-def hear(run: Any, message: Any) -> None:
+def deliver_messages(run: Any, message: Any) -> None:
     """As the sender's thread gives it, which has a net of its own."""
-    if hasattr(run, "_watch"):
+    if hasattr(run, "_reporter"):
         with contextlib.suppress(RuntimeError):
-            run._watch.tell(message)
+            run._reporter.queue_message(message)
 
 
 def scaled(run: Any) -> nn.Module:
@@ -159,7 +159,7 @@ def graphed(run: Any) -> nn.Module:
     for batch in batches(3):
         run.check(batch={"x": batch * math.nan}, weights=net)
         run.step(loss=net(batch).pow(2).mean(), host=1.0)
-        hear(run, ALERT)
+        deliver_messages(run, ALERT)
     return net
 
 

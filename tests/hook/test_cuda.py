@@ -308,7 +308,7 @@ def test_ten_thousand_values_are_those_of_item() -> None:
             if k % 256 == 255:
                 torch.cuda.synchronize()
         torch.cuda.synchronize()
-        assert run._watch.waiting()[1] == 0
+        assert run._reporter.waiting()[1] == 0
     assert _series(outbox, "loss") == torch.stack(values).tolist()
     assert _series(outbox, "other") == (torch.stack(values) * 3).tolist()
 
@@ -447,8 +447,8 @@ def test_alerts_and_requests_are_heard_between_steps(monkeypatch: pytest.MonkeyP
         run.on_request("checkpoint")(lambda request: heard.append(f"{request.action} {run.current_step}"))
         for step in range(4):
             loop.step(_batch(step))
-        run._watch.tell(Alert("a", "nonfinite-loss", "critical", "firing", "loss is NaN", 3))
-        run._watch.tell(Request("q", "checkpoint", "nonfinite-loss", "a"))
+        run._reporter.queue_message(Alert("a", "nonfinite-loss", "critical", "firing", "loss is NaN", 3))
+        run._reporter.queue_message(Request("q", "checkpoint", "nonfinite-loss", "a"))
         assert heard == []
         loop.step(_batch(4))
         torch.cuda.synchronize()

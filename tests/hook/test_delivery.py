@@ -15,7 +15,7 @@ import tocsin
 from tests.conftest import Tower
 from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
 from tests.hook.trainers import Script, assert_whole, bring_in, buffers_of, run_script, small_disk
-from tocsin.api.reporter import Watch
+from tocsin.api.reporter import RunReporter
 from tocsin.cli.sync import sync
 from tocsin.transport.outbox import Outbox
 
@@ -271,7 +271,7 @@ def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytes
         def forget(self) -> None: ...
 
     outbox, real = Outbox(), time.time_ns
-    watch = Watch(outbox, Nowhere())
+    watch = RunReporter(outbox, Nowhere())
     begun = real()
     for step, jump_s in enumerate((0, -3600, 86_400)):
         monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: real() + jump_s * 10**9)

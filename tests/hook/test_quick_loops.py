@@ -39,7 +39,7 @@ LOOPS = {
     ),
 }
 FIGURES = """
-stats = run._watch.sender.stats
+stats = run._reporter.sender.stats
 with open("/proc/self/status") as status:
     (peak,) = (int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 print(stats.dropped, stats.unprotected_records, peak >> 10)

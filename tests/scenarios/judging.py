@@ -141,7 +141,7 @@ def trained(training: Training, **options: Any) -> Wire:
     with suppress(RuntimeError), run:
         training(run)
     wire.failure = sender.closed[-1][1]
-    assert run._watch.errors == 0
+    assert run._reporter.errors == 0
     return wire
 
 

@@ -18,7 +18,7 @@ class Batches:
 
     def __init__(self) -> None:
         self.named: Any = None
-        self._told = 0
+        self._on_reading = 0
         self._at = -APART
         self._seen = 0
         self._loss = self._deviation = self._norm = 0.0
@@ -33,9 +33,9 @@ class Batches:
         return named
 
     def _may_tell(self, step: int) -> bool:
-        if self._told >= BURST and abs(step - self._at) < APART:
+        if self._on_reading >= BURST and abs(step - self._at) < APART:
             return False
-        self._told, self._at = self._told + 1, step
+        self._on_reading, self._at = self._on_reading + 1, step
         return True
 
     def _is_bad(self, values: dict[str, float]) -> bool:

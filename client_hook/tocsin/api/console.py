@@ -22,13 +22,13 @@ def write(line: str) -> None:
         print(f"tocsin: {line}", file=sys.stderr, flush=True)
 
 
-class Problems:
+class AlertCounter:
     """Count the alerts of this run that the server reported."""
 
     def __init__(self) -> None:
         self._fired: set[str] = set()
 
-    def hear(self, message: Any) -> None:
+    def count(self, message: Any) -> None:
         """Count an alert that fired, once each."""
         if getattr(message, "state", "") == "firing" and len(self._fired) < 10_000:
             self._fired.add(str(message.id))

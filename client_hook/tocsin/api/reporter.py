@@ -26,7 +26,7 @@ JOINED = 256
 Item = tuple[Any, ...]
 
 
-class Out(Protocol):
+class RecordSink(Protocol):
     """Queue of records and events: the outbox."""
 
     def put(self, item: Item, may_wait: bool = False) -> None: ...
@@ -36,7 +36,7 @@ class Out(Protocol):
     ) -> None: ...
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """Delivery of the queue: the sender."""
 
     def start(self) -> None: ...
@@ -46,16 +46,16 @@ class Way(Protocol):
     def forget(self) -> None: ...
 
 
-class Last(str):
+class FinalScale(str):
     """Marks a staged value as the last scale of a scaler, which is not a record."""
 
     __slots__ = ()
 
 
-class Watch:
+class RunReporter:
     """Queue records and events, and start the sender with the first record."""
 
-    def __init__(self, outbox: Out, sender: Way) -> None:
+    def __init__(self, outbox: RecordSink, sender: Transport) -> None:
         self.outbox = outbox
         self.sender = sender
         self.offset_ns = time.time_ns() - monotonic_ns()
@@ -87,10 +87,10 @@ class Watch:
         self.put: Callable[..., None] = self._first
         """Queue a record of plain floats. The second argument is whether the call may wait if the queue is
         full. If nothing else has to be done, this is the outbox's own ``put``."""
-        self._suspects: tuple[Callable[[Item], None], ...] = ()
+        self._observers: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
         """The newest reading of the machine that no record includes yet."""
-        self._riding: dict[str, Any] = {}
+        self._extra_values: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._said: set[str] = set()
         self._staging: Any = None
@@ -112,7 +112,7 @@ class Watch:
 
     def _choose(self) -> None:
         """Choose the fastest implementation of ``put``, which runs on the training thread at every step."""
-        simple = not (self._suspects or self.inbox or self._staging or self._sample or self._riding)
+        simple = not (self._observers or self.inbox or self._staging or self._sample or self._extra_values)
         self.put = self.outbox.put if simple else self._carefully
 
     def _carefully(self, item: Item, may_wait: bool = False) -> None:
@@ -122,38 +122,38 @@ class Watch:
         else:
             self._take(item, may_wait)
         if self.inbox and self.between():
-            self.hear()
+            self.deliver_messages()
         if not self.off:
             self._choose()
 
-    def hear(self) -> None:
+    def deliver_messages(self) -> None:
         """Pass messages of the server to the script, at the end of a step."""
         while self.inbox and not self.off:
             self.handle(self.inbox.popleft())
 
     def _take(self, item: Item, may_wait: bool = False) -> None:
         self.outbox.put(item, may_wait)
-        for suspect in self._suspects:
-            suspect(item)
+        for observer in self._observers:
+            observer(item)
 
-    def look_at(self, suspect: Callable[[Item], None]) -> None:
-        """Call ``suspect`` with every record from now on, once its values are known."""
-        if suspect not in self._suspects:
-            self._suspects += (suspect,)
+    def add_observer(self, observer: Callable[[Item], None]) -> None:
+        """Call ``observer`` with every record from now on, once its values are known."""
+        if observer not in self._observers:
+            self._observers += (observer,)
         if self._started and not self.off:
             self._choose()
 
-    def look_away(self, suspect: Callable[[Item], None] | None) -> None:
-        """Stop calling ``suspect``."""
-        self._suspects = tuple(one for one in self._suspects if one != suspect)
+    def remove_observer(self, observer: Callable[[Item], None] | None) -> None:
+        """Stop calling ``observer``."""
+        self._observers = tuple(one for one in self._observers if one != observer)
 
-    def tell(self, message: Any) -> None:
+    def queue_message(self, message: Any) -> None:
         """Queue a message of the server for the end of a step. Called by the sender thread."""
         self.inbox.append(message)
         if self._started and not self.off:
             self.put = self._carefully
 
-    def sampled(self, values: dict[str, float], events: list[tuple[str, dict[str, Any]]]) -> None:
+    def add_reading(self, values: dict[str, float], events: list[tuple[str, dict[str, Any]]]) -> None:
         """Add a reading of the machine to the next record. Called by the sender thread.
 
         It makes no record of its own, because records without steps would look like progress to the rule that
@@ -163,9 +163,9 @@ class Watch:
         if self._started and not self.off:
             self.put = self._carefully
 
-    def ride(self, values: Mapping[str, Any]) -> None:
+    def add_to_next_record(self, values: Mapping[str, Any]) -> None:
         """Add numbers or device scalars to the next record, so that a step stays one record."""
-        self._riding.update(values)
+        self._extra_values.update(values)
         if self._staging is None and any(_on_device(value) for value in values.values()):
             self._begin_staging()
         if self._started and not self.off:
@@ -175,18 +175,18 @@ class Watch:
         """Return the record with the values that were waiting for it."""
         if self._sample is not None:
             (values, events), self._sample = self._sample, None
-            self._riding.update(values)
+            self._extra_values.update(values)
             for kind, data in events:
                 self.put_event(kind, data, item[0])
-        riding, self._riding = self._riding, {}
-        riding = {name: value for name, value in riding.items() if name not in item[2]}
-        if not riding:
+        extra_values, self._extra_values = self._extra_values, {}
+        extra_values = {name: value for name, value in extra_values.items() if name not in item[2]}
+        if not extra_values:
             return item
-        self.taken(tuple(riding))
-        names = (*item[2], *riding)
+        self.reserve_names(tuple(extra_values))
+        names = (*item[2], *extra_values)
         if len(self._joined) < JOINED:
             names = self._joined.setdefault(names, names)
-        return (item[0], item[1], names, *item[3:], *riding.values())
+        return (item[0], item[1], names, *item[3:], *extra_values.values())
 
     def waiting(self) -> tuple[int, int]:
         """Return the number of waiting records, and of those that were dropped."""
@@ -205,7 +205,7 @@ class Watch:
         self.start()
         self._staging.put(item, note)
         if self.inbox and self.between():
-            self.hear()
+            self.deliver_messages()
         self._choose()
 
     def _begin_staging(self) -> None:
@@ -217,10 +217,10 @@ class Watch:
         """Read the scale that a device has at the end of the run, after the last record."""
         known = self._scales.get(scaler)
         if known is not None and self._staging is not None and _on_device(scale):
-            self._staging.put((known[0], self.now_ns(), ("scale",), scale), Last(scaler))
+            self._staging.put((known[0], self.now_ns(), ("scale",), scale), FinalScale(scaler))
 
     def _arrived(self, item: Item, note: Any) -> None:
-        if not isinstance(note, Last):
+        if not isinstance(note, FinalScale):
             self._take(item)
         if note is not None:
             self._compare_scale(item, str(note))
@@ -245,7 +245,7 @@ class Watch:
         if not self.off:
             self.outbox.put_event(kind, self.now_ns(), step, data, may_wait)
 
-    def taken(self, names: tuple[str, ...]) -> None:
+    def reserve_names(self, names: tuple[str, ...]) -> None:
         """Reserve names that capture reports. The script's own values with these names become
         ``logged/<name>``."""
         if not self.captured.issuperset(names):
@@ -261,14 +261,14 @@ class Watch:
             try:
                 self.on_start()
             except Exception as error:
-                self.trouble("start", error)
+                self.report_error("start", error)
             self.sender.start()
 
     def _first(self, item: Item, may_wait: bool = False) -> None:
         self.start()
         self.put(item, may_wait)
 
-    def trouble(self, where: str, error: Exception) -> None:
+    def report_error(self, where: str, error: Exception) -> None:
         """Count an internal error. The first is logged; the ERROR_LIMIT-th disables the hook."""
         try:
             self.errors += 1
@@ -286,7 +286,7 @@ class Watch:
         try:
             self.put_event("hook-disabled", {"reason": self.redact.text(reason[:500]), "errors": self.errors})
         finally:
-            self.silence()
+            self.discard()
 
     def detach(self) -> None:
         """Restore torch's functions. May be called again."""
@@ -294,18 +294,18 @@ class Watch:
         for one in undo:
             one()
 
-    def say(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """Log a warning, once for each text."""
         if text not in self._said:
             self._said.add(text)
             LOG.warning(text)
 
-    def silence(self) -> None:
+    def discard(self) -> None:
         """Discard everything from now on."""
         self.off = True
-        self._suspects = ()
+        self._observers = ()
         self._staging = self._sample = None
-        self._riding = {}
+        self._extra_values = {}
         self.put = _nothing
 
     def _drain(self) -> None:
@@ -318,8 +318,8 @@ class Watch:
             try:
                 one()
             except Exception as problem:
-                self.trouble("end", problem)
-        self.silence()
+                self.report_error("end", problem)
+        self.discard()
         self.sender.close(state=state, error=error)
 
 

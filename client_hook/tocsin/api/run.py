@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..core.config import plain, words
-from ..core.handshake import Facts
+from ..core.handshake import RunInfo
 from ..core.identity import settled
 from ..core.values import kind_of, step_of, text, wholes, within
 from ..lifecycle import shutdown
@@ -19,9 +19,9 @@ from ..protocol import MOST_STEP, Request
 from . import console
 from .batches import Batches
 from .nonfinite_inputs import describe
-from .reporter import LOG, Watch
+from .reporter import LOG, RunReporter
 from .scalars import nonfinite, number
-from .server_requests import Actions, Handler
+from .server_requests import Handler, ServerRequests
 
 NAMES = 4096
 """Different sets of logged names that are remembered; beyond it they are looked at each time."""
@@ -45,9 +45,11 @@ class Run:
     Every method is safe in a fork, after the end, after the server died, and twice.
     """
 
-    def __init__(self, watch: Watch, facts: Facts, ledger: Any = None, actions: Collection[str] = ()) -> None:
-        self._watch = watch
-        self._facts = facts
+    def __init__(
+        self, reporter: RunReporter, facts: RunInfo, ledger: Any = None, actions: Collection[str] = ()
+    ) -> None:
+        self._reporter = reporter
+        self._run_info = facts
         self._ledger = ledger
         self._step = (facts.start_step or 0) - 1
         self._last_ns = 0
@@ -60,8 +62,8 @@ class Run:
         """Terms of the loss that were reported."""
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
-        self._phases = watch.phases
-        self.problems: console.Problems | None = None
+        self._phases = reporter.phases
+        self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
         self._is_alone = True
         """Whether ``log`` itself counts the steps, because nothing else does."""
@@ -71,31 +73,31 @@ class Run:
         self._refused: set[tuple[str, str]] = set()
         self._ahead: dict[tuple[Any, ...], int] = {}
         """Names that were first logged before the first backward -> the step of their last values."""
-        self._actions = Actions(watch, ledger, actions, lambda: settled(facts.identity).world_size)
+        self._actions = ServerRequests(reporter, ledger, actions, lambda: settled(facts.identity).world_size)
         facts.wants += self._actions.wanted
-        watch.handle = self._handle
-        watch.between = self._is_between
-        shutdown.begin(self)
+        reporter.handle = self._handle
+        reporter.between = self._is_between
+        shutdown.register(self)
 
     # -- what it is
 
     @property
     def project(self) -> str:
-        return self._facts.project
+        return self._run_info.project
 
     @property
     def name(self) -> str:
-        return self._facts.name
+        return self._run_info.name
 
     @property
     def id(self) -> str:
         """The run's id; empty if the server assigns it because it must join ranks."""
-        return self._facts.identity.run
+        return self._run_info.identity.run
 
     @property
     def url(self) -> str:
         """The URL of the run's page, or of the server until it has assigned the run's id."""
-        sender = self._watch.sender
+        sender = self._reporter.sender
         base, run = getattr(sender, "address", ""), self.id or getattr(sender, "run", "")
         return f"{base}/runs/{quote(run)}" if base and run else base
 
@@ -132,7 +134,7 @@ class Run:
             if self._ledger is not None:
                 self._ledger.continue_at(self._step)
         except Exception as error:
-            self._watch.trouble("load_state_dict", error)
+            self._reporter.report_error("load_state_dict", error)
 
     # -- numbers
 
@@ -150,8 +152,8 @@ class Run:
 
     def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
         """Do what ``log`` does, with the arguments as one tuple and one mapping."""
-        watch = self._watch
-        if watch.off:
+        reporter = self._reporter
+        if reporter.off:
             return
         try:
             if given:
@@ -160,7 +162,7 @@ class Run:
                     return
             names = tuple(values)
             row = values.values()
-            known = watch.names.get(names) or self._name(names)
+            known = reporter.names.get(names) or self._name(names)
             if step is None:
                 ledger = self._ledger
                 if self._is_alone and self._stays_alone():
@@ -180,9 +182,9 @@ class Run:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
                     return
-            watch.put((step, monotonic_ns() + watch.offset_ns, known, *row), True)
+            reporter.put((step, monotonic_ns() + reporter.offset_ns, known, *row), True)
         except Exception as error:
-            watch.trouble("log", error)
+            reporter.report_error("log", error)
 
     def _arguments(
         self, method: str, given: tuple[Any, ...], step: Any, values: Mapping[str, Any]
@@ -198,21 +200,21 @@ class Run:
         if rest:
             step = rest[0] if step is None else step
         if rest[1:]:
-            self._watch.say(f"tocsin: run.{method}: arguments after the step are ignored")
+            self._reporter.warn(f"tocsin: run.{method}: arguments after the step are ignored")
         return values, step
 
     def _refuse(self, method: str, what: str, got: Any, expected: str) -> None:
         """Warn about a rejected argument and its type, once each and at most MESSAGES times."""
         if (method, what) not in self._refused and len(self._refused) < MESSAGES:
             self._refused.add((method, what))
-            self._watch.say(
+            self._reporter.warn(
                 f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. It is left out."
             )
 
     def _stays_alone(self) -> bool:
         """Return whether nothing counts the steps: no optimizer was seen and ``run.step`` was not used."""
-        ledger, captured = self._ledger, self._watch.captured
-        counts = ledger is not None and (ledger.steppers or ledger.quiet or captured)
+        ledger, captured = self._ledger, self._reporter.captured
+        counts = ledger is not None and (ledger.trackers or ledger.quiet or captured)
         self._is_alone = not (self._last_ns or counts)
         return self._is_alone
 
@@ -246,7 +248,7 @@ class Run:
         found = step_of(step)
         if found is None:
             what = f"step is {kind_of(step)}, expected a whole number up to 2**53"
-            self._watch.say(f"tocsin: {what}. The values of that call were left out.")
+            self._reporter.warn(f"tocsin: {what}. The values of that call were left out.")
         return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
@@ -254,7 +256,7 @@ class Run:
 
         Unless a backward waits for that step: then it is another micro-step's forward pass.
         """
-        if step == self._ahead[names] and not self._is_awaited():
+        if step == self._ahead[names] and not self._has_open_backward():
             if self._ledger.untouched:
                 del self._ahead[names]  # twice before any step: not once a step
                 return step
@@ -262,24 +264,24 @@ class Run:
         self._ahead[names] = step
         return step
 
-    def _is_awaited(self) -> bool:
+    def _has_open_backward(self) -> bool:
         """Whether a backward waits for the primary's step."""
         return bool(self._ledger.coming > self._ledger.step and not self._ledger.untouched)
 
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
         """The names as they are sent: as text, those of capture moved aside, interned."""
-        watch, ledger = self._watch, self._ledger
-        captured = () if ledger is None or ledger.quiet else watch.captured
+        reporter, ledger = self._reporter, self._ledger
+        captured = () if ledger is None or ledger.quiet else reporter.captured
         if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
             self._ahead[names] = -1
         known = tuple(f"logged/{name}" if name in captured else text(name) for name in names)
-        if len(watch.names) < NAMES:
-            known = watch.names.setdefault(names, known)
+        if len(reporter.names) < NAMES:
+            known = reporter.names.setdefault(names, known)
         return known
 
     def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
         """Values that are no plain floats: read now, or copied on their device; others are left out."""
-        watch = self._watch
+        reporter = self._reporter
         if any(isinstance(value, Mapping) for value in row):
             flat = dict(within(zip(names, row, strict=True)))
             names, row = tuple(map(text, flat)), flat.values()
@@ -299,11 +301,11 @@ class Run:
                     self._refuse("log", f'"{name}"', given, "a number or a tensor of one element")
             pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
-        item = (step, monotonic_ns() + watch.offset_ns, names, *values)
+        item = (step, monotonic_ns() + reporter.offset_ns, names, *values)
         if on_device:
-            watch.stage(item)
+            reporter.stage(item)
         elif values:
-            watch.put(item, True)
+            reporter.put(item, True)
 
     def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
         """Report one step, for graphed or compiled loops, custom optimizers, XLA, DeepSpeed, JAX and NumPy.
@@ -313,8 +315,8 @@ class Run:
         The first call stops automatic records, so that no step is recorded twice. If exactly one step was
         captured before that call, the call refers to the same step, and only new values are added.
         """
-        watch = self._watch
-        if watch.off:
+        reporter = self._reporter
+        if reporter.off:
             return
         try:
             if given:
@@ -323,31 +325,31 @@ class Run:
                 found, step = self._arguments("step", given, step, values)
                 values = dict(found)
             if self._ledger is not None and not self._ledger.quiet:
-                values = self._hush(step, values)
+                values = self._use_explicit_steps(step, values)
             if step is not None and (step := self._step_of(step)) is None:
                 return
             self._step = self._step + 1 if step is None else step
-            now, paused = watch.now_ns(), watch.paused_ns
+            now, paused = reporter.now_ns(), reporter.paused_ns
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
             if not self._last_ns and self._ledger is None:
-                watch.put_event("audit", UNSEEN, self._step)
+                reporter.put_event("audit", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)
-            watch.hear()
+            reporter.deliver_messages()
         except Exception as error:
-            watch.trouble("step", error)
+            reporter.report_error("step", error)
 
-    def _hush(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
+    def _use_explicit_steps(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
         """Stop automatic records; return the values to report for this step."""
-        ledger, captured = self._ledger, self._watch.captured
+        ledger, captured = self._ledger, self._reporter.captured
         primary = ledger.primary
         same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
         self._step = max(self._step, ledger.step - 1 if same else ledger.step)
         ledger.quiet = True
-        ledger.hushed()
-        self._watch.names.clear()
+        ledger.on_explicit_steps()
+        self._reporter.names.clear()
         self._ahead.clear()
         return {name: value for name, value in values.items() if name not in captured} if same else values
 
@@ -368,12 +370,12 @@ class Run:
             if given:
                 metrics, step = self._arguments("evaluate", given, step, values)
             for name in metrics:
-                self._tell_goal(str(name), _of(goal, name), _of(unit, name))
+                self._report_goal(str(name), _of(goal, name), _of(unit, name))
             self.log({f"val/{name}": value for name, value in metrics.items()}, step=step)
         except Exception as error:
-            self._watch.trouble("evaluate", error)
+            self._reporter.report_error("evaluate", error)
 
-    def _tell_goal(self, name: str, goal: Any, unit: Any) -> None:
+    def _report_goal(self, name: str, goal: Any, unit: Any) -> None:
         if (goal or unit) and self._goals.get(name) != (goal, unit):
             self._goals[name] = (goal, unit)
             self.event("metric", name=f"val/{name}", goal=goal, unit=unit)
@@ -382,32 +384,32 @@ class Run:
 
     def event(self, kind: str, /, *given: Any, step: int | None = None, **data: Any) -> None:
         """Report an event: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
-        watch = self._watch
-        if watch.off:
+        reporter = self._reporter
+        if reporter.off:
             return
         try:
             if given:
                 found, step = self._arguments("event", given, step, data)
                 data = dict(found)
             at = self.current_step if step is None else self._step_of(step)
-            watch.put_event(text(kind), watch.redact.data(plain(data)), at, may_wait=True)
-            watch.start()
+            reporter.put_event(text(kind), reporter.redact.data(plain(data)), at, may_wait=True)
+            reporter.start()
         except Exception as error:
-            watch.trouble("event", error)
+            reporter.report_error("event", error)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Mark a phase without steps, such as ``with run.phase("eval"):``. It does not count as step time."""
         name = text(name)
         self.event("phase", name=name, state="begin")
-        began, outer = self._watch.now_ns(), bool(self._phases)
+        began, outer = self._reporter.now_ns(), bool(self._phases)
         self._phases.append(name)
         try:
             yield
         finally:
             self._phases.pop()
             if not outer:
-                self._watch.paused_ns += self._watch.now_ns() - began
+                self._reporter.paused_ns += self._reporter.now_ns() - began
             self.event("phase", name=name, state="end")
 
     def expect(self, what: str, *, steps: Any = None) -> None:
@@ -415,7 +417,7 @@ class Run:
         try:
             self.event("expect", what=what, steps=wholes(steps))
         except Exception as error:
-            self._watch.trouble("expect", error)
+            self._reporter.report_error("expect", error)
 
     def batch(self, identifier: Any) -> None:
         """Name the data of the next step. The name is sent if that step fails or is unusual.
@@ -424,14 +426,14 @@ class Run:
         counts as waiting for data (``data_time``).
         """
         self._batches.named = identifier
-        if self._watch.off:
+        if self._reporter.off:
             return
         try:
-            self._watch.look_at(self._suspect)
+            self._reporter.add_observer(self._report_batch)
             if self._ledger is not None:
                 self._mark_data()
         except Exception as error:
-            self._watch.trouble("batch", error)
+            self._reporter.report_error("batch", error)
 
     def _mark_data(self) -> None:
         from ..capture.data_loading import marked
@@ -455,11 +457,11 @@ class Run:
         try:
             values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
             if losses:
-                self._tell_terms(tuple(map(str, losses)))
+                self._report_terms(tuple(map(str, losses)))
             if batch is not None:
                 values["nonfinite/batch"] = nonfinite(batch)
             if weights is not None:
-                self._look_no_more()
+                self._stop_weights_check()
                 read = getattr(weights, "parameters", None)
                 values["nonfinite/weights"] = nonfinite(list(read()) if callable(read) else weights)
             flag = values.get("nonfinite/batch")
@@ -468,34 +470,34 @@ class Run:
                 self.event("nonfinite-input", step=at, inputs=describe(batch))
             self.log(values, step=step)
         except Exception as error:
-            self._watch.trouble("check", error)
+            self._reporter.report_error("check", error)
 
     def _coming(self, names: tuple[Any, ...]) -> int:
         """Return the step to which ``log`` would add these names now."""
         step = self.current_step
         if self._is_alone:
             return step if self._in_step.isdisjoint(names) else step + 1
-        if self._ahead.get(names) != step or self._ledger.untouched or self._is_awaited():
+        if self._ahead.get(names) != step or self._ledger.untouched or self._has_open_backward():
             return step
         return step + 1
 
-    def _look_no_more(self) -> None:
+    def _stop_weights_check(self) -> None:
         """Stop the hook's own check of the weights, because the script checks them."""
         weights = getattr(self._ledger, "weights", None)
         if weights is not None:
             weights.stop()
 
-    def _tell_terms(self, names: tuple[str, ...]) -> None:
+    def _report_terms(self, names: tuple[str, ...]) -> None:
         """Told ahead of the first values: ``loss/<name>`` could be an optimizer's."""
         if not self._terms.issuperset(names) and len(self._terms) < NAMES:
             self._terms.update(names)
             self.event("loss-components", names=list(names))
 
-    def _suspect(self, item: tuple[Any, ...]) -> None:
+    def _report_batch(self, item: tuple[Any, ...]) -> None:
         """Tells which batch it was where a record says that something went wrong."""
         named = self._batches.judge(item)
         if named is not None:
-            self._watch.put_event("batch", {"id": self._watch.redact.data(plain(named))}, item[0])
+            self._reporter.put_event("batch", {"id": self._reporter.redact.data(plain(named))}, item[0])
 
     # -- alerts
 
@@ -512,8 +514,8 @@ class Run:
 
         def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
             self._handlers.append((handler, {"rules": chosen, "severity": severity}))
-            if "alerts" not in self._facts.wants:
-                self._facts.wants.append("alerts")
+            if "alerts" not in self._run_info.wants:
+                self._run_info.wants.append("alerts")
             return handler
 
         return register
@@ -529,7 +531,7 @@ class Run:
             try:
                 self._actions.register(action, handler)
             except Exception as error:
-                self._watch.trouble("on_request", error)
+                self._reporter.report_error("on_request", error)
             return handler
 
         return register
@@ -543,7 +545,7 @@ class Run:
         try:
             return self._actions.requested
         except Exception as error:
-            self._watch.trouble("requested", error)
+            self._reporter.report_error("requested", error)
             return ""
 
     def _is_between(self) -> bool:
@@ -564,15 +566,15 @@ class Run:
                 handler(message)
             except Exception as error:
                 LOG.warning("tocsin: an alert handler raised", exc_info=True)
-                self._tell_failure(handler, message, error)
+                self._report_failure(handler, message, error)
 
-    def _tell_failure(self, handler: Any, message: Any, error: Exception) -> None:
+    def _report_failure(self, handler: Any, message: Any, error: Exception) -> None:
         """The server hears of it too, HANDLERS times."""
         self._failures += 1
         if self._failures <= HANDLERS:
-            said = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
+            said = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
             name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
-            self._watch.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
+            self._reporter.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
 
     # -- the end
 
@@ -584,35 +586,35 @@ class Run:
         if self._ended:
             return
         self._ended = True
-        shutdown.end(self)
+        shutdown.unregister(self)
         try:
-            self._watch.detach()
-            facts = None if error is None else shutdown.error_facts(error, self._watch.redact)
+            self._reporter.detach()
+            facts = None if error is None else shutdown.error_facts(error, self._reporter.redact)
             failed = error is not None or state == "failed"
             if not failed and self._ledger is not None:
-                self._ledger.finished()
+                self._ledger.on_finished()
             state = "failed" if failed else "finished"
-            self._watch.close(state, facts)
-            if self.problems is not None and (failed or self._watch.has_started or has_children()):
+            self._reporter.close(state, facts)
+            if self.problems is not None and (failed or self._reporter.has_started or has_children()):
                 self._write_end(state)
         except Exception as problem:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
 
     def _write_end(self, state: str) -> None:
         """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
-        sender: Any = self._watch.sender
+        sender: Any = self._reporter.sender
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
-        told = f"{console.steps(self._watch.steps)} {'recorded' if unsent else 'sent'}{unsent}"
-        if not self._watch.steps and has_children():
+        told = f"{console.steps(self._reporter.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        if not self._reporter.steps and has_children():
             told = "its child processes send the steps"
-        is_checked = sender.run and self._watch.steps  # without a connection or a step nothing was checked
+        is_checked = sender.run and self._reporter.steps  # without a connection or a step nothing was checked
         found = f", {self.problems}" if is_checked else ""
         console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
 
     def forget(self) -> None:
         """In a forked child: this run is the parent's business."""
         self._ended = True
-        self._watch.silence()
+        self._reporter.discard()
 
     def __enter__(self) -> Run:
         return self

@@ -26,11 +26,11 @@ EVENT = "action"
 Handler = Callable[[Request], Any]
 
 
-class Actions:
+class ServerRequests:
     """The requests of one run. ``ledger`` is None, or quiet, if the script reports its steps itself."""
 
-    def __init__(self, watch: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
-        self._watch = watch
+    def __init__(self, reporter: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
+        self._reporter = reporter
         self.ledger = ledger
         self._world = world
         self._done: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
@@ -43,7 +43,7 @@ class Actions:
         self._step = -1
         self.wanted = tuple(kind for kind in KINDS if kind in wanted)
         for unknown in sorted(set(wanted) - set(KINDS)):
-            self._say_unknown(unknown)
+            self._warn_unknown(unknown)
 
     # -- called by the script
 
@@ -52,10 +52,10 @@ class Actions:
         if kind in KINDS:
             self._handlers[kind].append(handler)
         else:
-            self._say_unknown(kind)
+            self._warn_unknown(kind)
         return handler
 
-    def _say_unknown(self, kind: str) -> None:
+    def _warn_unknown(self, kind: str) -> None:
         LOG.warning("tocsin: unknown action ignored: expected %s, got %r", " or ".join(KINDS), kind)
 
     @property
@@ -83,15 +83,15 @@ class Actions:
         """Process a request on the training thread."""
         refusal = self._refusal(request)
         if refusal:
-            self._tell(request, "dropped", reason=refusal)
+            self._report_outcome(request, "dropped", reason=refusal)
         elif self._world() == 1:
             self._act(request)
         elif request.at_step is None:
-            self._tell(request, "heard")
+            self._report_outcome(request, "heard")
         elif request.at_step <= self.step:
-            self._tell(request, "dropped", reason=f"heard after step {self.step}")
+            self._report_outcome(request, "dropped", reason=f"heard after step {self.step}")
         elif not request.confirmed:
-            self._tell(request, "heard")
+            self._report_outcome(request, "heard")
         else:
             self._arm(request, request.at_step)
 
@@ -108,13 +108,13 @@ class Actions:
             self._armed.setdefault(at, []).append(request)
         else:
             ahead = at - ledger.step
-            ledger.appointments.make(ledger.primary.number + ahead, lambda: self._act(request))
+            ledger.step_scheduler.schedule(ledger.primary.number + ahead, lambda: self._act(request))
 
     def _act(self, request: Request, *, late: bool = False) -> None:
         """Carry out a request: call the handlers, and set ``run.requested``."""
         refusal = "the step it was agreed on was never reported" if late else self._refusal(request)
         if refusal:
-            self._tell(request, "dropped", reason=refusal)
+            self._report_outcome(request, "dropped", reason=refusal)
             return
         self._done.append((request.alert, request.action))
         self._counts[request.action] += 1
@@ -126,12 +126,12 @@ class Actions:
                 handler(request)
             except Exception as error:
                 LOG.warning("tocsin: the script's %s failed", request.action, exc_info=True)
-                reason = self._watch.redact.text(f"{type(error).__name__}: {error}"[:300])
-                self._tell(request, "failed", reason=reason)
+                reason = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
+                self._report_outcome(request, "failed", reason=reason)
                 return
-        self._tell(request, "done" if handlers else "requested")
+        self._report_outcome(request, "done" if handlers else "requested")
 
-    def _tell(self, request: Request, outcome: str, **more: Any) -> None:
+    def _report_outcome(self, request: Request, outcome: str, **more: Any) -> None:
         data = {
             "id": request.id,
             "action": request.action,
@@ -141,4 +141,4 @@ class Actions:
             "at_step": request.at_step,
             "step": self.step,
         }
-        self._watch.put_event(EVENT, {**data, **more}, max(self.step, 0))
+        self._reporter.put_event(EVENT, {**data, **more}, max(self.step, 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.config import keyed, settings_of
-from ..core.handshake import Facts, hello, versions
+from ..core.handshake import RunInfo, hello, versions
 from ..core.identity import (
     Identity,
     identify,
@@ -26,9 +26,9 @@ from ..core.values import kind_of, text, whole
 from ..lifecycle import child_processes, sigterm
 from ..lifecycle.import_hook import when_imported
 from ..transport.outbox import Outbox
-from .console import Problems, is_quiet, write
+from .console import AlertCounter, is_quiet, write
 from .no_run import NoRun
-from .reporter import LOG, Out, Watch, Way
+from .reporter import LOG, RecordSink, RunReporter, Transport
 from .run import Run
 
 DEFAULT_URL = "http://127.0.0.1:8321"
@@ -52,7 +52,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
         name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
             return NoRun(project, name)
-        child_processes.disarm()
+        child_processes.stop_waiting()
         if not parallel:
             finish_live()
         ordinal, _begun = _begun, _begun + 1
@@ -88,11 +88,11 @@ def _begin(
     quiet: bool | None = None,
     is_named: bool = True,
     identity: Identity | None = None,
-    outbox: Out | None = None,
-    sender: Way | None = None,
+    outbox: RecordSink | None = None,
+    sender: Transport | None = None,
     **capture: Any,
 ) -> Run:
-    from ..integrations.system_metrics import Machine
+    from ..integrations.system_metrics import SystemMetrics
     from ..spool.segments import default_dir
     from ..transport.sender import Sender
 
@@ -100,7 +100,7 @@ def _begin(
     clean = redactor(redact)
     is_parent = capture["patch"] and identity is None and sender is None
     identity = identity or identify(project, name, ordinal, resume=resume)
-    facts = Facts(
+    run_info = RunInfo(
         project=project,
         name=name if is_named else unique_name(name, _seed(identity)),
         identity=named_host(identity, host),
@@ -114,33 +114,35 @@ def _begin(
     mark_process()
     box = outbox if outbox is not None else Outbox()
     # The lines in the terminal are those of one process; the tests' own sender writes none.
-    problems = Problems() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
+    problems = AlertCounter() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
     if sender is None:
         sender = Sender(
             box,  # type: ignore[arg-type]
-            lambda: hello(facts),
+            lambda: hello(run_info),
             url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=seconds_of(exit_timeout, EXIT_S),
             linger_s=LINGER_S if exit_timeout is None else 0.0,
-            on_message=lambda message: hear(message),
-            sampler=Machine(os.environ, lambda values, events: watch.sampled(values, events)).step,
-            phase=lambda: watch.phases[-1] if watch.phases else "",
+            on_message=lambda message: on_message(message),
+            sampler=SystemMetrics(
+                os.environ, lambda values, events: reporter.add_reading(values, events)
+            ).step,
+            phase=lambda: reporter.phases[-1] if reporter.phases else "",
             redact=clean,
         )
-    watch = Watch(box, sender)
-    watch.redact = clean
+    reporter = RunReporter(box, sender)
+    reporter.redact = clean
 
-    def hear(message: Any) -> None:
+    def on_message(message: Any) -> None:
         if problems is not None:
-            problems.hear(message)
-        watch.tell(message)
+            problems.count(message)
+        reporter.queue_message(message)
 
     wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
-        run = Run(watch, facts, attach(watch, facts, **capture), wanted)
+        run = Run(reporter, run_info, attach(reporter, run_info, **capture), wanted)
     except Exception:
-        watch.detach()  # what was patched before it failed
+        reporter.detach()  # what was patched before it failed
         raise
     given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
     given |= {
@@ -149,32 +151,32 @@ def _begin(
         "grad_norm": capture["grad_norm"],
     }
 
-    def hand_down() -> None:
+    def share_with_children() -> None:
         if is_parent:
-            watch.on_off.append(child_processes.hand_down(facts, given, begin_child))
+            reporter.on_off.append(child_processes.share_with_children(run_info, given, begin_child))
 
     def torch_came() -> None:
-        attach_late(run, watch, facts, **capture)
-        hand_down()
+        attach_late(run, reporter, run_info, **capture)
+        share_with_children()
 
     if "torch" in sys.modules:
-        hand_down()
+        share_with_children()
     elif capture["patch"]:
-        watch.on_off.append(when_imported("torch", torch_came))
+        reporter.on_off.append(when_imported("torch", torch_came))
     if capture["patch"]:
-        sigterm.begin()
+        sigterm.install()
     if problems is not None:
         run.problems = problems
-        facts.wants += [] if "alerts" in facts.wants else ["alerts"]
+        run_info.wants += [] if "alerts" in run_info.wants else ["alerts"]
         write(f'watching "{run.name}" (project {project}) at {run.url}')
     return run
 
 
-def begin_child(handed: Mapping[str, Any]) -> Run:
+def begin_child(shared: Mapping[str, Any]) -> Run:
     """Begin this process's part of the run of the process that started it; see ``children``."""
-    options = dict(handed)
+    options = dict(shared)
     project, name = options.pop("project"), options.pop("name")
-    identity = child_processes.identity_in(options.pop("identity"), project, name)
+    identity = child_processes.child_identity(options.pop("identity"), project, name)
     unsaid: dict[str, Any] = {
         "resume": None,
         "optimizers": None,
@@ -207,61 +209,61 @@ def _seed(who: Identity) -> str:
     return who.run or f"{who.rendezvous}:{who.ordinal}"
 
 
-def attach(watch: Watch, facts: Facts, *, patch: bool, model: Any, **options: Any) -> Any:
+def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any, **options: Any) -> Any:
     """Capture automatically where torch is imported; say in an ``attached`` event what was found."""
     if not patch or "torch" not in sys.modules:
-        facts.versions = versions()
-        watch.put_event("attached", {"signals": {}})
+        run_info.versions = versions()
+        reporter.put_event("attached", {"signals": {}})
         return None
     from .. import capture
     from ..capture.descriptions import Describer
     from ..capture.evaluation import Evaluation
-    from ..capture.layer_norms import Layers
-    from ..capture.manual_updates import Manual
-    from ..capture.overhead import Meter
+    from ..capture.layer_norms import LayerNorms
+    from ..capture.manual_updates import ManualUpdates
+    from ..capture.overhead import OverheadMeter
     from ..capture.restored_steps import restore
-    from ..capture.scaler import tell_last_scales
-    from ..capture.weights import Weights
+    from ..capture.scaler import report_last_scales
+    from ..capture.weights import WeightsCheck
     from ..preflight import Preflight
 
-    ledger = capture.Ledger(watch, **options)
-    layers = Layers(watch, rank=facts.identity.writer.rank)
+    ledger = capture.Ledger(reporter, **options)
+    layers = LayerNorms(reporter, rank=run_info.identity.writer.rank)
     ledger.layers = layers
-    ledger.weights = Weights(ledger)
-    watch.on_end.append(lambda: tell_last_scales(ledger))
-    watch.on_close.append(layers.drain)
-    watch.on_off.append(lambda: capture.detach(ledger))
-    watch.on_close.append(lambda: capture.detach(ledger))  # again: within a step not all could be taken back
-    Preflight(watch, ledger, model)
-    watch.on_end.append(Evaluation(ledger).end)
+    ledger.weights = WeightsCheck(ledger)
+    reporter.on_end.append(lambda: report_last_scales(ledger))
+    reporter.on_close.append(layers.drain)
+    reporter.on_off.append(lambda: capture.detach(ledger))
+    reporter.on_close.append(lambda: capture.detach(ledger))  # again: patches in use stayed
+    Preflight(reporter, ledger, model)
+    reporter.on_end.append(Evaluation(ledger).end)
     if not options.get("optimizers"):  # others are not watched then
-        watch.on_end.insert(0, Manual(ledger).finish)
-    watch.on_off.append(Meter(ledger, watch.waiting).stop)
-    described = Describer(watch, ledger, facts, versions).described
+        reporter.on_end.insert(0, ManualUpdates(ledger).finish)
+    reporter.on_off.append(OverheadMeter(ledger, reporter.waiting).stop)
+    described = Describer(reporter, ledger, run_info, versions).described
     restore(ledger)
     data = {
         "optimizers": described["optimizers"],
         "scalers": described["scalers"],
-        "torch": facts.versions["torch"],
+        "torch": run_info.versions["torch"],
         "signals": capture.attach(ledger),
     }
     if model is not None:
         data["model"] = _described_model(model)
-    watch.put_event("attached", data)
+    reporter.put_event("attached", data)
     return ledger
 
 
-def attach_late(run: Run, watch: Watch, facts: Facts, **options: Any) -> None:
-    """Begin to capture: torch was imported after ``watch``. Not where the script reports its steps itself."""
-    if watch.off or run.reports_steps:
+def attach_late(run: Run, reporter: RunReporter, run_info: RunInfo, **options: Any) -> None:
+    """Start capture after torch was imported late, unless the script reports its steps itself."""
+    if reporter.off or run.reports_steps:
         return
     try:
-        run.captured_by(attach(watch, facts, **options))
-        if watch.has_started:
-            watch.on_start()
+        run.captured_by(attach(reporter, run_info, **options))
+        if reporter.has_started:
+            reporter.on_start()
     except Exception as error:
-        watch.detach()
-        watch.trouble("attach", error)
+        reporter.detach()
+        reporter.report_error("attach", error)
 
 
 def _described_model(model: Any) -> dict[str, Any]:
@@ -289,7 +291,7 @@ def _is_wanted(ranks: str | int | Collection[int]) -> bool:
 
 
 def _is_reimported() -> bool:
-    """Whether a spawned worker imports the script again: then ``watch`` is the parent's, not ours."""
+    """Whether a spawned worker imports the script again: then ``reporter`` is the parent's, not ours."""
     main = sys.modules.get("__mp_main__")
     if main is None:
         return False

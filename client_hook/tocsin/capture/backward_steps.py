@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .optimizer_tracker import GROUPS, Loss, Stepper
+from .optimizer_tracker import GROUPS, Loss, OptimizerTracker
 
 
 class _Depth:
@@ -31,7 +31,7 @@ class _Depth:
 
 depth = _Depth()
 
-Gathered = dict[int, tuple[Stepper, Any, Any]]
+Gathered = dict[int, tuple[OptimizerTracker, Any, Any]]
 """id(stepper) -> (stepper, stepped, skipped)."""
 
 
@@ -41,7 +41,7 @@ def close(ledger: Any, losses: list[Loss]) -> None:
     ledger.gathered = {}
     members = [one for one, _, _ in gathered.values()]
     lead = _lead(ledger, members)
-    members.sort(key=lambda one: ledger.enlist(one, lead))
+    members.sort(key=lambda one: ledger.add_member(one, lead))
     lead.lrs, lead.lr_groups = _rates(members)
     lead.norm = joined([one.norm for one in members])
     for one in members:
@@ -55,7 +55,7 @@ def close(ledger: Any, losses: list[Loss]) -> None:
     ledger.record(lead, stepped, skipped)
 
 
-def _lead(ledger: Any, members: list[Stepper]) -> Stepper:
+def _lead(ledger: Any, members: list[OptimizerTracker]) -> OptimizerTracker:
     """Return the primary if it is a member, else one with earlier records, else the first."""
     if ledger.primary in members:
         return ledger.primary  # type: ignore[no-any-return]
@@ -74,7 +74,7 @@ def joined(norms: list[Any]) -> Any:
     return total**0.5
 
 
-def _rates(members: list[Stepper]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+def _rates(members: list[OptimizerTracker]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     first = members[0]
     if all(one.lrs is first.lrs or _same(one.lrs, first.lrs) for one in members):
         return first.lrs, first.lr_groups

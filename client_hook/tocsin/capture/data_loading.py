@@ -33,7 +33,7 @@ def _watch_next(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _waited(monotonic_ns() - began)
             except Exception as error:
-                patching.trouble("data", error)
+                patching.report_error("data", error)
 
     return next_batch
 

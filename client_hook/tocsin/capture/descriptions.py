@@ -1,6 +1,6 @@
-"""Describe optimizers, scalers and schedulers to the server: at ``watch``, at the first step, and later.
+"""Describe optimizers, scalers and schedulers to the server: at ``reporter``, at the first step, and later.
 
-Scripts may create them before ``watch``, after it, or in the middle of training; the second optimizer of a
+Scripts may create them before ``reporter``, after it, or in the middle of training; the second optimizer of a
 GAN steps after the first record. Whatever is new is reported after the next step.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.config import plain
-from .discovery import take_census
+from .discovery import discover_optimizers
 from .ledger import Ledger
 
 AGAIN = 8
@@ -18,39 +18,39 @@ AGAIN = 8
 
 
 class Describer:
-    """Keep ``facts.described`` current, and send changes as events, because the handshake was sent before."""
+    """Keep ``run_info.described`` current, and send changes after the handshake as events."""
 
     def __init__(
-        self, watch: Any, ledger: Ledger, facts: Any, versions: Callable[[], dict[str, str]]
+        self, reporter: Any, ledger: Ledger, run_info: Any, versions: Callable[[], dict[str, str]]
     ) -> None:
-        self._watch = watch
+        self._reporter = reporter
         self._ledger = ledger
-        self._facts = facts
+        self._run_info = run_info
         self._versions = versions
         self._begun = self._due = False
         self._known: tuple[list[str], int] = ([], 0)
         """Names of the optimizers, and the number of named scalers, at the newest description."""
         self._left = AGAIN
         self.described = self.describe()
-        watch.on_start = self.at_start
-        watch.on_names = self.met
+        reporter.on_start = self.at_start
+        reporter.on_names = self.met
 
     def describe(self) -> Any:
         """Describe what exists. The next handshake contains it."""
-        self._facts.described = plain(take_census(self._ledger))
-        self._facts.versions = self._versions()
+        self._run_info.described = plain(discover_optimizers(self._ledger))
+        self._run_info.versions = self._versions()
         self._known = self._named()
-        return self._facts.described
+        return self._run_info.described
 
     def _named(self) -> tuple[list[str], int]:
-        steppers = [*self._ledger.steppers.values(), *self._ledger.members.values()]
-        return [one.name for one in steppers if one.name], len(self._ledger.scaler_names)
+        trackers = [*self._ledger.trackers.values(), *self._ledger.members.values()]
+        return [one.name for one in trackers if one.name], len(self._ledger.scaler_names)
 
     def at_start(self) -> None:
         """Describe just before the handshake: training starts, or the script logs before it."""
         self.describe()
         self._begun = True
-        self._tell_schedules([])
+        self._send_schedules([])
         if self._ledger.untouched:
             self._ledger.alive = None
             self._wait()
@@ -64,21 +64,21 @@ class Describer:
     def _wait(self) -> None:
         """Wait for the end of the primary's next step, so that all news is reported together."""
         self._due = True
-        self._ledger.appointments.make(0, self._tell)
+        self._ledger.step_scheduler.schedule(0, self._send_changes)
 
-    def _tell(self) -> None:
+    def _send_changes(self) -> None:
         self._due = False
-        told = self._facts.described["schedulers"]
+        told = self._run_info.described["schedulers"]
         described = self.describe()
         self._ledger.alive = None  # the config check has used it already
-        self._tell_schedules(told)
-        self._watch.put_event("attached", {key: described[key] for key in ("optimizers", "scalers")})
+        self._send_schedules(told)
+        self._reporter.put_event("attached", {key: described[key] for key in ("optimizers", "scalers")})
 
-    def _tell_schedules(self, told: list[Any]) -> None:
-        for scheduler in self._facts.described["schedulers"]:
+    def _send_schedules(self, told: list[Any]) -> None:
+        for scheduler in self._run_info.described["schedulers"]:
             whose = (
                 scheduler["optimizer"],
                 scheduler["scheduler"],
             )  # its arguments count steps
             if whose not in [(one["optimizer"], one["scheduler"]) for one in told]:
-                self._watch.put_event("schedule", scheduler)
+                self._reporter.put_event("schedule", scheduler)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .ledger import Ledger
-from .live_objects import is_crowd, living
+from .live_objects import find_objects, has_too_many_objects
 from .scaler import scaler_class
 
 ARGUMENTS = 24
@@ -17,7 +17,7 @@ LISTED = 32
 """At most so many of each kind are described, with at most so many arguments."""
 
 
-def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
+def discover_optimizers(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     """Makes the living optimizers known, so that the first backward finds its owner, and describes all.
 
     Looks through everything that is tracked, once at the watch and once at the first record, on the
@@ -26,17 +26,17 @@ def take_census(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     steps is known, and that is said.
     """
     kinds = _kinds()
-    if is_crowd():
-        ledger.reporter.say(
+    if has_too_many_objects():
+        ledger.reporter.warn(
             "tocsin: too many objects to search in this process. Optimizers are described after their first "
             "step, schedulers and models are not. Pass the model: tocsin.watch(model=...)"
         )
-    found = living((*kinds.values(), torch.nn.Module))
+    found = find_objects((*kinds.values(), torch.nn.Module))
     ledger.alive = [weakref.ref(one) for one in found if isinstance(one, (torch.nn.Module, kinds["scalers"]))]
     for one in found:
         # One whose constructor raised may live on, without groups; it will never step.
         if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):
-            ledger.stepper(one)
+            ledger.tracker(one)
     schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
     scalers = [one for one in found if isinstance(one, kinds["scalers"]) and ledger.owns(one)]
     return {
@@ -57,8 +57,8 @@ def _kinds() -> dict[str, type]:
 
 def _optimizers(ledger: Ledger) -> list[dict[str, Any]]:
     """Family, defaults and groups of each optimizer that stepped, or of all before the first step."""
-    steppers = list(ledger.steppers.values())
-    chosen = [one for one in steppers if one.name] or steppers
+    trackers = list(ledger.trackers.values())
+    chosen = [one for one in trackers if one.name] or trackers
     pairs = [(one.name, one.ref()) for one in chosen[:LISTED]]
     return [_optimizer(name, one) for name, one in pairs if one is not None]
 
@@ -97,9 +97,9 @@ def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
 
 def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
     """Its class and arguments, and whose learning rate it sets."""
-    stepper = ledger.steppers.get(id(getattr(scheduler, "optimizer", None)))
+    tracker = ledger.trackers.get(id(getattr(scheduler, "optimizer", None)))
     return {
-        "optimizer": stepper.name if stepper is not None else "",
+        "optimizer": tracker.name if tracker is not None else "",
         "scheduler": type(scheduler).__name__,
         "arguments": _simple(vars(scheduler)),
     }

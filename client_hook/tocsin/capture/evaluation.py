@@ -48,7 +48,7 @@ def _watch_eval(original: Callable[..., Any]) -> Callable[..., Any]:
                     if ledger.evaluation is not None:
                         ledger.evaluation.begin(self)
                 except Exception as error:
-                    ledger.trouble("eval", error)
+                    ledger.report_error("eval", error)
         return result
 
     evaluate._tocsin = True  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ class Evaluation:
         """Number of steps at the newest ``eval``."""
         self._usual = 0
         ledger.evaluation = self
-        ledger.appointments.make(1, install_overrides)  # by then the model's class is imported
+        ledger.step_scheduler.schedule(1, install_overrides)  # by then the model's class is imported
 
     def begin(self, module: Any) -> None:
         """Begin a phase if the run trains ``module`` and does not call ``eval`` at every step."""
@@ -85,12 +85,12 @@ class Evaluation:
         self._began = monotonic_ns()
         reporter.phases.append(NAME)
         reporter.put_event("phase", {"name": NAME, "state": "begin"}, max(ledger.step, 0))
-        ledger.inspected_by(self.end)
+        ledger.add_inspector(self.end)
 
     def end(self, tensors: Any = None, scaled: bool = False) -> None:
         """End the phase at the next backward. Its time does not count as step time."""
         ledger = self._ledger
-        ledger.uninspected(self.end)
+        ledger.remove_inspector(self.end)
         began, self._began = self._began, 0
         if not began:
             return
@@ -103,5 +103,5 @@ class Evaluation:
     def _is_trained(self, module: Any) -> bool:
         """Return whether it contains at least half of the weights of an optimizer."""
         owned = {id(param) for param in module.parameters()}
-        steppers = [one for one in self._ledger.steppers.values() if one.params]
-        return any(2 * len(owned & one.params) >= len(one.params) for one in steppers)
+        trackers = [one for one in self._ledger.trackers.values() if one.params]
+        return any(2 * len(owned & one.params) >= len(one.params) for one in trackers)

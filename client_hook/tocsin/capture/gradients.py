@@ -17,7 +17,7 @@ from ..integrations import fsdp
 from . import patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch, traced
-from .optimizer_tracker import LOOKED_AT, Stepper
+from .optimizer_tracker import LOOKED_AT, OptimizerTracker
 from .staging import read, readable
 
 
@@ -85,21 +85,21 @@ def _watch_deepspeed_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _clipped(parameters, max_norm, norm)
             except Exception as error:
-                patching.trouble("clip", error)
+                patching.report_error("clip", error)
         return norm
 
     clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
     return clip_grad_norm_
 
 
-def kept_norm(stepper: Stepper, optimizer: Any) -> Any:
+def kept_norm(tracker: OptimizerTracker, optimizer: Any) -> Any:
     """The norm before clipping, as DeepSpeed's optimizer around this one has it; None where there is none.
 
     Asked behind the step: by then it holds that step's norm, unscaled.
     """
-    if stepper.outer is None:
-        stepper.outer = _outer_of(optimizer) if "deepspeed.runtime.engine" in sys.modules else ()
-    outer = stepper.outer() if stepper.outer else None
+    if tracker.outer is None:
+        tracker.outer = _outer_of(optimizer) if "deepspeed.runtime.engine" in sys.modules else ()
+    outer = tracker.outer() if tracker.outer else None
     return None if outer is None else read(outer._global_grad_norm)
 
 
@@ -133,7 +133,7 @@ def _watch_sharded_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _clipped(list(self.parameters()), max_norm, norm)
             except Exception as error:
-                patching.trouble("clip", error)
+                patching.report_error("clip", error)
         return norm
 
     clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
@@ -203,7 +203,7 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _clipped(parameters, max_norm, total_norm)
             except Exception as error:
-                patching.trouble("clip", error)
+                patching.report_error("clip", error)
             if compiler is not None:
                 switch(compiler)
         return original(parameters, max_norm, total_norm, *args, **kwargs)
@@ -224,7 +224,7 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _clipped(parameters, max_norm, norm)
             except Exception as error:
-                patching.trouble("clip", error)
+                patching.report_error("clip", error)
         return norm
 
     return clip_grad_norm_
@@ -241,7 +241,7 @@ def _watch_value_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _before_value_clip(parameters)
             except Exception as error:
-                patching.trouble("clip", error)
+                patching.report_error("clip", error)
         return original(parameters, *args, **kwargs)
 
     return clip_grad_value_
@@ -251,16 +251,16 @@ def _before_value_clip(parameters: Any) -> None:
     params = [parameters] if isinstance(parameters, Tensor) else parameters
     for ledger in patching.attached:
         try:
-            for stepper in ledger.owner(params):
-                optimizer, losses = stepper.ref(), stepper.losses
-                if optimizer is not None and losses and ledger.norm_due(stepper):
-                    own_norm(ledger, stepper, optimizer, None if stepper.unscaled else losses[-1].scale)
-                elif stepper.sample:
-                    stepper.look_for_changes()
-                if not stepper.user_clips:
-                    stepper.ungrade()
+            for tracker in ledger.owner(params):
+                optimizer, losses = tracker.ref(), tracker.losses
+                if optimizer is not None and losses and ledger.norm_due(tracker):
+                    own_norm(ledger, tracker, optimizer, None if tracker.unscaled else losses[-1].scale)
+                elif tracker.sample:
+                    tracker.look_for_changes()
+                if not tracker.user_clips:
+                    tracker.ungrade()
         except Exception as error:
-            ledger.trouble("clip", error)
+            ledger.report_error("clip", error)
 
 
 def _look_before_clip(parameters: Any) -> None:
@@ -268,12 +268,12 @@ def _look_before_clip(parameters: Any) -> None:
     try:
         params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         for ledger in () if _is_compiling() else patching.attached:
-            for stepper in ledger.owner(params):
-                if stepper.number < LOOKED_AT or stepper.sample:
-                    stepper.look_for_changes()
-                stepper.ungrade()
+            for tracker in ledger.owner(params):
+                if tracker.number < LOOKED_AT or tracker.sample:
+                    tracker.look_for_changes()
+                tracker.ungrade()
     except Exception as error:
-        patching.trouble("before clip", error)
+        patching.report_error("before clip", error)
 
 
 def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
@@ -287,15 +287,15 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
             if ledger.manual is not None:
                 ledger.manual.clipped(norm, clip)
             vector, layers = _vector_of(total_norm), ledger.layers
-            for stepper in ledger.owner(params):
-                if ledger.clipped(stepper, norm, clip) and layers is not None and vector is not None:
-                    scale = stepper.losses[-1].scale if stepper.norm_scaled else None
-                    layers.seen(stepper, params, vector, scale, "clip")
+            for tracker in ledger.owner(params):
+                if ledger.clipped(tracker, norm, clip) and layers is not None and vector is not None:
+                    scale = tracker.losses[-1].scale if tracker.norm_scaled else None
+                    layers.seen(tracker, params, vector, scale, "clip")
         except Exception as error:
-            ledger.trouble("clip", error)
+            ledger.report_error("clip", error)
 
 
-def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
+def own_norm(ledger: Any, tracker: OptimizerTracker, optimizer: Any, scale: Any) -> None:
     """The total 2-norm of the optimizer's gradients, divided by ``scale`` where they are still scaled."""
     made = norms_of(optimizer)
     if made is None:
@@ -303,11 +303,11 @@ def own_norm(ledger: Any, stepper: Stepper, optimizer: Any, scale: Any) -> None:
     norm = read(torch.linalg.vector_norm(made.norms))
     if norm is None:
         return
-    stepper.look_for_changes()
-    stepper.norm = norm if scale is None else norm / scale
-    stepper.norm_from, stepper.norm_scaled, stepper.clip = made.source, False, None
+    tracker.look_for_changes()
+    tracker.norm = norm if scale is None else norm / scale
+    tracker.norm_from, tracker.norm_scaled, tracker.clip = made.source, False, None
     if ledger.layers is not None:
-        ledger.layers.seen(stepper, made.params, made.norms, scale, made.source)
+        ledger.layers.seen(tracker, made.params, made.norms, scale, made.source)
 
 
 def norms_of(optimizer: Any) -> Norms | None:

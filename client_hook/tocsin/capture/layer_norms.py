@@ -26,7 +26,7 @@ from ..protocol import little_endian
 from . import staging
 from .gradients import norms_of
 from .layer_names import NO_GRADIENT, folded, grouped, plain_names
-from .optimizer_tracker import Stepper
+from .optimizer_tracker import OptimizerTracker
 
 HELD = 4 * staging.BATCH
 """Records arrive from a device up to two copies after they were made."""
@@ -87,7 +87,7 @@ class State:
         self.tables: dict[tuple[int, ...], Table] = {}
 
 
-class Layers:
+class LayerNorms:
     """Keep the newest vectors of a run, and report those that matter."""
 
     def __init__(self, reporter: Any, *, rank: int = 0, clock: Callable[[], float] = monotonic) -> None:
@@ -95,69 +95,71 @@ class Layers:
         self._rank = rank
         self._clock = clock
         self._names: Mapping[int, str] | None = None
-        self._unnamed: list[tuple[Stepper, int, Vector, str, list[float]]] = []
-        self._staged: deque[tuple[Stepper, int, Vector, str, Tensor, Any]] = deque()
+        self._unnamed: list[tuple[OptimizerTracker, int, Vector, str, list[float]]] = []
+        self._staged: deque[tuple[OptimizerTracker, int, Vector, str, Tensor, Any]] = deque()
         self._credit = float(BURST)
         self._credit_at = clock()
         self._ordinary_at = float("-inf")
         self._looking = False
         self._room: Tensor | None = None
         self._next = 0
-        self._steppers: dict[str, Stepper] = {}
+        self._steppers: dict[str, OptimizerTracker] = {}
 
     # -- input
 
-    def seen(self, stepper: Stepper, params: list[Any], norms: Tensor, scale: Any, source: str) -> None:
+    def seen(
+        self, tracker: OptimizerTracker, params: list[Any], norms: Tensor, scale: Any, source: str
+    ) -> None:
         """Note the norms of the coming record: of those ``params`` that have a gradient."""
         count = norms.numel()
-        latest = _state(stepper).latest
+        latest = _state(tracker).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
-            stepper.vector = Vector(latest[1], norms, scale, source)
+            tracker.vector = Vector(latest[1], norms, scale, source)
             return
-        table = self._table(stepper, params, count, source)
+        table = self._table(tracker, params, count, source)
         if table is not None:
-            stepper.vector = Vector(table, norms, scale, source)
+            tracker.vector = Vector(table, norms, scale, source)
 
-    def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None:
+    def recorded(self, tracker: OptimizerTracker, step: int, stepped: Any, skipped: Any) -> None:
         """Decide whether to report the vector of a record that is about to be made. Never raises."""
         try:
-            self._recorded(stepper, step, skipped)
+            self._recorded(tracker, step, skipped)
         except Exception as error:
-            self._reporter.trouble("layers", error)
+            self._reporter.report_error("layers", error)
 
-    def _recorded(self, stepper: Stepper, step: int, skipped: Any) -> None:
-        state, vector = stepper.layers or _state(stepper), stepper.vector
+    def _recorded(self, tracker: OptimizerTracker, step: int, skipped: Any) -> None:
+        state, vector = tracker.layers or _state(tracker), tracker.vector
         if vector is not None:
             state.held.append((step, vector))
         if self._staged:
             self._poll()
-        norm = stepper.norm
+        norm = tracker.norm
         if type(skipped) is not float or (type(norm) is not float and norm is not None):
-            self._await(stepper)
+            self._await(tracker)
         else:
-            loss = stepper.losses[-1].value if stepper.losses else 0.0
+            loss = tracker.losses[-1].value if tracker.losses else 0.0
             why = _why(state, norm, skipped, loss if type(loss) is float else 0.0)
             if why:
-                self._trouble(stepper, state, step, why, vector or self._measured(stepper))
+                self._report_bad_step(tracker, state, step, why, vector or self._measured(tracker))
                 return
             state.bad = False
-        if vector is None or (stepper.user_clips and stepper.number % EVERY != 1):
+        if vector is None or (tracker.user_clips and tracker.number % EVERY != 1):
             return
         if self._is_due(state):
             state.told, state.sampled = state.told + 1, step
-            self._send(stepper, step, vector, "sample")
+            self._send(tracker, step, vector, "sample")
 
     def arrived(self, item: tuple[Any, ...]) -> None:
         """Check a record that has arrived from the device, and report its vector if it was bad."""
         values = dict(zip(item[2], item[3:], strict=True))
-        for suffix, stepper in self._steppers.items():
+        for suffix, tracker in self._steppers.items():
             if f"stepped{suffix}" not in values:
                 continue
-            state = _state(stepper)
+            state = _state(tracker)
             skipped, loss = values.get(f"skipped{suffix}", 0.0), values.get(f"loss{suffix}", 0.0)
             why = _why(state, values.get(f"grad_norm{suffix}"), skipped, loss)
             if why:
-                self._trouble(stepper, state, item[0], why, dict(state.held).get(item[0]))
+                self._report_bad_step(tracker, state, item[0], why, dict(state.held).get(item[0]))
             else:
                 state.bad = False
 
@@ -166,36 +168,38 @@ class Layers:
         self._names = names
         waiting, self._unnamed = self._unnamed, []
         for one in waiting:
-            self._tell(*one)
+            self._report(*one)
 
     # -- selection
 
-    def _await(self, stepper: Stepper) -> None:
-        self._steppers[stepper.suffix] = stepper
+    def _await(self, tracker: OptimizerTracker) -> None:
+        self._steppers[tracker.suffix] = tracker
         if not self._looking:
             self._looking = True
-            self._reporter.look_at(self.arrived)
+            self._reporter.add_observer(self.arrived)
 
-    def _trouble(self, stepper: Stepper, state: State, step: int, why: str, vector: Vector | None) -> None:
+    def _report_bad_step(
+        self, tracker: OptimizerTracker, state: State, step: int, why: str, vector: Vector | None
+    ) -> None:
         began, state.bad = not state.bad, True
         if began:
             before = [one for one in state.held if state.sampled < one[0] < step]
             for at, kept in before[-BEFORE:]:
                 if self._may_tell():
-                    self._send(stepper, at, kept, "before")
+                    self._send(tracker, at, kept, "before")
             state.held.clear()
         if vector is not None and self._may_tell():
-            self._send(stepper, step, vector, why)
+            self._send(tracker, step, vector, why)
 
-    def _measured(self, stepper: Stepper) -> Vector | None:
+    def _measured(self, tracker: OptimizerTracker) -> Vector | None:
         """Return the vector of a bad step whose norms were not computed yet."""
         if not self._may_tell(0.0):
             return None
-        made = None if stepper.ref() is None else norms_of(stepper.ref())
+        made = None if tracker.ref() is None else norms_of(tracker.ref())
         if made is None:
             return None
-        table = self._table(stepper, made.params, made.norms.numel(), made.source)
-        scale = None if stepper.unscaled else stepper.scale
+        table = self._table(tracker, made.params, made.norms.numel(), made.source)
+        scale = None if tracker.unscaled else tracker.scale
         return None if table is None else Vector(table, made.norms, scale, made.source)
 
     def _is_due(self, state: State) -> bool:
@@ -219,14 +223,14 @@ class Layers:
 
     # -- output
 
-    def _send(self, stepper: Stepper, step: int, vector: Vector, why: str) -> None:
+    def _send(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         norms = vector.norms
         if norms.is_cpu:
-            self._tell(stepper, step, vector, why, _read(norms, vector.scale))
+            self._report(tracker, step, vector, why, _read(norms, vector.scale))
         elif norms.is_cuda and not staging.capturing() and len(self._staged) < STAGED:
-            self._stage(stepper, step, vector, why)
+            self._stage(tracker, step, vector, why)
 
-    def _stage(self, stepper: Stepper, step: int, vector: Vector, why: str) -> None:
+    def _stage(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         """Copy a vector on the current stream, followed by an event that is queried with the next record."""
         norms = vector.norms.detach()
         with torch.no_grad(), staging.on_device(norms.device):
@@ -237,7 +241,7 @@ class Layers:
             host.copy_(ready, non_blocking=True)
             event = staging._new_event()
             event.record()
-        self._staged.append((stepper, step, vector, why, host, event))
+        self._staged.append((tracker, step, vector, why, host, event))
 
     def _slot(self, length: int) -> Tensor:
         """Return room in pinned memory, which is reallocated only for a longer vector."""
@@ -258,17 +262,19 @@ class Layers:
         if staging.capturing():
             return
         while self._staged and self._staged[0][5].query():
-            stepper, step, vector, why, host, _ = self._staged.popleft()
-            self._tell(stepper, step, vector, why, host.tolist())
+            tracker, step, vector, why, host, _ = self._staged.popleft()
+            self._report(tracker, step, vector, why, host.tolist())
 
-    def _tell(self, stepper: Stepper, step: int, vector: Vector, why: str, norms: list[float]) -> None:
+    def _report(
+        self, tracker: OptimizerTracker, step: int, vector: Vector, why: str, norms: list[float]
+    ) -> None:
         if self._names is None:
             if len(self._unnamed) < STAGED:
-                self._unnamed.append((stepper, step, vector, why, norms))
+                self._unnamed.append((tracker, step, vector, why, norms))
             return
-        table, series = vector.table, stepper.suffix.removeprefix("/")
+        table, series = vector.table, tracker.suffix.removeprefix("/")
         if not table.names:
-            self._tell_names(stepper, table, series, step)
+            self._send_names(tracker, table, series, step)
         data = {
             "series": series,
             "table": table.number,
@@ -278,8 +284,8 @@ class Layers:
         }
         self._reporter.put_event("layers", data, step)
 
-    def _tell_names(self, stepper: Stepper, table: Table, series: str, step: int) -> None:
-        known, own = self._names or {}, _own_names(stepper.ref())
+    def _send_names(self, tracker: OptimizerTracker, table: Table, series: str, step: int) -> None:
+        known, own = self._names or {}, _own_names(tracker.ref())
         full = plain_names([known.get(key) or own.get(key) or "a parameter" for key in table.ids])
         table.names, table.places = grouped(full)
         data = {
@@ -292,9 +298,9 @@ class Layers:
 
     # -- parameters of the norms
 
-    def _table(self, stepper: Stepper, params: list[Any], count: int, source: str) -> Table | None:
+    def _table(self, tracker: OptimizerTracker, params: list[Any], count: int, source: str) -> Table | None:
         """Return the table of these parameters. The ends of a complete list are cached in ``latest``."""
-        state = _state(stepper)
+        state = _state(tracker)
         whole = len(params) == count
         with_gradient = params if whole else [one for one in params if one.grad is not None]
         if len(with_gradient) != count or not count:
@@ -312,10 +318,10 @@ class Layers:
         return table
 
 
-def _state(stepper: Stepper) -> State:
-    if stepper.layers is None:
-        stepper.layers = State()
-    state: State = stepper.layers
+def _state(tracker: OptimizerTracker) -> State:
+    if tracker.layers is None:
+        tracker.layers = State()
+    state: State = tracker.layers
     return state
 
 
@@ -372,4 +378,4 @@ def _packed(norms: list[float]) -> dict[str, str]:
     return {"dtype": "f4", "bdata": base64.b64encode(little_endian("f", norms)).decode("ascii")}
 
 
-__all__ = ["NO_GRADIENT", "Layers"]
+__all__ = ["NO_GRADIENT", "LayerNorms"]

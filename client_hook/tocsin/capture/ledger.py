@@ -25,7 +25,7 @@ from . import staging
 from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .backward_steps import Gathered, close, depth
 from .compiler import traced
-from .live_objects import living
+from .live_objects import find_objects
 from .observers import EvaluationObserver, NormObserver, UpdateObserver
 from .optimizer_names import labels
 from .optimizer_tracker import (
@@ -39,16 +39,16 @@ from .optimizer_tracker import (
     LOOKED_AT,
     Loss,
     Marks,
-    Stepper,
+    OptimizerTracker,
     fold,
     total_of,
 )
 from .restored_steps import steps_of
 from .staging import CUDA, capturing, read
-from .step_scheduler import Appointments, norm_every
+from .step_scheduler import StepScheduler, norm_every
 from .wrappers import inner_of, is_whole
 
-ORPHANS = 64
+MAX_UNASSIGNED = 64
 LOSSES = 4096
 """If more losses wait for one step, they are folded into one sum."""
 BACKWARDS, MICRO_STEPS = 40, 200
@@ -63,7 +63,7 @@ IN_TURN = 8
 CLIP_CHANGES = 8
 """A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
 
-Seen = list[tuple[Stepper, Marks]]
+Seen = list[tuple[OptimizerTracker, Marks]]
 Inspector = Callable[[Any, bool], None]
 
 
@@ -79,17 +79,17 @@ class Reporter(Protocol):
 
     def stage(self, item: tuple[Any, ...], note: str | None) -> None: ...
 
-    def taken(self, names: tuple[str, ...]) -> None: ...
+    def reserve_names(self, names: tuple[str, ...]) -> None: ...
 
-    def ride(self, values: Mapping[str, float]) -> None: ...
+    def add_to_next_record(self, values: Mapping[str, float]) -> None: ...
 
     def put_event(self, kind: str, data: dict[str, Any], step: int | None = None) -> None: ...
 
-    def trouble(self, where: str, error: Exception) -> None: ...
+    def report_error(self, where: str, error: Exception) -> None: ...
 
-    def say(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
 
-    def hear(self) -> None: ...
+    def deliver_messages(self) -> None: ...
 
 
 class Ledger:
@@ -106,16 +106,16 @@ class Ledger:
         start_step: int | None = None,
     ) -> None:
         self.reporter = reporter
-        self.steppers: dict[int, Stepper] = {}
-        self.members: dict[int, Stepper] = {}
+        self.trackers: dict[int, OptimizerTracker] = {}
+        self.members: dict[int, OptimizerTracker] = {}
         """Optimizers that step inside a backward and whose steps are part of another optimizer's step."""
         self.gathered: Gathered = {}
         self.wrappers: dict[int, tuple[Any, Any]] = {}
         """id of a wrapper -> weak references to it and to the optimizer inside it."""
-        self.only: Stepper | None = None
-        self.orphans: list[Loss] = []
-        self.primary: Stepper | None = None
-        self.lead: Stepper | None = None
+        self.only: OptimizerTracker | None = None
+        self.unassigned: list[Loss] = []
+        self.primary: OptimizerTracker | None = None
+        self.lead: OptimizerTracker | None = None
         """The optimizer whose steps are counted: the primary, or another one while it trains alone."""
         self.step = (start_step or 0) - 1
         """Step of the primary's newest record; ``start_step - 1`` before the first."""
@@ -126,29 +126,29 @@ class Ledger:
         """Whether the script reports its steps itself (``run.step``)."""
         self.norm_every = norm_every(grad_norm)
         self.norm_adapts = grad_norm == "auto"
-        self.appointments = Appointments()
+        self.step_scheduler = StepScheduler()
         self.data_ns, self.loads = 0, 0
         """Time spent waiting for data since the newest record; batches that DataLoaders returned."""
         self.layers: NormObserver | None = None
         """Receives each record and the vectors of norms before it."""
         self.weights: Any = None
-        self.hushed: Callable[[], None] = lambda: None
+        self.on_explicit_steps: Callable[[], None] = lambda: None
         self.alive: list[Any] | None = None
         self.backwards = 0
         """Backward passes before the first step of any optimizer."""
-        self.unstepped: Callable[[int], None] = lambda backwards: None
+        self.on_no_steps: Callable[[int], None] = lambda backwards: None
         """Called when there are BACKWARDS or MICRO_STEPS of them."""
-        self.finished: Callable[[], None] = lambda: None
+        self.on_finished: Callable[[], None] = lambda: None
         """Called when the run ends without an error."""
         self.inspectors: tuple[Inspector, ...] = ()
         """Called before each backward with its losses and whether a scaler scaled them."""
         self.evaluation: EvaluationObserver | None = None
         self.manual: UpdateObserver | None = None
         """Detects steps without a torch optimizer, as long as there may be any."""
-        self._wished = primary if isinstance(primary, str) else inner_of(primary) or primary
-        self._is_awaited: bool | None = None
+        self._requested_primary = primary if isinstance(primary, str) else inner_of(primary) or primary
+        self._is_requested_known: bool | None = None
         """Whether a known optimizer is the one that ``primary=`` requests; None before the first step."""
-        self._awaited: Stepper | None = None
+        self._awaited: OptimizerTracker | None = None
         """That optimizer, if it can be told before its first step."""
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
@@ -156,36 +156,36 @@ class Ledger:
         self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
         for one in (optimizers or {}).values():
-            self.stepper(one)
+            self.tracker(one)
 
     # -- optimizers
 
-    def stepper(self, optimizer: Any) -> Stepper | None:
+    def tracker(self, optimizer: Any) -> OptimizerTracker | None:
         """Return the state of ``optimizer``, or None if ``optimizers=`` does not include it."""
-        known = self.steppers.get(id(optimizer)) or self.members.get(id(optimizer))
+        known = self.trackers.get(id(optimizer)) or self.members.get(id(optimizer))
         if known is not None and known.ref() is optimizer:
             return known
         if not is_whole(optimizer):
             inner = self._behind(optimizer)
-            return None if inner is None else self.stepper(inner)
+            return None if inner is None else self.tracker(inner)
         if self._only_given and id(optimizer) not in self._given:
             return None
-        return self.enroll(optimizer)
+        return self.track(optimizer)
 
-    def enroll(self, optimizer: Any) -> Stepper:
+    def track(self, optimizer: Any) -> OptimizerTracker:
         """Return a new state for an optimizer, or for an object that stands in for one."""
         key = id(optimizer)
-        fresh = Stepper(weakref.ref(optimizer, lambda _: self._forget(key)))
+        fresh = OptimizerTracker(weakref.ref(optimizer, lambda _: self._forget(key)))
         fresh.look()
-        self.steppers[key] = fresh
+        self.trackers[key] = fresh
         self.recount()
         return fresh
 
-    def inspected_by(self, inspector: Inspector) -> None:
+    def add_inspector(self, inspector: Inspector) -> None:
         """Call ``inspector`` before each backward from now on."""
         self.inspectors += (inspector,)
 
-    def uninspected(self, inspector: Inspector) -> None:
+    def remove_inspector(self, inspector: Inspector) -> None:
         """Stop calling ``inspector``. May be called again."""
         self.inspectors = tuple(one for one in self.inspectors if one != inspector)
 
@@ -201,43 +201,43 @@ class Ledger:
             self.wrappers[key] = gone, weakref.ref(inner)
         return inner
 
-    def peers_of(self, stepper: Stepper) -> tuple[Stepper, ...]:
+    def peers_of(self, tracker: OptimizerTracker) -> tuple[OptimizerTracker, ...]:
         """Return the other optimizers that share parameters with it: an outer, inner or replaced one."""
-        if stepper.peers is None:
-            stepper.peers = tuple(
+        if tracker.peers is None:
+            tracker.peers = tuple(
                 one
-                for one in self.steppers.values()
-                if one is not stepper and not one.params.isdisjoint(stepper.params)
+                for one in self.trackers.values()
+                if one is not tracker and not one.params.isdisjoint(tracker.params)
             )
-        return stepper.peers
+        return tracker.peers
 
     def recount(self) -> None:
         """Set ``only``: the one optimizer, if it has probes and there is no other kind of step."""
-        steppers = list(self.steppers.values())
-        for one in steppers:
+        trackers = list(self.trackers.values())
+        for one in trackers:
             one.peers = None
-        is_one = len(steppers) == 1 and self.manual is None
-        self.only = steppers[0] if is_one and steppers[0].probes else None
+        is_one = len(trackers) == 1 and self.manual is None
+        self.only = trackers[0] if is_one and trackers[0].probes else None
 
     def _forget(self, key: int) -> None:
-        for known in (self.steppers, self.members):
+        for known in (self.trackers, self.members):
             gone = known.get(key)
             if gone is not None and gone.ref() is None:
                 gone.probes, gone.params = (), frozenset()
                 del known[key]
                 self.recount()
 
-    def enlist(self, stepper: Stepper, lead: Stepper) -> int:
+    def add_member(self, tracker: OptimizerTracker, lead: OptimizerTracker) -> int:
         """Add an optimizer that steps inside a backward as part of ``lead``; return its position."""
-        if stepper is lead:
+        if tracker is lead:
             return -1
-        key = id(stepper.ref())
-        if self.members.get(key) is not stepper:
-            self.steppers.pop(key, None)
-            self.members[key] = stepper
+        key = id(tracker.ref())
+        if self.members.get(key) is not tracker:
+            self.trackers.pop(key, None)
+            self.members[key] = tracker
             self.recount()
-            stepper.place = len(self.members)
-        return stepper.place
+            tracker.place = len(self.members)
+        return tracker.place
 
     def owns(self, scaler: Any) -> bool:
         """Return whether this run has used ``scaler``, or may: one that nothing was scaled with yet."""
@@ -251,88 +251,90 @@ class Ledger:
             self.scaler_names[id(scaler)] = name
         return name
 
-    def is_within_another(self, stepper: Stepper) -> bool:
+    def is_within_another(self, tracker: OptimizerTracker) -> bool:
         """Return whether an outer optimizer (ZeRO, Lookahead) is making a step of its parameters.
 
         The steps of such an inner optimizer are part of the outer one's step.
         """
         return any(
-            one.depth and one is not stepper and stepper.params <= one.params
-            for one in self.steppers.values()
+            one.depth and one is not tracker and tracker.params <= one.params
+            for one in self.trackers.values()
         )
 
-    def name_of(self, stepper: Stepper) -> str:
+    def name_of(self, tracker: OptimizerTracker) -> str:
         """Return its name. The first call makes it the primary, unless another one was requested."""
-        if stepper.name:
-            return stepper.name
-        optimizer = stepper.ref()
+        if tracker.name:
+            return tracker.name
+        optimizer = tracker.ref()
         self._named += 1
-        stepper.name = self._given.get(id(optimizer)) or self._label(stepper) or f"opt{self._named}"
-        if self._is_primary(stepper, optimizer):
+        tracker.name = self._given.get(id(optimizer)) or self._label(tracker) or f"opt{self._named}"
+        if self._is_primary(tracker, optimizer):
             if self.primary is not None:
                 self.primary.append(f"/{self.primary.name}")
-            self.primary = stepper
+            self.primary = tracker
         else:
-            stepper.append(f"/{stepper.name}")
-        return stepper.name
+            tracker.append(f"/{tracker.name}")
+        return tracker.name
 
-    def _label(self, stepper: Stepper) -> str:
+    def _label(self, tracker: OptimizerTracker) -> str:
         """Return what it trains (``generator``), if there are others or one was requested by name."""
-        is_alone = self.primary is None and (self._wished is None or self._wished is stepper.ref())
+        is_alone = self.primary is None and (
+            self._requested_primary is None or self._requested_primary is tracker.ref()
+        )
         if is_alone or self._named > LABELLED:
             return ""
-        label = self._labels().get(id(stepper.ref()), "")
-        return "" if any(one.name == label for one in self.steppers.values()) else label
+        label = self._labels().get(id(tracker.ref()), "")
+        return "" if any(one.name == label for one in self.trackers.values()) else label
 
     def _labels(self) -> dict[int, str]:
         """Return id of an optimizer -> what it trains, of all that are known."""
         try:
-            known = [one.ref() for one in self.steppers.values()]
-            return labels([one for one in known if one is not None], living((Module,)))
+            known = [one.ref() for one in self.trackers.values()]
+            return labels([one for one in known if one is not None], find_objects((Module,)))
         except Exception as error:
-            self.trouble("label", error)
+            self.report_error("label", error)
             return {}
 
-    def _is_primary(self, stepper: Stepper, optimizer: Any) -> bool:
+    def _is_primary(self, tracker: OptimizerTracker, optimizer: Any) -> bool:
         """Return whether it was requested, or else is the first to step, or replaces that one."""
-        if self._wished is not None:
-            if self._wished is optimizer or self._wished == stepper.name:
+        if self._requested_primary is not None:
+            if self._requested_primary is optimizer or self._requested_primary == tracker.name:
                 return True
-            if self._is_awaited is None:
-                self._is_awaited = self._look_for_wished()
-            if self._is_awaited:
+            if self._is_requested_known is None:
+                self._is_requested_known = self._find_requested_primary()
+            if self._is_requested_known:
                 return False
         first = self.primary
         if first is None or first.ref() is None:
             return True
-        return not first.depth and not first.in_scaler and not stepper.params.isdisjoint(first.params)
+        return not first.depth and not first.in_scaler and not tracker.params.isdisjoint(first.params)
 
-    def _look_for_wished(self) -> bool:
+    def _find_requested_primary(self) -> bool:
         """Return whether a known optimizer is the one that ``primary=`` requests; warn if none is."""
-        wished, known = self._wished, [one.ref() for one in self.steppers.values()]
-        self._awaited = next((one for one in self.steppers.values() if one.ref() is wished), None)
+        requested, known = self._requested_primary, [one.ref() for one in self.trackers.values()]
+        self._awaited = next((one for one in self.trackers.values() if one.ref() is requested), None)
         if self._awaited is not None:
             return True
         found = {**self._labels(), **self._given}
-        self._awaited = next((one for key, one in self.steppers.items() if found.get(key) == wished), None)
+        self._awaited = next((one for key, one in self.trackers.items() if found.get(key) == requested), None)
         free = [f"opt{k + 1}" for k, one in enumerate(known) if id(one) not in found]
         names = sorted({*self._given.values(), *found.values(), *free})
-        if isinstance(wished, str) and wished in names:
+        if isinstance(requested, str) and requested in names:
             return True
-        got = f'"{wished}"' if isinstance(wished, str) else f"a {type(wished).__name__}"
-        self.reporter.say(
+        got = f'"{requested}"' if isinstance(requested, str) else f"a {type(requested).__name__}"
+        self.reporter.warn(
             f"tocsin: primary={got} is none of the optimizers ({', '.join(names[:LABELLED])}), so the first "
             "one that steps is the primary. Pass one of these names, or the optimizer itself."
         )
         return False
 
-    def first_step(self, stepper: Stepper) -> None:
+    def first_step(self, tracker: OptimizerTracker) -> None:
         """Name it. A primary that was restored from a checkpoint continues its step count approximately.
 
         So does an optimizer that steps before that primary.
         """
-        self.name_of(stepper)
-        counted = stepper if stepper is self.primary else self._awaited
+        self.name_of(tracker)
+        counted = tracker if tracker is self.primary else self._awaited
         if counted is None or self.start_known:
             return
         self.start_known = True
@@ -342,9 +344,9 @@ class Ledger:
             self.step, self.coming = done - 1, done
             self.reporter.put_event("start-step", {"step": done, "approximate": True}, done)
 
-    def trouble(self, where: str, error: Exception) -> None:
+    def report_error(self, where: str, error: Exception) -> None:
         """Report an internal error of a callback. Never raises."""
-        self.reporter.trouble(where, error)
+        self.reporter.report_error(where, error)
 
     def continue_at(self, step: int) -> None:
         """Continue after ``step``, because a checkpoint was loaded."""
@@ -353,16 +355,16 @@ class Ledger:
     @property
     def untouched(self) -> bool:
         """Whether no backward and no step was seen yet."""
-        return not self.orphans and not any(one.number or one.losses for one in self.steppers.values())
+        return not self.unassigned and not any(one.number or one.losses for one in self.trackers.values())
 
     # -- losses
 
     def before_backward(self) -> Seen:
         """Return all optimizers' gradients before a backward; detect those that were cleared by hand."""
-        seen = [(stepper, stepper.marks()) for stepper in self.steppers.values()]
-        for stepper, marks in seen:
-            if stepper.losses and stepper.reached and all(grad is None for grad in marks[0]):
-                self.cleared(stepper, amid=True)
+        seen = [(tracker, tracker.marks()) for tracker in self.trackers.values()]
+        for tracker, marks in seen:
+            if tracker.losses and tracker.reached and all(grad is None for grad in marks[0]):
+                self.cleared(tracker, in_backward=True)
         return seen
 
     def count_backward(self, reached: bool) -> None:
@@ -372,27 +374,27 @@ class Ledger:
         """
         self.backwards += 1
         if self.backwards == (MICRO_STEPS if reached else BACKWARDS) and not self.quiet:
-            self.unstepped(self.backwards)
+            self.on_no_steps(self.backwards)
 
-    def after_one(self, stepper: Stepper, marks: Marks | None, loss: Loss) -> None:
+    def after_one(self, tracker: OptimizerTracker, marks: Marks | None, loss: Loss) -> None:
         """Do what ``after_backward`` does, for a run with one optimizer."""
         if self.gathered:
             close(self, [loss])
             return
-        reached = stepper.changed(marks)
+        reached = tracker.changed(marks)
         if self.lead is None:
             self.count_backward(reached)
         if not reached:
-            self.orphans.append(loss)
-            del self.orphans[:-ORPHANS]
+            self.unassigned.append(loss)
+            del self.unassigned[:-MAX_UNASSIGNED]
             return
-        if stepper.open or len(stepper.losses) >= LOSSES:
-            self._reach(stepper, [loss])
+        if tracker.open or len(tracker.losses) >= LOSSES:
+            self._reach(tracker, [loss])
         else:
-            stepper.reached = True
-            stepper.losses.append(loss)
-            stepper.keep_sample()
-        stepper.weights = stepper.probes[0]._version
+            tracker.reached = True
+            tracker.losses.append(loss)
+            tracker.keep_sample()
+        tracker.weights = tracker.probes[0]._version
         self.coming = self.step + 1
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
@@ -400,247 +402,257 @@ class Ledger:
         if self.gathered:
             close(self, losses)
             return
-        reached = [stepper for stepper, marks in seen if stepper.changed(marks)]
-        if self.lead is None and not any(one.number for one in self.steppers.values()):
+        reached = [tracker for tracker, marks in seen if tracker.changed(marks)]
+        if self.lead is None and not any(one.number for one in self.trackers.values()):
             self.count_backward(bool(reached))
-        for stepper in reached:
-            stepper.backward = depth.begun
-            self._reach(stepper, losses)
+        for tracker in reached:
+            tracker.backward = depth.begun
+            self._reach(tracker, losses)
         if self.manual is not None:
             self.manual.after_backward()
         if not reached:
-            self.orphans.extend(losses)
-            del self.orphans[:-ORPHANS]
+            self.unassigned.extend(losses)
+            del self.unassigned[:-MAX_UNASSIGNED]
         elif self.lead is None or self._has_next_step(reached):
             self.coming = self.step + 1
 
-    def _has_next_step(self, reached: list[Stepper]) -> bool:
+    def _has_next_step(self, reached: list[OptimizerTracker]) -> bool:
         """Return whether the backward that reached these optimizers belongs to the step after the newest."""
         one = reached[0]
         return len(reached) == 1 and (one is self.lead or one.is_ahead or self._begins_alone(one))
 
-    def _reach(self, stepper: Stepper, losses: list[Loss]) -> None:
-        if stepper.open and not stepper.depth:
-            self.abandon(stepper, amid=True)
-        stepper.reached = True
-        if stepper.probes:
-            stepper.weights = stepper.probes[0]._version
-            stepper.keep_sample()
-        waiting = stepper.losses
+    def _reach(self, tracker: OptimizerTracker, losses: list[Loss]) -> None:
+        if tracker.open and not tracker.depth:
+            self.abandon(tracker, in_backward=True)
+        tracker.reached = True
+        if tracker.probes:
+            tracker.weights = tracker.probes[0]._version
+            tracker.keep_sample()
+        waiting = tracker.losses
         waiting.extend(losses)
         if len(waiting) > LOSSES:
             fold(waiting)
 
-    def cleared(self, stepper: Stepper, amid: bool = False) -> None:
+    def cleared(self, tracker: OptimizerTracker, in_backward: bool = False) -> None:
         """Handle zeroed gradients: the step was abandoned, unless another optimizer used the loss."""
-        if id(stepper) in self.gathered:
+        if id(tracker) in self.gathered:
             return
-        if self.manual is not None and self.manual.stepper is stepper:
+        if self.manual is not None and self.manual.tracker is tracker:
             self.manual.boundary()
             return
-        if stepper.depth or stepper.in_scaler:
+        if tracker.depth or tracker.in_scaler:
             # A zero_grad inside a closure: only what follows it counts.
-            stepper.losses, stepper.norm, stepper.norm_from = [], None, ""
-        elif stepper.is_perturbed():
+            tracker.losses, tracker.norm, tracker.norm_from = [], None, ""
+        elif tracker.is_perturbed():
             # SAM's first pass: its gradient perturbed the weights intentionally and is dropped.
-            for one in self.steppers.values():
-                if not one.params.isdisjoint(stepper.params):
+            for one in self.trackers.values():
+                if not one.params.isdisjoint(tracker.params):
                     one.reset()
-        elif self._is_abandoned(stepper):
-            self.abandon(stepper, amid)
+        elif self._is_abandoned(tracker):
+            self.abandon(tracker, in_backward)
         else:
-            stepper.reset()
-            if stepper is self.lead or self.lead is None:
+            tracker.reset()
+            if tracker is self.lead or self.lead is None:
                 self.coming = max(self.step, 0)
 
-    def abandon(self, stepper: Stepper, amid: bool = False) -> None:
+    def abandon(self, tracker: OptimizerTracker, in_backward: bool = False) -> None:
         """Record an attempt that ends without ``step``, with ``stepped`` 0."""
-        stepper.read_rates(stepper.ref(), read)
-        stepper.settle()
-        self.record(stepper, 0.0, 0.0, amid)
+        tracker.read_rates(tracker.ref(), read)
+        tracker.settle()
+        self.record(tracker, 0.0, 0.0, in_backward)
 
-    def _is_abandoned(self, stepper: Stepper) -> bool:
+    def _is_abandoned(self, tracker: OptimizerTracker) -> bool:
         """Return whether a step was in progress: clipped, unscaled, or with a loss known to be non-finite.
 
         A backward alone does not count (an evaluation may need gradients of its inputs), nor does one whose
         loss was used by another optimizer of the same parameters.
         """
-        mine = [loss for loss in stepper.losses if not loss.used]
-        if stepper.open:
-            return bool(mine) or not self.peers_of(stepper)
+        mine = [loss for loss in tracker.losses if not loss.used]
+        if tracker.open:
+            return bool(mine) or not self.peers_of(tracker)
         return any(
             type(loss.value) is float
             and not isfinite(loss.value)
-            and not any(loss in one.losses for one in self.steppers.values() if one is not stepper)
+            and not any(loss in one.losses for one in self.trackers.values() if one is not tracker)
             for loss in mine
         )
 
     # -- norms
 
-    def clipped(self, stepper: Stepper, norm: Any, clip: Any) -> bool:
+    def clipped(self, tracker: OptimizerTracker, norm: Any, clip: Any) -> bool:
         """Note the norm of a clip; return whether it was the first clip after a backward.
 
         Others are ignored, such as a norm that is computed again for logging.
         """
-        stepper.user_clips = True
-        if stepper.norm_from == "clip" or (not stepper.losses and stepper.reached):
+        tracker.user_clips = True
+        if tracker.norm_from == "clip" or (not tracker.losses and tracker.reached):
             return False
-        stepper.open = stepper.depth == 0
-        if stepper.number < LOOKED_AT or stepper.sample:
-            stepper.look_for_changes()
-        scaled = bool(stepper.losses) and stepper.losses[-1].scaler is not None and not stepper.unscaled
-        stepper.norm = norm / stepper.losses[-1].scale if scaled else norm
-        stepper.norm_from, stepper.norm_scaled, stepper.clip = "clip", scaled, clip
+        tracker.open = tracker.depth == 0
+        if tracker.number < LOOKED_AT or tracker.sample:
+            tracker.look_for_changes()
+        scaled = bool(tracker.losses) and tracker.losses[-1].scaler is not None and not tracker.unscaled
+        tracker.norm = norm / tracker.losses[-1].scale if scaled else norm
+        tracker.norm_from, tracker.norm_scaled, tracker.clip = "clip", scaled, clip
         return True
 
-    def norm_due(self, stepper: Stepper) -> bool:
+    def norm_due(self, tracker: OptimizerTracker) -> bool:
         """Return whether to compute the norm of this attempt: at sampled steps, never if there is a clip."""
         every = self.norm_every
         if traced.clipped:
             self._clip_is_compiled()
-        if not every or stepper.user_clips or stepper.norm is not None:
+        if not every or tracker.user_clips or tracker.norm is not None:
             return False
-        leads = stepper is self.primary or self.primary is None or depth.inside
-        number = self.step + 1 if leads else stepper.number
+        leads = tracker is self.primary or self.primary is None or depth.inside
+        number = self.step + 1 if leads else tracker.number
         return number % every == 0 and not (CUDA and capturing())
 
     def _clip_is_compiled(self) -> None:
         """Disable our own norm: a compiled clip hides its norm, and ours would be the norm after clipping."""
         traced.clipped = False
-        for stepper in self.steppers.values():
-            stepper.user_clips = True
-        self.reporter.say(
+        for tracker in self.trackers.values():
+            tracker.user_clips = True
+        self.reporter.warn(
             "tocsin: the gradients are clipped inside a compiled function, so their norm cannot be read. "
             "Clip outside of it, or report the norm with run.log(grad_norm=...)."
         )
 
-    def owner(self, params: Any) -> list[Stepper]:
+    def owner(self, params: Any) -> list[OptimizerTracker]:
         """Return the optimizers that own the first or the last of ``params`` (a list of parameters)."""
         if self.only is not None and not self.members:
             return [self.only]
-        steppers = [*self.steppers.values(), *self.members.values()]
-        if len(steppers) == 1:
-            return steppers
+        trackers = [*self.trackers.values(), *self.members.values()]
+        if len(trackers) == 1:
+            return trackers
         ends = {id(params[0]), id(params[-1])} if params else set()
-        for stepper in steppers:
-            stepper.look()
-        return [stepper for stepper in steppers if not ends.isdisjoint(stepper.params)]
+        for tracker in trackers:
+            tracker.look()
+        return [tracker for tracker in trackers if not ends.isdisjoint(tracker.params)]
 
     # -- records
 
     def record(
-        self, stepper: Stepper, stepped: Any, skipped: Any, amid: bool = False, at: int | None = None
+        self,
+        tracker: OptimizerTracker,
+        stepped: Any,
+        skipped: Any,
+        in_backward: bool = False,
+        at: int | None = None,
     ) -> None:
-        """Record one attempted step of ``stepper`` and reset its state.
+        """Record one attempted step of ``tracker`` and reset its state.
 
-        ``amid``: it was detected in the backward of the next attempt, where the script's handlers must not
-        be called. ``at``: its time (ns of the monotonic clock), default now. This is one long function
+        ``in_backward``: it was detected in the backward of the next attempt, where the script's handlers must
+        not be called. ``at``: its time (ns of the monotonic clock), default now. This is one long function
         because it runs with cold caches after torch's own work, so every further call costs time.
         """
-        if depth.inside and not stepper.losses:
-            self.gathered[id(stepper)] = (stepper, stepped, skipped)
+        if depth.inside and not tracker.losses:
+            self.gathered[id(tracker)] = (tracker, stepped, skipped)
             return
         if CUDA and capturing():
-            stepper.reset()  # this code runs once, at the capture, and not when the graph is replayed
+            tracker.reset()  # this code runs once, at the capture, and not when the graph is replayed
             return
         now, reporter = monotonic_ns() if at is None else at, self.reporter
-        if not stepper.number:
-            self.first_step(stepper)
-        stepper.number += 1
-        if stepper is self.primary or self._leads(stepper):
-            self.lead = stepper
+        if not tracker.number:
+            self.first_step(tracker)
+        tracker.number += 1
+        if tracker is self.primary or self._leads(tracker):
+            self.lead = tracker
             self.step += 1
-        step = self.step + 1 if stepper.is_ahead and stepper is not self.lead else self.step
+        step = self.step + 1 if tracker.is_ahead and tracker is not self.lead else self.step
         step = self.coming = step if step > 0 else 0
-        if self.orphans:
-            self._take_orphans(stepper)
+        if self.unassigned:
+            self._assign_waiting_losses(tracker)
         values: list[Any] = []
-        flags = self._loss_values(stepper, values) if stepper.losses else 0
-        if stepper.norm is not None:
+        flags = self._loss_values(tracker, values) if tracker.losses else 0
+        if tracker.norm is not None:
             flags |= HAS_NORM
-            values.append(stepper.norm)
-            if (stepper.norm_from, stepper.norm_scaled, stepper.taken, stepper.clip) != stepper.told:
-                self._tell_source(stepper)
-        if stepper.scale is not None:
+            values.append(tracker.norm)
+            if (
+                tracker.norm_from,
+                tracker.norm_scaled,
+                tracker.norm_timing,
+                tracker.clip,
+            ) != tracker.reported_source:
+                self._report_norm_source(tracker)
+        if tracker.scale is not None:
             flags |= HAS_SCALE
-            values.append(stepper.scale)
-        if stepper.found_inf is not None:
+            values.append(tracker.scale)
+        if tracker.found_inf is not None:
             flags |= HAS_FOUND_INF
-            values.append(stepper.found_inf)
+            values.append(tracker.found_inf)
         values += (skipped, stepped)
         began = now - reporter.paused_ns
-        if stepper.began:
+        if tracker.began:
             flags |= HAS_TIME
-            values.append((began - stepper.began) * 1e-9)
-        stepper.began = began
-        if self.data_ns and stepper is self.lead:
+            values.append((began - tracker.began) * 1e-9)
+        tracker.began = began
+        if self.data_ns and tracker is self.lead:
             flags |= HAS_DATA
             values.append(self.data_ns * 1e-9)
             self.data_ns = 0
         if self.layers is not None and not self.quiet:
-            self.layers.recorded(stepper, step, stepped, skipped)
-        names = stepper.names.get((flags, stepper.lr_groups)) or self._new_names(stepper, flags)
+            self.layers.recorded(tracker, step, stepped, skipped)
+        names = tracker.names.get((flags, tracker.lr_groups)) or self._new_names(tracker, flags)
         if not self.quiet:
-            item = (step, now + reporter.offset_ns, names, *values, *stepper.lrs)
+            item = (step, now + reporter.offset_ns, names, *values, *tracker.lrs)
             if staging.device_seen and _on_device(item):
-                reporter.stage(item, None if type(stepper.scale) is float else stepper.scaler)
+                reporter.stage(item, None if type(tracker.scale) is float else tracker.scaler)
             else:
                 reporter.put(item)
-        if self.orphans and stepper is self.lead:
-            self._tell_orphans(now)
-        stepper.fetched = self.loads
-        stepper.reset()
-        for peer in self.peers_of(stepper) if stepper.peers is None else stepper.peers:
-            peer.left = (peer.params if peer.left is None else peer.left) - stepper.params
+        if self.unassigned and tracker is self.lead:
+            self._report_unassigned(now)
+        tracker.fetched = self.loads
+        tracker.reset()
+        for peer in self.peers_of(tracker) if tracker.peers is None else tracker.peers:
+            peer.left = (peer.params if peer.left is None else peer.left) - tracker.params
             if not peer.left:
                 peer.reset()
-        if stepper is self.primary and stepper.number >= self.appointments.next:
-            self._keep_appointments(stepper.number)
-        if reporter.inbox and not amid and not self.quiet:
-            reporter.hear()
+        if tracker is self.primary and tracker.number >= self.step_scheduler.next:
+            self._run_scheduled_calls(tracker.number)
+        if reporter.inbox and not in_backward and not self.quiet:
+            reporter.deliver_messages()
 
-    def _leads(self, stepper: Stepper) -> bool:
+    def _leads(self, tracker: OptimizerTracker) -> bool:
         """Return whether this optimizer, which is not the primary, trains alone, so that its steps count."""
         lead = self.lead
         if lead is None:
-            stepper.turns += 1
-            stepper.is_ahead = (
-                stepper.turns <= IN_TURN
+            tracker.turns += 1
+            tracker.is_ahead = (
+                tracker.turns <= IN_TURN
             )  # beyond it: the primary may step much later, or never
-            return not stepper.is_ahead
-        if stepper is lead:
-            stepper.turns += 1
+            return not tracker.is_ahead
+        if tracker is lead:
+            tracker.turns += 1
             return True
-        begins = self._begins_alone(stepper)
+        begins = self._begins_alone(tracker)
         now = (id(lead), lead.number)
-        if stepper.turn != now:
-            stepper.most, stepper.turn, stepper.turns = max(stepper.most, stepper.turns), now, 0
-        stepper.turns += 1
-        usual = stepper.most if stepper.most <= IN_TURN else 0
-        return begins or stepper.turns > max(1, 2 * usual)
+        if tracker.turn != now:
+            tracker.most, tracker.turn, tracker.turns = max(tracker.most, tracker.turns), now, 0
+        tracker.turns += 1
+        usual = tracker.most if tracker.most <= IN_TURN else 0
+        return begins or tracker.turns > max(1, 2 * usual)
 
-    def _begins_alone(self, stepper: Stepper) -> bool:
+    def _begins_alone(self, tracker: OptimizerTracker) -> bool:
         """Return whether its next step begins a separate training: the lead made many steps without it."""
         lead = self.lead
-        if lead is None or lead is stepper or 0 < max(stepper.most, stepper.turns) <= IN_TURN:
+        if lead is None or lead is tracker or 0 < max(tracker.most, tracker.turns) <= IN_TURN:
             return False
-        since = stepper.turn[1] if stepper.turn[0] == id(lead) else 0
+        since = tracker.turn[1] if tracker.turn[0] == id(lead) else 0
         return lead.number - since > IN_TURN
 
-    def _keep_appointments(self, number: int) -> None:
-        for call in self.appointments.keep(number):
+    def _run_scheduled_calls(self, number: int) -> None:
+        for call in self.step_scheduler.take_due(number):
             try:
                 call()
             except Exception as error:
-                self.trouble("appointment", error)
+                self.report_error("appointment", error)
 
-    def _loss_values(self, stepper: Stepper, values: list[Any]) -> int:
+    def _loss_values(self, tracker: OptimizerTracker, values: list[Any]) -> int:
         """Append the loss and the number of backwards, and the scale if the step did not report it."""
-        losses = stepper.losses
+        losses = tracker.losses
         newest = losses[-1]
-        if stepper.scale is None:
-            stepper.scale, stepper.scaler = newest.scale, newest.scaler
-        if len(losses) == 1 and stepper.meaning is None:
+        if tracker.scale is None:
+            tracker.scale, tracker.scaler = newest.scale, newest.scaler
+        if len(losses) == 1 and tracker.meaning is None:
             newest.used = True
             values.append(newest.value)
             values.append(newest.count)
@@ -649,68 +661,68 @@ class Ledger:
             loss.used = True
         total, count = total_of(losses), sum(loss.count for loss in losses)
         if len(losses) > 1:
-            self._read_meaning(stepper, losses)
-        if not stepper.meaning:
+            self._read_meaning(tracker, losses)
+        if not tracker.meaning:
             values += (total / count, count)
             if count == 1:
                 return HAS_LOSS
             values.append(total)
             return HAS_LOSS | HAS_SUM
-        part = total_share([loss.share for loss in losses], stepper.meaning)
-        whole = not 0.0 < part < 0.999 or stepper.meaning not in (DIVIDED, ITEMS)
+        part = total_share([loss.share for loss in losses], tracker.meaning)
+        whole = not 0.0 < part < 0.999 or tracker.meaning not in (DIVIDED, ITEMS)
         values += (total if whole else total / part, count)
         return HAS_LOSS
 
-    def _read_meaning(self, stepper: Stepper, losses: list[Loss]) -> None:
+    def _read_meaning(self, tracker: OptimizerTracker, losses: list[Loss]) -> None:
         """Decide what several losses of a step are, at the first such step; revise it only on evidence."""
-        why = why_parts(losses, self.loads - stepper.fetched)
-        known = stepper.meaning
+        why = why_parts(losses, self.loads - tracker.fetched)
+        known = tracker.meaning
         if known or known == why:
-            stepper.doubts = 0
+            tracker.doubts = 0
             return
-        stepper.doubts += known is not None
-        if known is None or why != BATCH or stepper.doubts >= DOUBTS:
-            stepper.meaning, stepper.doubts = why, 0
+        tracker.doubts += known is not None
+        if known is None or why != BATCH or tracker.doubts >= DOUBTS:
+            tracker.meaning, tracker.doubts = why, 0
             said = {"count": len(losses), "loss": "sum" if why else "mean", "why": why}
-            series = stepper.suffix.removeprefix("/")
+            series = tracker.suffix.removeprefix("/")
             self.reporter.put_event("accumulation", {"series": series, **said}, max(self.step, 0))
 
-    def _new_names(self, stepper: Stepper, flags: int) -> tuple[str, ...]:
-        names = stepper.record_names(flags)
-        self.reporter.taken(names)
+    def _new_names(self, tracker: OptimizerTracker, flags: int) -> tuple[str, ...]:
+        names = tracker.record_names(flags)
+        self.reporter.reserve_names(names)
         return names
 
-    def _take_orphans(self, stepper: Stepper) -> None:
+    def _assign_waiting_losses(self, tracker: OptimizerTracker) -> None:
         """Assign orphaned losses to an optimizer that is new, or whose gradients torch hides."""
-        if not stepper.reached and not stepper.losses:
-            stepper.losses, self.orphans = self.orphans, []
+        if not tracker.reached and not tracker.losses:
+            tracker.losses, self.unassigned = self.unassigned, []
 
-    def _tell_orphans(self, now: int) -> None:
+    def _report_unassigned(self, now: int) -> None:
         """Report losses that no optimizer used as ``loss/<i>`` in the primary's record.
 
         With ``optimizers=``, they belong to the optimizers that were left out.
         """
-        orphans = [loss for loss in self.orphans if not loss.used]
-        self.orphans = []
-        if orphans and not self.quiet and not self._only_given:
-            names = tuple(f"loss/{i}" for i in range(len(orphans)))
-            values = [loss.value for loss in orphans]
+        unassigned = [loss for loss in self.unassigned if not loss.used]
+        self.unassigned = []
+        if unassigned and not self.quiet and not self._only_given:
+            names = tuple(f"loss/{i}" for i in range(len(unassigned)))
+            values = [loss.value for loss in unassigned]
             self.reporter.stage((max(self.step, 0), now + self.reporter.offset_ns, names, *values), None)
 
-    def _tell_source(self, stepper: Stepper) -> None:
+    def _report_norm_source(self, tracker: OptimizerTracker) -> None:
         """Send an event if the source of the norm or the clipping has changed."""
-        clip = stepper.clip
-        source = (stepper.norm_from, stepper.norm_scaled, stepper.taken, clip)
-        told = stepper.told
+        clip = tracker.clip
+        source = (tracker.norm_from, tracker.norm_scaled, tracker.norm_timing, clip)
+        told = tracker.reported_source
         if told is not None and source[:3] == told[:3]:
-            stepper.clips_told += 1
-            if stepper.clips_told > CLIP_CHANGES:
+            tracker.clips_reported += 1
+            if tracker.clips_reported > CLIP_CHANGES:
                 return
-        stepper.told = source
-        series = stepper.suffix.removeprefix("/")
-        data = {"optimizer": stepper.name, "series": series, "source": stepper.norm_from, "clip": clip}
-        data["taken"] = stepper.taken
-        if stepper.norm_scaled:
+        tracker.reported_source = source
+        series = tracker.suffix.removeprefix("/")
+        data = {"optimizer": tracker.name, "series": series, "source": tracker.norm_from, "clip": clip}
+        data["taken"] = tracker.norm_timing
+        if tracker.norm_scaled:
             data["scaled"] = True
         self.reporter.put_event("grad-norm-source", data, max(self.step, 0))
 

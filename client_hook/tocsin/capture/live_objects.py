@@ -6,7 +6,7 @@ import gc
 import sys
 from typing import Any
 
-CROWD = 30_000_000
+MAX_BLOCKS = 30_000_000
 """The objects are not searched if Python has more blocks of memory than this. A plain torch process has 0.6
 million.
 
@@ -16,13 +16,13 @@ took 0.4 s of CPU, once at the watch and once at the first record.
 """
 
 
-def is_crowd() -> bool:
+def has_too_many_objects() -> bool:
     """Return whether there are too many objects to search. Takes 0.04 ms at a million blocks."""
-    return sys.getallocatedblocks() > CROWD
+    return sys.getallocatedblocks() > MAX_BLOCKS
 
 
-def living(kinds: tuple[type, ...]) -> list[Any]:
+def find_objects(kinds: tuple[type, ...]) -> list[Any]:
     """Return every tracked object of these types. Only types are examined: an object may run code."""
-    if is_crowd():
+    if has_too_many_objects():
         return []
     return [one for one in gc.get_objects() if issubclass(type(one), kinds)]

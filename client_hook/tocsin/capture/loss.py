@@ -21,7 +21,7 @@ from .backward_steps import depth as _depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch
 from .ledger import Seen
-from .optimizer_tracker import Loss, Stepper
+from .optimizer_tracker import Loss, OptimizerTracker
 from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
 from .staging import read
 
@@ -45,10 +45,10 @@ def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
         if not _is_compiling() and not _depth.inside:
             for ledger in patching.attached:
                 try:
-                    if ledger.lead is None and not ledger.steppers:
+                    if ledger.lead is None and not ledger.trackers:
                         ledger.count_backward(False)
                 except Exception as error:
-                    ledger.trouble("grad", error)
+                    ledger.report_error("grad", error)
         return original(*args, **kwargs)
 
     return grad
@@ -69,7 +69,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             if one is None:
                 many = _before(args, kwargs)
         except Exception as error:
-            patching.trouble("before backward", error)
+            patching.report_error("before backward", error)
         if compiler is not None:
             switch(compiler)
         me, alone = get_ident(), not _depth.threads
@@ -82,12 +82,12 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         switch(None)
         try:
             if one is not None:
-                ledger, stepper, marks, loss = one
-                ledger.after_one(stepper, marks, loss)
+                ledger, tracker, marks, loss = one
+                ledger.after_one(tracker, marks, loss)
             elif many is not None:
                 _after(*many, 0 if alone and begun == _depth.begun else begun)
         except Exception as error:
-            patching.trouble("after backward", error)
+            patching.report_error("after backward", error)
         if compiler is not None:
             switch(compiler)
         return result
@@ -101,24 +101,24 @@ def _inspect(ledger: Any, args: Any, kwargs: Any) -> None:
         try:
             inspector(args[0] if args else kwargs.get("tensors"), some_scaled())
         except Exception as error:
-            ledger.uninspected(inspector)
-            ledger.trouble("inspect", error)
+            ledger.remove_inspector(inspector)
+            ledger.report_error("inspect", error)
 
 
-def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None:
+def _before_one(args: Any, kwargs: Any) -> tuple[Any, OptimizerTracker, Any, Loss] | None:
     """Handle the common case quickly: one run, one optimizer, one host scalar. Return None otherwise."""
     ledgers = patching.attached
     if not args or kwargs.get("grad_tensors") is not None or len(ledgers) != 1:
         return None
     tensor, ledger = args[0], ledgers[0]
-    stepper = ledger.only
-    if stepper is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
+    tracker = ledger.only
+    if tracker is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
         return None
-    probes = stepper.probes
+    probes = tracker.probes
     first = probes[0].grad
-    if tensor.ndim or not tensor.is_cpu or (first is None and stepper.losses):
+    if tensor.ndim or not tensor.is_cpu or (first is None and tracker.losses):
         return None
-    marks = None if first is None and probes[-1].grad is None else stepper.marks()
+    marks = None if first is None and probes[-1].grad is None else tracker.marks()
     if not some_scaled():
         loss = Loss(tensor.item())
     else:
@@ -126,9 +126,9 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, Stepper, Any, Loss] | None
         if scaled is None:
             return None
         loss = Loss(scaled[1], ledger.scaler_name(scaled[2]), scaled[3])
-    if stepper.losses or stepper.meaning is not None or stepper.number < LOOKED_AT:
+    if tracker.losses or tracker.meaning is not None or tracker.number < LOOKED_AT:
         loss.share, loss.kept = share_of(tensor, scaled=loss.scaler is not None), _is_kept(args, kwargs)
-    return ledger, stepper, marks, loss
+    return ledger, tracker, marks, loss
 
 
 def _before(args: Any, kwargs: Any) -> tuple[list[Found], list[tuple[Any, Seen]]]:

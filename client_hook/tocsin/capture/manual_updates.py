@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from .gradients import own_norm
-from .ledger import ORPHANS, Ledger
-from .live_objects import is_crowd
-from .optimizer_tracker import Loss, Stepper
+from .ledger import MAX_UNASSIGNED, Ledger
+from .live_objects import has_too_many_objects
+from .optimizer_tracker import Loss, OptimizerTracker
 from .staging import CUDA, DRAIN_S, capturing, differ_later, read
 
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -72,7 +72,7 @@ class Boundary:
         self.values: dict[str, Any] = {}
 
 
-class Manual:
+class ManualUpdates:
     """Detect and record the steps of one run that no torch optimizer makes."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -86,12 +86,12 @@ class Manual:
         self._searches = 0
         self._idle = 0
         """Boundaries in a row without a change."""
-        self._draft: Stepper | None = None
+        self._draft: OptimizerTracker | None = None
         """Takes norms and rates until it is known that there are steps."""
         self._holder: Any = lambda: None
         """The optimizer object of a library's own that holds these weights, weakly."""
-        self.stepper: Stepper | None = None
-        ledger.inspected_by(self.see)
+        self.tracker: OptimizerTracker | None = None
+        ledger.add_inspector(self.see)
 
     # -- before each backward
 
@@ -106,7 +106,7 @@ class Manual:
             self._search(tensors)
         else:
             self.boundary()
-            if self.stepper is None and self._idle >= IDLE:
+            if self.tracker is None and self._idle >= IDLE:
                 self._give_up()
                 self._search(tensors)
 
@@ -123,17 +123,17 @@ class Manual:
 
     def after_backward(self) -> None:
         """Note the gradients after a backward, and compute their norm if one is due."""
-        ledger, stepper, probes = self._ledger, self.stepper or self._draft, self._probes()
+        ledger, tracker, probes = self._ledger, self.tracker or self._draft, self._probes()
         self._grads = [_grad_of(probe) for probe in probes or ()]
-        if stepper is None or self._optimizer is None:
+        if tracker is None or self._optimizer is None:
             return
-        if stepper.norm_from != "clip":
-            stepper.norm = None
-        if not self._confirmed and ledger.norm_due(stepper):
-            own_norm(ledger, stepper, self._optimizer, stepper.losses[-1].scale if stepper.losses else None)
+        if tracker.norm_from != "clip":
+            tracker.norm = None
+        if not self._confirmed and ledger.norm_due(tracker):
+            own_norm(ledger, tracker, self._optimizer, tracker.losses[-1].scale if tracker.losses else None)
         holder = self._holder()
         if holder is not None:
-            stepper.read_rates(holder, read)
+            tracker.read_rates(holder, read)
 
     def clipped(self, norm: Any, clip: Any) -> None:
         """Note a clip that happens before it is known whether the script makes steps."""
@@ -148,7 +148,7 @@ class Manual:
             self.stop()
             return
         losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
-        known = {key for one in self._ledger.steppers.values() for key in one.params}
+        known = {key for one in self._ledger.trackers.values() for key in one.params}
         leaves = leaves_of([getattr(loss, "grad_fn", None) for loss in losses], known)
         if leaves is None:
             self._searches -= 1  # a torch optimizer has them: cheap, and over with its first step
@@ -157,7 +157,7 @@ class Manual:
 
     def _is_sharded(self) -> bool:
         """Whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's leaves."""
-        probes = [probe for one in self._ledger.steppers.values() for probe in one.probes]
+        probes = [probe for one in self._ledger.trackers.values() for probe in one.probes]
         return any(type(probe) not in PLAIN for probe in probes)
 
     def _begin(self, leaves: list[Any]) -> None:
@@ -166,7 +166,7 @@ class Manual:
         self._refs = [weakref.ref(leaves[place]) for place in places]
         self._marks = [_mark(leaves[place]) for place in places]
         self._optimizer = ManualUpdate(leaves)
-        self._draft = Stepper(weakref.ref(self._optimizer))
+        self._draft = OptimizerTracker(weakref.ref(self._optimizer))
         if self._searches == 1:
             self._holder = holder_of(leaves[0])
         self._ledger.manual = self
@@ -179,16 +179,16 @@ class Manual:
 
     def _is_replaced(self) -> bool:
         """Return whether a torch optimizer makes the steps after all."""
-        steppers = [one for one in self._ledger.steppers.values() if one is not self.stepper]
-        if self.stepper is None:
+        trackers = [one for one in self._ledger.trackers.values() if one is not self.tracker]
+        if self.tracker is None:
             probes = {id(ref()) for ref in self._refs}
-            return any(one.number or not one.params.isdisjoint(probes) for one in steppers)
-        mine = self.stepper.params
-        return any(one.number and not one.params.isdisjoint(mine) for one in steppers)
+            return any(one.number or not one.params.isdisjoint(probes) for one in trackers)
+        mine = self.tracker.params
+        return any(one.number and not one.params.isdisjoint(mine) for one in trackers)
 
     def _give_up(self) -> None:
         """Discard the attempts of these weights, because they no longer exist or others are trained."""
-        if self.stepper is not None:
+        if self.tracker is not None:
             self.stop()
             return
         self._return_losses()
@@ -198,7 +198,7 @@ class Manual:
     def stop(self) -> None:
         """Stop searching and comparing. May be called again."""
         ledger = self._ledger
-        ledger.uninspected(self.see)
+        ledger.remove_inspector(self.see)
         self._return_losses()
         self._refs, self._optimizer, self._draft = [], None, None  # with it goes its stepper
         if ledger.manual is self:
@@ -210,9 +210,9 @@ class Manual:
         ledger = self._ledger
         held = [loss for one in (*self._confirmed, *self._waiting) for loss in one.losses]
         self._confirmed, self._waiting = [], deque()
-        if self.stepper is None:
-            ledger.orphans[:0] = held
-            del ledger.orphans[:-ORPHANS]
+        if self.tracker is None:
+            ledger.unassigned[:0] = held
+            del ledger.unassigned[:-MAX_UNASSIGNED]
 
     # -- was there a step
 
@@ -236,14 +236,14 @@ class Manual:
 
     def _take(self, boundary: Boundary) -> None:
         """Assign the present attempt to the boundary after it."""
-        stepper = self.stepper or self._draft
-        if self.stepper is None:
-            boundary.losses, self._ledger.orphans = self._ledger.orphans, []
-        if stepper is not None:
-            boundary.losses += stepper.losses
-            boundary.values = {name: getattr(stepper, name) for name in KEPT}
-            stepper.losses = []
-            stepper.reset()
+        tracker = self.tracker or self._draft
+        if self.tracker is None:
+            boundary.losses, self._ledger.unassigned = self._ledger.unassigned, []
+        if tracker is not None:
+            boundary.losses += tracker.losses
+            boundary.values = {name: getattr(tracker, name) for name in KEPT}
+            tracker.losses = []
+            tracker.reset()
 
     def _settle(self, *, at_end: bool = False) -> None:
         """Record or drop, in order, the attempts whose result has arrived."""
@@ -266,11 +266,11 @@ class Manual:
         if self._waiting:
             following = self._waiting[0].losses
         else:
-            following = self._ledger.orphans if self.stepper is None else self.stepper.losses
+            following = self._ledger.unassigned if self.tracker is None else self.tracker.losses
         following[:0] = boundary.losses
 
     def _stepped(self, boundary: Boundary) -> None:
-        if self.stepper is None:
+        if self.tracker is None:
             self._confirmed.append(boundary)
             if len(self._confirmed) >= CONFIRM:
                 self._confirm()
@@ -279,25 +279,25 @@ class Manual:
 
     def _confirm(self) -> None:
         ledger = self._ledger
-        self.stepper = ledger.enroll(self._optimizer)
-        self.stepper.reached = True
+        self.tracker = ledger.track(self._optimizer)
+        self.tracker.reached = True
         if self._draft is not None:
-            self.stepper.user_clips, self.stepper.layers = self._draft.user_clips, self._draft.layers
+            self.tracker.user_clips, self.tracker.layers = self._draft.user_clips, self._draft.layers
             self._draft = None
         confirmed, self._confirmed = self._confirmed, []
-        self.stepper.losses, ledger.orphans = ledger.orphans, []
+        self.tracker.losses, ledger.unassigned = ledger.unassigned, []
         for one in confirmed:
             self._record(one)
 
     def _record(self, boundary: Boundary) -> None:
-        stepper = self.stepper
-        assert stepper is not None
-        kept = stepper.losses
-        stepper.losses = boundary.losses
+        tracker = self.tracker
+        assert tracker is not None
+        kept = tracker.losses
+        tracker.losses = boundary.losses
         for name, value in boundary.values.items():
-            setattr(stepper, name, value)
-        self._ledger.record(stepper, 1.0, 0.0, at=boundary.at)
-        stepper.losses = kept
+            setattr(tracker, name, value)
+        self._ledger.record(tracker, 1.0, 0.0, at=boundary.at)
+        tracker.losses = kept
 
     def finish(self) -> None:
         """Record the last step at the end of the run, and wait for results from a device."""
@@ -317,7 +317,7 @@ def holder_of(leaf: Any) -> Callable[[], Any]:
     an object may run code.
     """
     shaped: dict[type, bool] = {}
-    for one in () if is_crowd() else gc.get_objects():
+    for one in () if has_too_many_objects() else gc.get_objects():
         cls = type(one)
         if cls not in shaped:
             defined = {name for base in cls.__mro__ for name in vars(base)}

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .optimizer_tracker import Stepper
+from .optimizer_tracker import OptimizerTracker
 
 
 class NormObserver(Protocol):
     """Receives the gradient norm of each parameter, and each record."""
 
-    def seen(self, stepper: Stepper, params: list[Any], norms: Any, scale: Any, source: str) -> None: ...
+    def seen(
+        self, tracker: OptimizerTracker, params: list[Any], norms: Any, scale: Any, source: str
+    ) -> None: ...
 
-    def recorded(self, stepper: Stepper, step: int, stepped: Any, skipped: Any) -> None: ...
+    def recorded(self, tracker: OptimizerTracker, step: int, stepped: Any, skipped: Any) -> None: ...
 
 
 class UpdateObserver(Protocol):
     """Detects steps that no torch optimizer makes."""
 
-    stepper: Stepper | None
+    tracker: OptimizerTracker | None
 
     def boundary(self) -> None: ...
 

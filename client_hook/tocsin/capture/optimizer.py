@@ -23,7 +23,7 @@ from .backward_steps import depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
-from .optimizer_tracker import BEFORE, Stepper
+from .optimizer_tracker import BEFORE, OptimizerTracker
 from .restored_steps import loaded
 from .staging import read
 from .wrappers import is_whole
@@ -77,38 +77,38 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     _within.append(0)
     for ledger in patching.attached:
         try:
-            stepper = ledger.stepper(optimizer)
-            if stepper is not None:
-                _enter(ledger, stepper, optimizer, args, kwargs)
+            tracker = ledger.tracker(optimizer)
+            if tracker is not None:
+                _enter(ledger, tracker, optimizer, args, kwargs)
         except Exception as error:
-            ledger.trouble("before step", error)
+            ledger.report_error("before step", error)
     _within.pop()
     if compiler is not None:
         switch(compiler)
 
 
-def _enter(ledger: Any, stepper: Stepper, optimizer: Any, args: Any, kwargs: Any) -> None:
-    if stepper.deferred:
+def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kwargs: Any) -> None:
+    if tracker.deferred:
         # A step began after another ended while a first had not: that first one raised.
-        stepper.deferred, stepper.depth = False, 0
-        ledger.record(stepper, 1.0, 0.0, True)
-    stepper.depth += 1
-    if stepper.depth > 1:
+        tracker.deferred, tracker.depth = False, 0
+        ledger.record(tracker, 1.0, 0.0, True)
+    tracker.depth += 1
+    if tracker.depth > 1:
         return
-    stepper.thread = get_ident()
-    if ledger.only is None and ledger.is_within_another(stepper):
-        stepper.nested = True
+    tracker.thread = get_ident()
+    if ledger.only is None and ledger.is_within_another(tracker):
+        tracker.nested = True
         return
-    stepper.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-    if not stepper.number and not (depth.inside and ledger.primary is not None):
-        ledger.first_step(stepper)
-    if not stepper.in_scaler:
-        stepper.read_rates(optimizer, read)
-    if stepper.sample and stepper.norm is None:
-        stepper.look_for_changes()
-    if not stepper.closure and ledger.norm_due(stepper):
+    tracker.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
+    if not tracker.number and not (depth.inside and ledger.primary is not None):
+        ledger.first_step(tracker)
+    if not tracker.in_scaler:
+        tracker.read_rates(optimizer, read)
+    if tracker.sample and tracker.norm is None:
+        tracker.look_for_changes()
+    if not tracker.closure and ledger.norm_due(tracker):
         grad_scale = getattr(optimizer, "grad_scale", None)
-        own_norm(ledger, stepper, optimizer, None if grad_scale is None else read(grad_scale))
+        own_norm(ledger, tracker, optimizer, None if grad_scale is None else read(grad_scale))
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -116,36 +116,36 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     _within.append(0)
     for ledger in patching.attached:
         try:
-            stepper = ledger.stepper(optimizer)
-            if stepper is not None and stepper.depth:
-                _leave(ledger, stepper, optimizer)
+            tracker = ledger.tracker(optimizer)
+            if tracker is not None and tracker.depth:
+                _leave(ledger, tracker, optimizer)
         except Exception as error:
-            ledger.trouble("after step", error)
+            ledger.report_error("after step", error)
     _within.pop()
     if compiler is not None:
         switch(compiler)
 
 
-def _leave(ledger: Any, stepper: Stepper, optimizer: Any) -> None:
-    stepper.depth -= 1
-    if stepper.depth:
-        stepper.deferred = True
+def _leave(ledger: Any, tracker: OptimizerTracker, optimizer: Any) -> None:
+    tracker.depth -= 1
+    if tracker.depth:
+        tracker.deferred = True
         return
-    stepper.deferred = False
-    if stepper.nested:
-        stepper.nested = False
-        stepper.reset()
+    tracker.deferred = False
+    if tracker.nested:
+        tracker.nested = False
+        tracker.reset()
         return
-    if stepper.in_scaler:
-        stepper.fired = True
+    if tracker.in_scaler:
+        tracker.fired = True
         return
-    if stepper.closure and ledger.norm_due(stepper):
-        own_norm(ledger, stepper, optimizer, None)
-    if stepper.outer != () and stepper.norm_from != "clip":
-        norm = kept_norm(stepper, optimizer)
+    if tracker.closure and ledger.norm_due(tracker):
+        own_norm(ledger, tracker, optimizer, None)
+    if tracker.outer != () and tracker.norm_from != "clip":
+        norm = kept_norm(tracker, optimizer)
         if norm is not None:
-            stepper.norm, stepper.norm_from, stepper.taken = norm, "clip", BEFORE
-    ledger.record(stepper, 1.0, 0.0)
+            tracker.norm, tracker.norm_from, tracker.norm_timing = norm, "clip", BEFORE
+    ledger.record(tracker, 1.0, 0.0)
 
 
 # -- zero_grad
@@ -163,7 +163,7 @@ def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
                 try:
                     _zeroed(ledger, self)
                 except Exception as error:
-                    ledger.trouble("zero_grad", error)
+                    ledger.report_error("zero_grad", error)
             if compiler is not None:
                 switch(compiler)
         return original(self, *args, **kwargs)
@@ -172,12 +172,12 @@ def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _zeroed(ledger: Any, optimizer: Any) -> None:
-    stepper = ledger.stepper(optimizer)
-    if stepper is None:
+    tracker = ledger.tracker(optimizer)
+    if tracker is None:
         return
-    stepper.thread = get_ident()
-    if stepper.losses or stepper.open:
-        ledger.cleared(stepper)
+    tracker.thread = get_ident()
+    if tracker.losses or tracker.open:
+        ledger.cleared(tracker)
 
 
 def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,12 +188,12 @@ def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
             for ledger in patching.attached:
                 try:
                     first = next(iter(self.parameters()), None)
-                    for stepper in ledger.owner([first]) if first is not None else ():
-                        optimizer = stepper.ref()
-                        if optimizer is not None and id(first) in stepper.params:
+                    for tracker in ledger.owner([first]) if first is not None else ():
+                        optimizer = tracker.ref()
+                        if optimizer is not None and id(first) in tracker.params:
                             _zeroed(ledger, optimizer)
                 except Exception as error:
-                    ledger.trouble("zero_grad", error)
+                    ledger.report_error("zero_grad", error)
             if compiler is not None:
                 switch(compiler)
         return original(self, *args, **kwargs)
@@ -212,9 +212,9 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 install_sharded()
                 install_deepspeed()
-                ledger.stepper(self)
+                ledger.tracker(self)
             except Exception as error:
-                ledger.trouble("new optimizer", error)
+                ledger.report_error("new optimizer", error)
 
     return initialize
 
@@ -227,7 +227,7 @@ def _watch_load(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 loaded(ledger, self, state_dict)
             except Exception as error:
-                ledger.trouble("load_state_dict", error)
+                ledger.report_error("load_state_dict", error)
         return result
 
     return load_state_dict

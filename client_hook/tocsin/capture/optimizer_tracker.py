@@ -59,7 +59,7 @@ def fold(losses: list[Loss]) -> None:
     losses[:] = [folded, newest]
 
 
-class Stepper:
+class OptimizerTracker:
     """State of one optimizer since its last record. ``number`` counts its attempted steps."""
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Stepper:
         "backward",
         "began",
         "clip",
-        "clips_told",
+        "clips_reported",
         "closure",
         "deferred",
         "depth",
@@ -75,8 +75,8 @@ class Stepper:
         "fetched",
         "fired",
         "found_inf",
-        "graded",
-        "graded_id",
+        "gradient_id",
+        "gradient_version",
         "in_scaler",
         "is_ahead",
         "layers",
@@ -92,6 +92,7 @@ class Stepper:
         "norm",
         "norm_from",
         "norm_scaled",
+        "norm_timing",
         "number",
         "open",
         "outer",
@@ -103,14 +104,13 @@ class Stepper:
         "probes",
         "reached",
         "ref",
+        "reported_source",
         "restored",
         "sample",
         "scale",
         "scaler",
         "suffix",
-        "taken",
         "thread",
-        "told",
         "turn",
         "turns",
         "unscaled",
@@ -132,22 +132,22 @@ class Stepper:
         self.reached = False
         """Whether a backward was ever seen to change its probes."""
         self.user_clips = False
-        self.told: tuple[str, bool, str, Any] | None = None
-        self.taken = BEFORE
+        self.reported_source: tuple[str, bool, str, Any] | None = None
+        self.norm_timing = BEFORE
         """When its own norms are taken; once it is not BEFORE, it stays so."""
-        self.graded = -1
+        self.gradient_version = -1
         """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
-        self.graded_id = 0
+        self.gradient_id = 0
         """id of that gradient: a script may replace it (``p.grad = p.grad * scale``)."""
         self.sample: Sample = {}
         """Values of the probes' gradients after the newest backward or unscaling; empty: none."""
         self.pending: Pending = []
         """Comparisons whose result has not arrived from a device."""
         self.layers: Any = None
-        """State that ``Layers`` keeps for it."""
+        """State that ``LayerNorms`` keeps for it."""
         self.restored = 0
         """Steps that it had made when its state was loaded, or at ``watch``."""
-        self.clips_told = 0
+        self.clips_reported = 0
         self.began = 0
         """Start of the present step: ns of the monotonic clock, without pauses; 0 before the first step."""
         self.depth = 0
@@ -179,7 +179,7 @@ class Stepper:
         """Weak reference to DeepSpeed's outer optimizer; () if there is none, None before the search."""
         self.thread = self.backward = 0
         """The thread that last stepped it or zeroed its gradients, and the number of its newest backward."""
-        self.peers: tuple[Stepper, ...] | None = None
+        self.peers: tuple[OptimizerTracker, ...] | None = None
         """Other optimizers that share parameters with it; None if the search must be repeated."""
         self.left: frozenset[int] | None = None
         """Its parameters that no optimizer has stepped since its newest record; None: all."""
@@ -234,7 +234,7 @@ class Stepper:
         """Append ``suffix`` to its names from now on, because it is not, or no longer, the primary."""
         self.suffix = suffix
         self.names.clear()
-        self.told = None  # the source of its norm is reported again, under its new name
+        self.reported_source = None  # the source of its norm is reported again, under its new name
 
     def marks(self) -> Marks:
         """Return the probes' gradients and version counters, to detect whether a backward changes them."""
@@ -250,11 +250,11 @@ class Stepper:
         if marks is None:
             grad = self.probes[0].grad
             if grad is not None:
-                self.graded, self.graded_id = grad._version, id(grad)
+                self.gradient_version, self.gradient_id = grad._version, id(grad)
                 return True
-            self.graded = -1
+            self.gradient_version = -1
             return self.probes[-1].grad is not None
-        self.grade()
+        self.note_gradients()
         grads, versions = marks
         for place, probe in enumerate(self.probes):
             grad = probe.grad
@@ -262,20 +262,20 @@ class Stepper:
                 return True
         return False
 
-    def grade(self) -> None:
+    def note_gradients(self) -> None:
         """The gradients are complete, or were unscaled: later changes are the script's own."""
         grad = self.probes[0].grad if self.probes else None
-        self.graded, self.graded_id = (-1, 0) if grad is None else (grad._version, id(grad))
+        self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (grad._version, id(grad))
 
     def keep_sample(self) -> None:
         """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""
-        if self.taken == BEFORE and (self.number < LOOKED_AT or self.number % LOOK_EVERY == 0):
+        if self.norm_timing == BEFORE and (self.number < LOOKED_AT or self.number % LOOK_EVERY == 0):
             self.sample = sample_of(self.probes)
 
     def look_for_changes(self) -> None:
         """Note if the script may have changed the gradients since then, so that their norm may be clipped."""
-        if self.taken == BEFORE and (self._is_altered() or has_hooks(self._params())):
-            self.taken = UNKNOWN
+        if self.norm_timing == BEFORE and (self._is_altered() or has_hooks(self._params())):
+            self.norm_timing = UNKNOWN
 
     def _is_altered(self) -> bool:
         """Return whether the gradients are known to have changed."""
@@ -284,8 +284,8 @@ class Stepper:
             sample, sample_of(self.probes) if sample else {}, self.pending
         ):
             return True
-        grad = self.probes[0].grad if self.probes and self.graded >= 0 else None
-        return grad is not None and (grad._version != self.graded or id(grad) != self.graded_id)
+        grad = self.probes[0].grad if self.probes and self.gradient_version >= 0 else None
+        return grad is not None and (grad._version != self.gradient_version or id(grad) != self.gradient_id)
 
     def _params(self) -> list[Any]:
         optimizer = self.ref()
@@ -295,7 +295,7 @@ class Stepper:
 
     def ungrade(self) -> None:
         """A clip that is watched changes the gradients: do not take it for a change by the script."""
-        self.graded, self.sample = -1, {}
+        self.gradient_version, self.sample = -1, {}
 
     def read_rates(self, optimizer: Any, read: Any) -> None:
         """Read the ``lr`` of each parameter group that the next step uses; skip groups without one."""

@@ -32,11 +32,11 @@ CALLBACKS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 OWN = ((optimizer, ("own_norm",)), (scaler, ("own_norm",)))
 
-_busy: list[Meter] = []
+_busy: list[OverheadMeter] = []
 """The meter whose timed callbacks are installed: at most one per process."""
 
 
-class Meter:
+class OverheadMeter:
     """Time one step in EVERY of a run, and add the results to the next record."""
 
     def __init__(self, ledger: Ledger, waiting: Callable[[], tuple[int, int]]) -> None:
@@ -48,10 +48,10 @@ class Meter:
         self._paused = 0
         self._step_ns = 0
         self.spent_ns = self.own_ns = self._norm_ns = 0
-        ledger.appointments.make(EVERY, self._open)
+        ledger.step_scheduler.schedule(EVERY, self._open)
 
     def _open(self) -> None:
-        self._ledger.appointments.make(self._number + 1, self._close)
+        self._ledger.step_scheduler.schedule(self._number + 1, self._close)
         if _busy:
             return
         _busy.append(self)
@@ -69,10 +69,10 @@ class Meter:
         self.stop()
         number = self._number
         if measured:
-            self._ledger.appointments.make(number + 1, self._report)
+            self._ledger.step_scheduler.schedule(number + 1, self._report)
         ahead = self._ledger.step + 1 - number  # the steps of a resumed run do not begin at 0
         due = next_look(number + ahead, self._ledger.norm_every) - ahead
-        self._ledger.appointments.make(due, self._open)
+        self._ledger.step_scheduler.schedule(due, self._open)
 
     def stop(self) -> None:
         """Restore the callbacks. May be called again."""
@@ -95,7 +95,7 @@ class Meter:
         if not ledger.quiet:
             queued, dropped = self._waiting()
             values = (cost * 1e-3, share, float(queued), float(dropped))
-            ledger.reporter.ride(dict(zip(NAMES, values, strict=True)))
+            ledger.reporter.add_to_next_record(dict(zip(NAMES, values, strict=True)))
 
     @property
     def _number(self) -> int:

@@ -137,10 +137,10 @@ def detach(ledger: Ledger) -> None:
             _take_back()
 
 
-def trouble(where: str, error: Exception) -> None:
+def report_error(where: str, error: Exception) -> None:
     """Report an internal error to all ledgers. Never raises."""
     for ledger in attached:
-        ledger.trouble(where, error)
+        ledger.report_error(where, error)
 
 
 def _bring(installs: Mapping[str, Install]) -> None:

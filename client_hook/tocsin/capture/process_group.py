@@ -33,7 +33,7 @@ def _watch_destroy(original: Callable[..., Any]) -> Callable[..., Any]:
             if patching.attached and _has_gloo():
                 sleep(PAUSE_S)
         except Exception as error:
-            patching.trouble("destroy_process_group", error)
+            patching.report_error("destroy_process_group", error)
         return original(*args, **kwargs)
 
     return destroy_process_group

@@ -19,17 +19,17 @@ def steps_of(optimizer: Any) -> int:
 
 def restore(ledger: Any) -> None:
     """Read the counts of the existing optimizers at ``watch``, also those on a device."""
-    for stepper in ledger.steppers.values():
-        optimizer = stepper.ref()
+    for tracker in ledger.trackers.values():
+        optimizer = tracker.ref()
         if optimizer is not None:
-            stepper.restored = _first(optimizer.state.values(), from_device=True)
+            tracker.restored = _first(optimizer.state.values(), from_device=True)
 
 
 def loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
     """Read the count of a state that was just loaded. Loading waits for the device anyway."""
-    stepper = ledger.stepper(optimizer)
-    if stepper is not None:
-        stepper.restored = _first(state_dict["state"].values(), from_device=True)
+    tracker = ledger.tracker(optimizer)
+    if tracker is not None:
+        tracker.restored = _first(state_dict["state"].values(), from_device=True)
 
 
 def _first(states: Iterable[Any], *, from_device: bool) -> int:

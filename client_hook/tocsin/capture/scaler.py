@@ -20,7 +20,7 @@ from . import patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch
 from .gradients import own_norm
-from .optimizer_tracker import Stepper
+from .optimizer_tracker import OptimizerTracker
 from .staging import read
 from .wrappers import inner_of
 
@@ -80,7 +80,7 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _remember(self, outputs, result)
             except Exception as error:
-                patching.trouble("scale", error)
+                patching.report_error("scale", error)
             if compiler is not None:
                 switch(compiler)
         return result
@@ -167,7 +167,7 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _unscaled(ledger, self, optimizer)
             except Exception as error:
-                ledger.trouble("unscale_", error)
+                ledger.report_error("unscale_", error)
         if compiler is not None:
             switch(compiler)
         return result
@@ -176,19 +176,19 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
-    stepper = ledger.stepper(optimizer)
-    if stepper is None:
+    tracker = ledger.tracker(optimizer)
+    if tracker is None:
         return
-    stepper.unscaled = True
-    stepper.grade()
-    stepper.keep_sample()
-    if stepper.in_scaler:
-        if ledger.norm_due(stepper):
-            own_norm(ledger, stepper, optimizer, None)
+    tracker.unscaled = True
+    tracker.note_gradients()
+    tracker.keep_sample()
+    if tracker.in_scaler:
+        if ledger.norm_due(tracker):
+            own_norm(ledger, tracker, optimizer, None)
         return
-    stepper.open = True
-    stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
-    stepper.ask = functools.partial(found_inf_of, scaler, optimizer)
+    tracker.open = True
+    tracker.scaler, tracker.scale = ledger.scaler_name(scaler), scale_of(scaler)
+    tracker.ask = functools.partial(found_inf_of, scaler, optimizer)
 
 
 def found_inf_of(scaler: Any, optimizer: Any) -> Any:
@@ -222,7 +222,7 @@ def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _open(self, optimizer, opened)
         except Exception as error:
-            patching.trouble("before scaler.step", error)
+            patching.report_error("before scaler.step", error)
         if compiler is not None:
             switch(compiler)
         try:
@@ -234,48 +234,48 @@ def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 _close(self, opened, done)
             except Exception as error:
-                patching.trouble("after scaler.step", error)
+                patching.report_error("after scaler.step", error)
             if compiler is not None:
                 switch(compiler)
 
     return step
 
 
-Opened = tuple[Any, Stepper, Any]
+Opened = tuple[Any, OptimizerTracker, Any]
 
 
 def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
     for ledger in patching.attached:
         try:
             inner = inner_of(optimizer)
-            stepper = None if inner is None else ledger.stepper(inner)
-            if stepper is None or stepper.in_scaler:
+            tracker = None if inner is None else ledger.tracker(inner)
+            if tracker is None or tracker.in_scaler:
                 continue
-            stepper.in_scaler, stepper.fired, stepper.depth = True, False, 0
-            opened.append((ledger, stepper, optimizer))
-            if not stepper.number:
-                ledger.first_step(stepper)
-            stepper.read_rates(inner, read)
-            stepper.scaler, stepper.scale = ledger.scaler_name(scaler), scale_of(scaler)
-            if stepper.unscaled and ledger.norm_due(stepper):
-                own_norm(ledger, stepper, inner, None)
+            tracker.in_scaler, tracker.fired, tracker.depth = True, False, 0
+            opened.append((ledger, tracker, optimizer))
+            if not tracker.number:
+                ledger.first_step(tracker)
+            tracker.read_rates(inner, read)
+            tracker.scaler, tracker.scale = ledger.scaler_name(scaler), scale_of(scaler)
+            if tracker.unscaled and ledger.norm_due(tracker):
+                own_norm(ledger, tracker, inner, None)
         except Exception as error:
-            ledger.trouble("before scaler.step", error)
+            ledger.report_error("before scaler.step", error)
 
 
 def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
-    for ledger, stepper, optimizer in opened:
+    for ledger, tracker, optimizer in opened:
         try:
-            stepper.in_scaler, stepper.depth = False, 0
+            tracker.in_scaler, tracker.depth = False, 0
             if not done:
                 continue
             found = found_inf_of(scaler, optimizer)
             fused = getattr(optimizer, "_step_supports_amp_scaling", False)
-            stepped, skipped, found = _outcome(found, stepper.fired, fused)
-            stepper.found_inf = found
-            ledger.record(stepper, stepped, skipped)
+            stepped, skipped, found = _outcome(found, tracker.fired, fused)
+            tracker.found_inf = found
+            ledger.record(tracker, stepped, skipped)
         except Exception as error:
-            ledger.trouble("after scaler.step", error)
+            ledger.report_error("after scaler.step", error)
 
 
 def _outcome(found: Any, fired: bool, fused: bool) -> tuple[Any, Any, Any]:
@@ -306,7 +306,7 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             before = _before_update(self)
         except Exception as error:
-            patching.trouble("before update", error)
+            patching.report_error("before update", error)
         if compiler is not None:
             switch(compiler)
         _updating.add(id(self))  # an overriding method calls ours again through super()
@@ -318,7 +318,7 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _updated(self, before)
         except Exception as error:
-            patching.trouble("after update", error)
+            patching.report_error("after update", error)
         if compiler is not None:
             switch(compiler)
         return result
@@ -329,8 +329,8 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
 def _before_update(scaler: Any) -> Any:
     """The scale; and what unscaled gradients said, for those that nobody steps with."""
     for ledger in patching.attached:
-        for stepper in ledger.steppers.values():
-            stepper.settle()
+        for tracker in ledger.trackers.values():
+            tracker.settle()
     return _host_scale(scaler)
 
 
@@ -352,10 +352,10 @@ def _updated(scaler: Any, before: Any) -> None:
         try:
             ledger.scale_changed(ledger.scaler_name(scaler), before, after)
         except Exception as error:
-            ledger.trouble("update", error)
+            ledger.report_error("update", error)
 
 
-def tell_last_scales(ledger: Any) -> None:
+def report_last_scales(ledger: Any) -> None:
     """At the end of a run: what the last update on a device did, which no further record would tell."""
     for name, scale in ledger.scales_on_device.items():
         ledger.reporter.last_scale(name, read(scale))

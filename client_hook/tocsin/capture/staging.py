@@ -76,7 +76,7 @@ def _read_tensor(value: Tensor) -> Any:
     if value.is_cpu:
         return float(value.detach().item())
     if not value.is_cuda:
-        _say_unread(value.device.type)
+        _warn_unread(value.device.type)
         return None
     return None if capturing() else _copied(value)
 
@@ -89,7 +89,7 @@ def readable(value: Tensor) -> bool:
 _unread: set[str] = set()
 
 
-def _say_unread(device: str) -> None:
+def _warn_unread(device: str) -> None:
     if device not in _unread:
         _unread.add(device)
         LOG.warning(

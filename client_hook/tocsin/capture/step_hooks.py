@@ -36,7 +36,7 @@ def _watch_patch(original: Any) -> Any:
         try:
             put_back()
         except Exception as error:
-            patching.trouble("hooks", error)
+            patching.report_error("hooks", error)
 
     return staticmethod(patch)
 

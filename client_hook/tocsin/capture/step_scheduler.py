@@ -8,7 +8,7 @@ NEVER = 1 << 62
 NORM_EVERY = 16
 
 
-class Appointments:
+class StepScheduler:
     """Scheduled calls. Each step only compares its number with ``next``."""
 
     __slots__ = ("_calls", "next")
@@ -17,13 +17,13 @@ class Appointments:
         self.next = NEVER
         self._calls: list[tuple[int, Callable[[], None]]] = []
 
-    def make(self, number: int, call: Callable[[], None]) -> None:
+    def schedule(self, number: int, call: Callable[[], None]) -> None:
         """Call ``call`` after the ``number``-th attempted step (from 1), or after the next one if that is
         past."""
         self._calls.append((number, call))
         self.next = min(self.next, number)
 
-    def keep(self, number: int) -> list[Callable[[], None]]:
+    def take_due(self, number: int) -> list[Callable[[], None]]:
         """Remove and return the calls that are due after step ``number``."""
         due = [call for at, call in self._calls if at <= number]
         self._calls = [(at, call) for at, call in self._calls if at > number]

@@ -21,7 +21,7 @@ EVERY, RAREST = 256, 1 << 16
 SHARE = 0.01
 
 
-class Weights:
+class WeightsCheck:
     """Check the weights of one run periodically."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -29,7 +29,7 @@ class Weights:
         self._every = EVERY
         self._last_ns = monotonic_ns()
         self._over = False
-        ledger.appointments.make(EVERY, self._look)
+        ledger.step_scheduler.schedule(EVERY, self._look)
 
     def stop(self) -> None:
         """Stop, because the script checks the weights itself."""
@@ -42,11 +42,11 @@ class Weights:
         began = perf_counter_ns()
         flag = None if ledger.quiet or capturing() else nonfinite_weights(ledger)
         if flag is not None:
-            ledger.reporter.ride({NAME: flag})
+            ledger.reporter.add_to_next_record({NAME: flag})
         now = monotonic_ns()
         self._every = rarer(self._every, perf_counter_ns() - began, now - self._last_ns)
         self._last_ns = now
-        ledger.appointments.make(primary.number + self._every, self._look)
+        ledger.step_scheduler.schedule(primary.number + self._every, self._look)
 
 
 def rarer(every: int, took_ns: int, since_ns: int) -> int:
@@ -59,8 +59,8 @@ def rarer(every: int, took_ns: int, since_ns: int) -> int:
 def nonfinite_weights(ledger: Ledger) -> Any:
     """Return 1.0 if a weight is NaN or infinite, else 0.0; on a device a scalar; None without weights."""
     kinds: dict[Any, list[Tensor]] = {}
-    for stepper in ledger.steppers.values():
-        optimizer = stepper.ref()
+    for tracker in ledger.trackers.values():
+        optimizer = tracker.ref()
         for group in optimizer.param_groups if optimizer is not None else ():
             for param in group["params"]:
                 weight = getattr(param, "_local_tensor", param).detach()

@@ -15,7 +15,7 @@ from ..spool.segments import default_dir
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    from .log_run import Way
+    from .log_run import Destination
 
     _Run = Callable[[argparse.Namespace], int]
 
@@ -64,7 +64,7 @@ def tail(options: argparse.Namespace) -> int:
 
     path, idle_s = options.file, options.idle_exit
     project = options.project or path.resolve().parent.name or "logs"
-    run = run_of(path, project, options.name or path.stem, _way(options), options.run)
+    run = run_of(path, project, options.name or path.stem, _destination(options), options.run)
     try:
         follow(path, run, stop=lambda looks: idle_s is not None and looks * PAUSE_S >= idle_s, say=_print)
     except KeyboardInterrupt:
@@ -85,7 +85,7 @@ def import_(options: argparse.Namespace) -> int:
         print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
     outcomes = []
-    for outcome in import_runs(options.path, _way(options, spool=False), options.project):
+    for outcome in import_runs(options.path, _destination(options, spool=False), options.project):
         outcomes.append(outcome)
         print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
     if not outcomes:
@@ -93,11 +93,11 @@ def import_(options: argparse.Namespace) -> int:
     return int(any(outcome.delivered is False for outcome in outcomes))
 
 
-def _way(options: argparse.Namespace, *, spool: bool = True) -> Way:
-    from .log_run import Way
+def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destination:
+    from .log_run import Destination
 
     url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
-    return Way(url, _token(options), default_dir() if spool else None)
+    return Destination(url, _token(options), default_dir() if spool else None)
 
 
 def _print(text: str) -> None:

@@ -45,7 +45,7 @@ class Check:
 def examine(url: str, token: str, project: str, spool_dir: Path) -> Iterator[Check]:
     """Run all checks. If one fails on the way to the server, those that depend on it are skipped."""
     yield _hook()
-    yield from _way(url, token, project)
+    yield from _path_checks(url, token, project)
     yield _spool(spool_dir)
     yield from _torch()
 
@@ -59,7 +59,7 @@ def _hook() -> Check:
     return Check("hook", True, versions)
 
 
-def _way(url: str, token: str, project: str) -> Iterator[Check]:
+def _path_checks(url: str, token: str, project: str) -> Iterator[Check]:
     """Check address, name, connection, health and handshake; each needs the one before."""
     try:
         target = parse_target(url)
@@ -228,9 +228,9 @@ def _torch() -> Iterator[Check]:
 def _signals() -> Check:
     """Attach capture as a run does, and detach it again."""
     from .. import capture
-    from ..api.reporter import Watch
+    from ..api.reporter import RunReporter
 
-    ledger = capture.Ledger(Watch(Outbox(), _Nowhere()))
+    ledger = capture.Ledger(RunReporter(Outbox(), _Nowhere()))
     try:
         signals = capture.attach(ledger)
     finally:

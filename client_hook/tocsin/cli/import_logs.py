@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.handshake import Facts
+from ..core.handshake import RunInfo
 from ..core.identity import Identity
 from ..core.run_fields import host_of
 from ..importers import Log, UnreadableLogError, open_log
 from ..importers.formats.key_values import FORMAT as KEY_VALUES
 from ..protocol import WriterId
-from .log_run import LogRun, NotDeliveredError, Way
+from .log_run import Destination, LogRun, NotDeliveredError
 
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 """Suffixes of files in a folder that may be logs of ``key=value`` lines. Settings files have such lines too.
@@ -34,21 +34,21 @@ class Outcome:
     says: str
 
 
-def import_runs(path: Path, way: Way, project: str | None = None) -> Iterator[Outcome]:
+def import_runs(path: Path, destination: Destination, project: str | None = None) -> Iterator[Outcome]:
     """Import a file, or every log in a folder; yield one result for each."""
     project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
     if path.is_dir():
-        yield from _folder(path, way, project)
+        yield from _folder(path, destination, project)
         return
     try:
         log = open_log(path)
     except UnreadableLogError as error:
         yield Outcome(False, str(error))
         return
-    yield _import(log, path.stem, project, way)
+    yield _import(log, path.stem, project, destination)
 
 
-def _folder(root: Path, way: Way, project: str) -> Iterator[Outcome]:
+def _folder(root: Path, destination: Destination, project: str) -> Iterator[Outcome]:
     for path in sorted(root.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if hidden or not path.is_file():
@@ -59,14 +59,14 @@ def _folder(root: Path, way: Way, project: str) -> Iterator[Outcome]:
             continue
         if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES:
             continue
-        yield _import(log, str(path.relative_to(root).with_suffix("")), project, way)
+        yield _import(log, str(path.relative_to(root).with_suffix("")), project, destination)
 
 
-def _import(log: Log, name: str, project: str, way: Way) -> Outcome:
+def _import(log: Log, name: str, project: str, destination: Destination) -> Outcome:
     run_id = run_id_of(log.path)
     told = {"imported": True, "path": str(log.path), "format": log.format.name}
-    facts = _facts(run_id, name, project, log, way.token, told)
-    run = LogRun(facts, way, {"kind": "imported", "data": told}, wait=True)
+    run_info = _run_info(run_id, name, project, log, destination.token, told)
+    run = LogRun(run_info, destination, {"kind": "imported", "data": told}, wait=True)
     began = log.path.stat().st_mtime_ns
     try:
         run.take(log.items(), lambda: began)
@@ -81,11 +81,11 @@ def _import(log: Log, name: str, project: str, way: Way) -> Outcome:
     return Outcome(True, f"{log.path}: {log.format.name}, {run.records} records{left}{unread}, run {run_id}")
 
 
-def _facts(
+def _run_info(
     run_id: str, name: str, project: str, log: Log, token: str, told: dict[str, Any]
-) -> Callable[[int], Facts]:
-    def of(attempt: int) -> Facts:
-        return Facts(
+) -> Callable[[int], RunInfo]:
+    def of(attempt: int) -> RunInfo:
+        return RunInfo(
             project=project,
             name=name,
             identity=identity_of(run_id, attempt),

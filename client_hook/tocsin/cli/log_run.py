@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.handshake import Facts, hello
+from ..core.handshake import RunInfo, hello
 from ..importers import Fact, Item, LogRecord
 from ..transport.outbox import Outbox
 from ..transport.sender import Sender
@@ -24,7 +24,7 @@ class NotDeliveredError(OSError):
 
 
 @dataclass(frozen=True)
-class Way:
+class Destination:
     """Server to send runs to, and time limits."""
 
     url: str
@@ -39,10 +39,15 @@ class LogRun:
     """Send one log as one run. Each run in the file is an attempt with a writer of its own."""
 
     def __init__(
-        self, facts: Callable[[int], Facts], way: Way, first_event: dict[str, Any], *, wait: bool
+        self,
+        run_info: Callable[[int], RunInfo],
+        destination: Destination,
+        first_event: dict[str, Any],
+        *,
+        wait: bool,
     ) -> None:
-        self._facts = facts
-        self._way = way
+        self._run_info = run_info
+        self._destination = destination
         self._first_event = first_event
         self._wait = wait
         self._attempt = 0
@@ -106,14 +111,14 @@ class LogRun:
 
     def _open(self) -> Outbox:
         if self._outbox is None:
-            facts = self._facts(self._attempt)
+            run_info = self._run_info(self._attempt)
             self._outbox, self._put = Outbox(), 0
             self._sender = Sender(
                 self._outbox,
-                lambda: hello(facts),
-                url=self._way.url,
-                spool_dir=self._way.spool_dir,
-                exit_timeout=self._way.exit_timeout_s,
+                lambda: hello(run_info),
+                url=self._destination.url,
+                spool_dir=self._destination.spool_dir,
+                exit_timeout=self._destination.exit_timeout_s,
             )
             self._outbox.put_event(self._first_event["kind"], time.time_ns(), None, self._first_event["data"])
         return self._outbox
@@ -127,6 +132,6 @@ class LogRun:
         while self._put - 1 - (newest := sender.stats.acked_seq) >= limit:
             if newest != acked:
                 acked, since = newest, time.monotonic()
-            elif time.monotonic() - since > self._way.patience_s:
+            elif time.monotonic() - since > self._destination.patience_s:
                 raise NotDeliveredError(sender.stats.last_error or "the server does not answer")
             time.sleep(WAIT_S)

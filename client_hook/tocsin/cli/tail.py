@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from ..core.handshake import Facts
+from ..core.handshake import RunInfo
 from ..core.identity import identify, named_host
 from ..importers import Format, Head, Item, LogRecord, Stream, UnreadableLogError, detect
-from .log_run import LogRun, Way
+from .log_run import Destination, LogRun
 
 CHUNK = 1 << 20
 PAUSE_S = 0.5
@@ -23,7 +23,7 @@ HEAD_LIMIT = 8 << 20
 """Bytes at the beginning of a file that are kept until a format is recognized."""
 
 
-class Follower:
+class FileFollower:
     """Read what is appended to a file. A file that was replaced or truncated is read from its beginning."""
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class Follower:
         return self._file.read(CHUNK)
 
 
-class Growing:
+class GrowingLog:
     """Records of a growing file. Detects its format, and counts a file that starts again as a new attempt."""
 
     def __init__(self, path: Path) -> None:
@@ -154,7 +154,7 @@ def follow(
     Raises:
         UnreadableLogError: the file cannot be followed.
     """
-    follower, growing = Follower(path), Growing(path)
+    follower, growing = FileFollower(path), GrowingLog(path)
     known, looks = None, 0
     try:
         while True:
@@ -174,22 +174,26 @@ def follow(
     return run.records
 
 
-def run_of(path: Path, project: str, name: str, way: Way, resume: str | None = None) -> LogRun:
+def run_of(
+    path: Path, project: str, name: str, destination: Destination, resume: str | None = None
+) -> LogRun:
     """Return the run to report a followed file as. ``resume``: continue an earlier run as a new attempt."""
     launch = uuid.uuid4().hex
 
-    def facts(attempt: int) -> Facts:
+    def run_info(attempt: int) -> RunInfo:
         identity = named_host(identify(project, name, 0, resume=resume, launch=launch), None)
         writer = identity.writer
         key = writer.attempt if attempt == 0 else f"{writer.attempt}:{attempt}"
         own = type(writer)(key, writer.rank, writer.boot, writer.pid, writer.started_ns)
-        return Facts(
+        return RunInfo(
             project=project,
             name=name,
             identity=replace(identity, writer=own),
-            token=way.token,
+            token=destination.token,
             config={"log": str(path)},
             tags=["tail"],
         )
 
-    return LogRun(facts, way, {"kind": "attached", "data": {"signals": {}, "log": str(path)}}, wait=False)
+    return LogRun(
+        run_info, destination, {"kind": "attached", "data": {"signals": {}, "log": str(path)}}, wait=False
+    )

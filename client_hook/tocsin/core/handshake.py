@@ -19,7 +19,7 @@ _REPORTED = (
 
 
 @dataclass
-class Facts:
+class RunInfo:
     """What is known about a run and where it is sent."""
 
     project: str
@@ -39,15 +39,15 @@ class Facts:
     """``optimizers``, ``scalers`` and ``schedulers`` as last seen by the training thread."""
 
 
-def hello(facts: Facts) -> protocol.Hello:
+def hello(run_info: RunInfo) -> protocol.Hello:
     """Return the present handshake. The sender thread calls this, so it must be fast."""
-    who = settle(facts)
-    described = facts.described
+    who = settle(run_info)
+    described = run_info.described
     return protocol.Hello(
         version=protocol.VERSION,
-        token=facts.token,
-        project=facts.project,
-        name=facts.name,
+        token=run_info.token,
+        project=run_info.project,
+        name=run_info.name,
         run=who.run,
         writer=who.writer,
         world_size=who.world_size,
@@ -56,30 +56,30 @@ def hello(facts: Facts) -> protocol.Hello:
         launch=who.launch,
         restarts=who.restarts,
         rendezvous=who.rendezvous,
-        versions=facts.versions,
+        versions=run_info.versions,
         optimizers=described.get("optimizers", []),
         scalers=described.get("scalers", []),
         schedulers=described.get("schedulers", []),
-        planned_steps=facts.planned_steps,
-        config=facts.config,
-        tags=facts.tags,
-        notes=facts.notes,
-        wants=list(facts.wants),
+        planned_steps=run_info.planned_steps,
+        config=run_info.config,
+        tags=run_info.tags,
+        notes=run_info.notes,
+        wants=list(run_info.wants),
     )
 
 
-def settle(facts: Facts) -> Identity:
+def settle(run_info: RunInfo) -> Identity:
     """Return the identity, completed by torch's process group.
 
     The first call is when delivery starts: a rank that joined its process group after ``watch`` is known by
     then. Later only the world size may grow, since the server knows the writer.
     """
-    found = settled(facts.identity)
-    if not facts.is_settled:
-        facts.identity, facts.is_settled = found, True
-    elif found.world_size > facts.identity.world_size:
-        facts.identity = replace(facts.identity, world_size=found.world_size)
-    return facts.identity
+    found = settled(run_info.identity)
+    if not run_info.is_settled:
+        run_info.identity, run_info.is_settled = found, True
+    elif found.world_size > run_info.identity.world_size:
+        run_info.identity = replace(run_info.identity, world_size=found.world_size)
+    return run_info.identity
 
 
 def versions() -> dict[str, str]:

@@ -37,7 +37,7 @@ def name_of(given: Any, what: str) -> str:
     plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text(given))
     fit = plain.encode()[:NAME_BYTES].decode("utf-8", "ignore")
     if fit != text(given):
-        _say(what, f"at most {NAME_BYTES} bytes without control characters", given, fit)
+        _warn(what, f"at most {NAME_BYTES} bytes without control characters", given, fit)
     return fit
 
 
@@ -63,7 +63,7 @@ def tags_of(given: Any) -> list[str]:
     several = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
     tags = [name_of(tag, "tag") for tag in (given if several else [given])]
     if len(tags) > TAGS:
-        _say("tags", f"at most {TAGS}", len(tags), f"the first {TAGS}")
+        _warn("tags", f"at most {TAGS}", len(tags), f"the first {TAGS}")
     return tags[:TAGS]
 
 
@@ -78,7 +78,7 @@ def run_of(given: Any) -> str:
     fit = _FOREIGN.sub("-", known)[:NAME_BYTES]
     fit = fit if fit.strip(".") else "-" * len(fit)  # a path of dots would be another URL
     if fit != known:
-        _say("run id", "letters, digits and . _ : -", known, fit)
+        _warn("run id", "letters, digits and . _ : -", known, fit)
     return fit
 
 
@@ -88,7 +88,7 @@ def count_of(given: Any, what: str) -> int | None:
         return None
     number = whole(given)
     if number is None or not 0 <= number <= MOST_STEP:
-        _say(what, f"a whole number from 0 to {MOST_STEP}", given, "left out")
+        _warn(what, f"a whole number from 0 to {MOST_STEP}", given, "left out")
         return None
     return number
 
@@ -100,10 +100,10 @@ def seconds_of(given: Any, default: float) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if math.isnan(seconds):
-        _say("exit_timeout", "seconds", given, f"{default:g}")
+        _warn("exit_timeout", "seconds", given, f"{default:g}")
         return default
     return min(max(seconds, 0.0), 86_400.0)
 
 
-def _say(what: str, expected: str, given: Any, became: str) -> None:
+def _warn(what: str, expected: str, given: Any, became: str) -> None:
     LOG.warning("tocsin: %s: expected %s, got %.80r: %s", what, expected, given, became)

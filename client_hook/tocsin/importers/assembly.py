@@ -29,7 +29,7 @@ class Assembly:
         self.by_rank: dict[int, StepCount] = {}
         self.copies = Copies()
         self._primary: int | None = None
-        self._told: set[str] = set()
+        self._on_reading: set[str] = set()
         self._dense: dict[str, int] = {}
 
     def take(self, parsed: Iterable[Parsed]) -> Iterator[Item]:
@@ -84,7 +84,7 @@ class Assembly:
         if not 0 <= step <= MOST_STEP:
             yield Unread(row.line, f"a step from 0 to {MOST_STEP} was expected, not {step}"[:100])
             return
-        yield from self._facts(row.line, values)
+        yield from self._run_info(row.line, values)
         attempt = count.attempt if row.attempt is None else row.attempt
         copy = self.copies.place(step, set(values)) if count is self.steps and not row.between else 0
         yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
@@ -125,12 +125,12 @@ class Assembly:
             if ours is not None and ours not in values:
                 self._dense[ours] = -1
 
-    def _facts(self, line: int, values: dict[str, float]) -> Iterator[Fact]:
+    def _run_info(self, line: int, values: dict[str, float]) -> Iterator[Fact]:
         """Yield goals of metrics and names of loss terms when they occur for the first time."""
-        fresh = [name for name in values if name not in self._told]
+        fresh = [name for name in values if name not in self._on_reading]
         if not fresh:
             return
-        self._told.update(fresh)
+        self._on_reading.update(fresh)
         for name in fresh:
             if name.startswith("val/"):
                 goal, unit = goal_of(name)

@@ -29,12 +29,12 @@ Event = tuple[str, dict[str, Any]]
 Told = Callable[[dict[str, float], list[Event]], None]
 
 
-class Machine:
+class SystemMetrics:
     """Read the metrics when they are due, and pass them to ``told``."""
 
     def __init__(self, environ: Mapping[str, str], told: Told) -> None:
         self._environ = environ
-        self._told = told
+        self._on_reading = told
         self._due: float | None = None
         self._sources: list[Any] | None = None
         self._failed: dict[int, int] = {}
@@ -61,7 +61,7 @@ class Machine:
             except Exception:
                 self._fail(source)
         if values or events:
-            self._told(values, events)
+            self._on_reading(values, events)
 
     def _fail(self, source: Any) -> None:
         self._failed[id(source)] = self._failed.get(id(source), 0) + 1
@@ -97,7 +97,7 @@ class Process:
         }, []
 
 
-def graphics(environ: Mapping[str, str]) -> Graphics | None:
+def graphics(environ: Mapping[str, str]) -> GpuMetrics | None:
     """Return the metrics of this process's GPUs, or None without nvidia-ml-py or a driver."""
     try:
         nvml = importlib.import_module("pynvml")
@@ -105,7 +105,7 @@ def graphics(environ: Mapping[str, str]) -> Graphics | None:
         count = nvml.nvmlDeviceGetCount()
         found = [(name, _handle(nvml, name, count)) for name in chosen(environ, count)[:MOST_GPUS]]
         handles = [(name, handle) for name, handle in found if handle is not None]
-        return Graphics(nvml, handles) if handles else None
+        return GpuMetrics(nvml, handles) if handles else None
     except Exception:
         return None
 
@@ -166,7 +166,7 @@ def _reasons(nvml: Any) -> Any:
     return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
 
 
-class Graphics:
+class GpuMetrics:
     """Utilization, memory, temperature, power, clock and throttling of GPUs."""
 
     def __init__(self, nvml: Any, handles: list[tuple[str, Any]]) -> None:

@@ -20,7 +20,7 @@ from ..core.process_state import active_runs as live
 from .import_hook import when_imported
 
 if TYPE_CHECKING:  # keep this module small: every DataLoader worker imports it
-    from ..core.handshake import Facts
+    from ..core.handshake import RunInfo
     from ..core.identity import Identity
 
 LOG = logging.getLogger("tocsin")
@@ -34,7 +34,7 @@ _begin: Begin | None = None
 """Starts this child's part of the parent's run."""
 
 
-def hand_down(facts: Facts, options: Mapping[str, Any], begin: Begin) -> Callable[[], None]:
+def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Begin) -> Callable[[], None]:
     """Let processes that this one starts from now on report to this run.
 
     Args:
@@ -47,24 +47,24 @@ def hand_down(facts: Facts, options: Mapping[str, Any], begin: Begin) -> Callabl
         A function that undoes it.
     """
     global _begin
-    carried, identity = _carried(), facts.identity
+    carried, identity = _process_config(), run_info.identity
     if carried is None or identity.world_size > 1:
         return _nothing
     _begin = begin
     who = {name: getattr(identity, name) for name in ("run", "launch", "restarts", "ordinal", "host")}
     mine = {name: value if _is_plain(value) else str(value) for name, value in options.items()}
-    mine |= {name: getattr(facts, name) for name in _SAID}
+    mine |= {name: getattr(run_info, name) for name in _SAID}
     mine["identity"] = {**who, "attempt": identity.writer.attempt}
     carried[KEY] = mine
 
-    def take_back() -> None:
+    def undo() -> None:
         if carried.get(KEY) is mine:
             del carried[KEY]
 
-    return take_back
+    return undo
 
 
-def arm(begin: Begin) -> None:
+def wait_for_training(begin: Begin) -> None:
     """In a child: call ``begin`` at its first optimizer or backward."""
     global _begin
     _begin = begin
@@ -89,14 +89,14 @@ def has_children() -> bool:
     return process is not None and repr(process._process_counter) != "count(1)"
 
 
-def identity_in(handed: Mapping[str, Any], project: str, name: str) -> Identity:
+def child_identity(shared: Mapping[str, Any], project: str, name: str) -> Identity:
     """Return the identity of this child, a writer of the parent's attempt.
 
     Its rank is its position among the parent's children until torch's process group is initialized.
     """
     from ..core.identity import Identity, writer_id
 
-    who = dict(handed)
+    who = dict(shared)
     place = sys.modules["multiprocessing.process"].current_process()._identity
     writer = writer_id(who.pop("attempt"), max(place[-1] - 1, 0) if place else 0)
     return Identity(writer=writer, world_size=1, rendezvous="", project=project, name=name, **who)
@@ -109,7 +109,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def _carried() -> dict[str, Any] | None:
+def _process_config() -> dict[str, Any] | None:
     """Return the data that multiprocessing copies into each child."""
     process = sys.modules.get("multiprocessing.process")
     found = getattr(process.current_process(), "_config", None) if process is not None else None
@@ -129,7 +129,7 @@ def _await_training() -> None:
         LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
 
 
-def disarm() -> None:
+def stop_waiting() -> None:
     """Stop waiting for a training: restore torch's functions, unless someone else has wrapped them since."""
     while _placed:
         owner, name, original, replacement = _placed.pop()
@@ -154,20 +154,20 @@ def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[.
 def _report() -> None:
     """Start this child's part of the parent's run, unless it has its own run or the parent's has ended."""
     try:
-        disarm()
-        handed = (_carried() or {}).get(KEY)
+        stop_waiting()
+        shared = (_process_config() or {}).get(KEY)
         is_ready = sys.modules["multiprocessing.process"].parent_process() is not None
-        if handed is None or _begin is None or live or not is_ready:
+        if shared is None or _begin is None or live or not is_ready:
             return
-        _begin(handed)
+        _begin(shared)
     except Exception as error:
         LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
 
 
 def _after_fork() -> None:
     """A forked child has the parent's patches, which report nothing, and may train itself."""
-    if KEY in (_carried() or {}) and _begin is not None:
-        arm(_begin)
+    if KEY in (_process_config() or {}) and _begin is not None:
+        wait_for_training(_begin)
 
 
 def _nothing() -> None:

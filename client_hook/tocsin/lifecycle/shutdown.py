@@ -27,20 +27,20 @@ _worker = 0
 """The multiprocessing worker whose end is handled."""
 
 
-def begin(run: Any) -> None:
+def register(run: Any) -> None:
     """End ``run`` when the process ends."""
     live.append(run)
     _chain()
     _watch_worker()
 
 
-def end(run: Any) -> None:
+def unregister(run: Any) -> None:
     """Forget a run that has ended. After the last one, restore the excepthook."""
     if run in live:
         live.remove(run)
     if not live:
         _unchain()
-        sigterm.end()
+        sigterm.uninstall()
 
 
 def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _worker_ends() -> None:
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         error = None if error.code in (None, 0) else error.__context__ or error
-    _end_all(error or sigterm.was_noted())
+    _end_all(error or sigterm.noted_signal())
 
 
 def _end_all(error: BaseException | None) -> None:
@@ -161,7 +161,7 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    _end_all(sigterm.was_noted() or _unheard())
+    _end_all(sigterm.noted_signal() or _unheard())
 
 
 def _forget() -> None:

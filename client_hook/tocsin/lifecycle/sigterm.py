@@ -46,7 +46,7 @@ class Terminated(BaseException):
         self.facts: dict[str, Any] = {"type": "SIGTERM", "message": MESSAGE, "lines": lines[-LINES:]}
 
 
-def begin() -> None:
+def install() -> None:
     """Install the handler, unless the script has one or this is not the main thread."""
     if os.environ.get("TOCSIN_SIGNALS", "").strip().lower() in ("0", "false", "no"):
         return
@@ -54,7 +54,7 @@ def begin() -> None:
         signal.signal(signal.SIGTERM, _terminated)
 
 
-def end() -> None:
+def uninstall() -> None:
     """Restore the default handler, unless someone else has installed one since."""
     if _on_main_thread():
         _unhook(_wakes)
@@ -62,7 +62,7 @@ def end() -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def wake(wakeup: socket.socket) -> None:
+def set_wakeup(wakeup: socket.socket) -> None:
     """Write the signal's number to ``wakeup`` immediately, even if the main thread hangs."""
     global _wakes
     if not _on_main_thread() or not is_ours():
@@ -80,7 +80,7 @@ def unset_wakeup(wakeup: socket.socket) -> None:
         _unhook(wakeup)
 
 
-def rings(wakeup: socket.socket) -> bool:
+def is_wakeup(wakeup: socket.socket) -> bool:
     """Return whether the signal still writes to it, so that it must stay open."""
     return wakeup is _wakes
 
@@ -90,7 +90,7 @@ def is_ours() -> bool:
     return signal.getsignal(signal.SIGTERM) is _terminated
 
 
-def was_noted() -> Terminated | None:
+def noted_signal() -> Terminated | None:
     """Return SIGTERM if the script's own handler has called ours, and the process ends now."""
     return Terminated([]) if _noted else None
 
@@ -132,7 +132,7 @@ def forget() -> None:
     """In a forked child: remove the handler and the parent's wakeup socket."""
     global _noted
     _noted = False
-    end()
+    uninstall()
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

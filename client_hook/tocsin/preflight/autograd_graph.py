@@ -21,7 +21,7 @@ _LEAF = "AccumulateGrad"
 
 
 @dataclass
-class Census:
+class GraphSummary:
     """Content of a graph."""
 
     operations: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -43,9 +43,9 @@ class Census:
         """Return whether anything was computed in ``dtype``, such as ``float16``."""
         return any(kind == dtype for _, kind in self.operations)
 
-    def joined(self, other: Census) -> Census:
+    def joined(self, other: GraphSummary) -> GraphSummary:
         """Return the content of both graphs together."""
-        return Census(
+        return GraphSummary(
             self.operations + other.operations,
             self.opaque + other.opaque,
             self.reached | other.reached,
@@ -60,13 +60,13 @@ class Census:
         return not self.cut and not self.opaque
 
 
-def take_census(
+def summarize_graph(
     roots: Iterable[Any],
     *,
     nodes: int = NODES,
     limit_s: float = LIMIT_S,
     clock: Callable[[], float] = monotonic,
-) -> Census:
+) -> GraphSummary:
     """Return the content of the graphs behind ``roots``.
 
     Args:
@@ -75,36 +75,36 @@ def take_census(
         limit_s: maximum time.
         clock: monotonic clock, seconds.
     """
-    census, until = Census(), clock() + limit_s
+    summary, until = GraphSummary(), clock() + limit_s
     waiting = [root for root in roots if root is not None]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        census.nodes += 1
-        _count(census, node)
+        summary.nodes += 1
+        _count(summary, node)
         for after, _ in node.next_functions:
             if after is not None and after not in seen:
                 seen.add(after)
                 waiting.append(after)
-        if census.nodes >= nodes and waiting:
-            census.cut = f"only its first {nodes} nodes"
+        if summary.nodes >= nodes and waiting:
+            summary.cut = f"only its first {nodes} nodes"
             break
-        if census.nodes % LOOK_AT_CLOCK == 0 and clock() > until and waiting:
-            census.cut = f"only {census.nodes} nodes in {limit_s:g} s"
+        if summary.nodes % LOOK_AT_CLOCK == 0 and clock() > until and waiting:
+            summary.cut = f"only {summary.nodes} nodes in {limit_s:g} s"
             break
-    return census
+    return summary
 
 
-def _count(census: Census, node: Any) -> None:
+def _count(summary: GraphSummary, node: Any) -> None:
     name = node.name()
     if name.endswith(_LEAF):
-        census.reached.add(id(node.variable))
+        summary.reached.add(id(node.variable))
         return
     if hasattr(node, "_forward_cls"):  # a torch.autograd.Function: only its own backward is visible
-        census.opaque[name] += 1
+        summary.opaque[name] += 1
         return
     metadata = getattr(node, "_input_metadata", None)
     if metadata is None:
-        census.dtypes_known = False
+        summary.dtypes_known = False
     kind = str(getattr(metadata[0], "dtype", "")) if metadata else ""
-    census.operations[name, kind.removeprefix("torch.")] += 1
+    summary.operations[name, kind.removeprefix("torch.")] += 1

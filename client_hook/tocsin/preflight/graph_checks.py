@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .autograd_graph import Census
+from .autograd_graph import GraphSummary
 from .findings import Report, some
 
 CHECKS = ("masked-values", "clamped-values", "fp16-unsafe")
@@ -20,36 +20,36 @@ _WHY = {
 }
 
 
-def check_graph(census: Census | None, report: Report) -> None:
+def check_graph(summary: GraphSummary | None, report: Report) -> None:
     """Add the findings of a graph, and what could not be seen in it."""
-    if census is None:
+    if summary is None:
         report.unseen("loss graph: no backward was seen before the first step")
         return
-    _say_unseen(census, report)
-    if census.nodes == 0:
+    _note_unseen(summary, report)
+    if summary.nodes == 0:
         return
     report.checks += CHECKS
-    if count := census.count("NanToNum"):
+    if count := summary.count("NanToNum"):
         report.add(
             "masked-values", "warning", "torch.nan_to_num in the loss's graph",
             expected="non-finite values come to light", got=f"{count} times",
         )  # fmt: skip
-    if count := census.count("Clamp"):
+    if count := summary.count("Clamp"):
         report.add(
             "clamped-values", "info", "torch.clamp in the loss's graph",
             expected="gradient everywhere", got=f"{count} times",
         )  # fmt: skip
-    _check_half(census, report)
+    _check_half(summary, report)
 
 
-def _check_half(census: Census, report: Report) -> None:
-    if census.has("float16"):
+def _check_half(summary: GraphSummary, report: Report) -> None:
+    if summary.has("float16"):
         report.unseen(
             "an eps within float16 operations: a graph does not tell the numbers that a script adds"
         )
     unsafe = {
         f"{name.removesuffix('0').removesuffix('1').removesuffix('Backward')} x {count} ({dtype})"
-        for (name, dtype), count in census.operations.items()
+        for (name, dtype), count in summary.operations.items()
         if dtype in HALF and _is_unsafe(name)
     }
     if unsafe:
@@ -58,9 +58,9 @@ def _check_half(census: Census, report: Report) -> None:
             expected="float32: their results exceed 65504 soon", got="computed in float16",
         )  # fmt: skip
     calm = sum(
-        n for (name, dtype), n in census.operations.items() if name.startswith(FFT) and dtype not in HALF
+        n for (name, dtype), n in summary.operations.items() if name.startswith(FFT) and dtype not in HALF
     )
-    if calm and census.has("float16"):
+    if calm and summary.has("float16"):
         report.add(
             "fp16-unsafe", "info", f"FFT x {calm} in float32 beside float16 operations",
             expected="a result that stays in float32", got="sums over all samples: they overflow in float16",
@@ -71,13 +71,13 @@ def _is_unsafe(name: str) -> bool:
     return name.startswith(FFT) or (name.startswith(UNSAFE) and not name.startswith(_HARMLESS))
 
 
-def _say_unseen(census: Census, report: Report) -> None:
-    for name, count in census.opaque.items():
+def _note_unseen(summary: GraphSummary, report: Report) -> None:
+    for name, count in summary.opaque.items():
         why = next((text for start, text in _WHY.items() if name.startswith(start)), "a function of its own")
         report.unseen(f"loss graph behind {name} x {count}: {why}")
-    if census.cut:
-        report.unseen(f"loss graph: {census.cut} were looked at")
-    if not census.dtypes_known:
+    if summary.cut:
+        report.unseen(f"loss graph: {summary.cut} were looked at")
+    if not summary.dtypes_known:
         report.unseen("dtypes in the loss's graph: this torch does not tell them")
-    if census.nodes == 0:
+    if summary.nodes == 0:
         report.unseen("loss graph: the loss has none")

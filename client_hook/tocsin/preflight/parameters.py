@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .autograd_graph import Census
+from .autograd_graph import GraphSummary
 from .findings import Report, some
 from .optimizers import FP16_EPS
 
@@ -32,7 +32,7 @@ def named_parameters(models: Iterable[Any]) -> dict[int, tuple[str, Any]]:
 
 
 def check_trained(
-    models: list[Any], optimizers: Mapping[str, Any], census: Census | None, report: Report
+    models: list[Any], optimizers: Mapping[str, Any], summary: GraphSummary | None, report: Report
 ) -> None:
     """Find frozen parameters, and parameters that get a gradient but are in no optimizer.
 
@@ -53,7 +53,7 @@ def check_trained(
             "frozen-parameters", "info", some(frozen), expected="requires_grad",
             got=f"{len(frozen)} of {len(known)} are frozen",
         )  # fmt: skip
-    reached = census.reached if census is not None else set()
+    reached = summary.reached if summary is not None else set()
     missing = [
         name
         for key, (name, param) in known.items()
@@ -72,9 +72,9 @@ def trained_by(optimizers: Iterable[Any]) -> list[Any]:
     return [param for param in params if param.requires_grad]
 
 
-def without_gradient(stepped: Iterable[Any], census: Census | None) -> list[Any]:
+def without_gradient(stepped: Iterable[Any], summary: GraphSummary | None) -> list[Any]:
     """Return parameters of stepped optimizers without gradient, without state, and outside of the graph."""
-    reached = census.reached if census is not None else set()
+    reached = summary.reached if summary is not None else set()
     return [
         param
         for optimizer in stepped
@@ -177,9 +177,9 @@ def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:
     return [names[key][0] if key in names else "a parameter" for key, n in count.items() if n > 1]
 
 
-def check_module_eps(models: list[Any], census: Census | None, report: Report) -> None:
+def check_module_eps(models: list[Any], summary: GraphSummary | None, report: Report) -> None:
     """Find the script's own modules whose eps is 0 in float16. torch's modules compute in float32."""
-    half_graph = census is not None and census.has("float16")
+    half_graph = summary is not None and summary.has("float16")
     for model in models:
         for name, module in model.named_modules():
             eps = getattr(module, "eps", None)

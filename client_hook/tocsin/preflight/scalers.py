@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .autograd_graph import Census
+from .autograd_graph import GraphSummary
 from .findings import Report
 
 CHECKS = ("scaler-settings", "scaler-missing", "scaler-needless")
@@ -65,18 +65,18 @@ def steps_down(init_scale: float, backoff: float) -> int:
     return math.ceil(max(0.0, math.log(init_scale / 2.0**7)) / math.log(1.0 / backoff))
 
 
-def check_need(census: Census | None, scaled: bool, half_parameters: bool, report: Report) -> None:
+def check_need(summary: GraphSummary | None, scaled: bool, half_parameters: bool, report: Report) -> None:
     """Find float16 without a scaler, which loses small gradients, and a scaler without float16."""
-    if census is None or not census.dtypes_known:
+    if summary is None or not summary.dtypes_known:
         return
-    half = census.has("float16") or half_parameters
+    half = summary.has("float16") or half_parameters
     if half and not scaled:
         report.checks.append("scaler-missing")
         report.add(
             "scaler-missing", "warning", "loss", expected="a scaled loss where operations run in float16",
             got="an unscaled one: gradients below 6e-8 become 0",
         )  # fmt: skip
-    elif not half and scaled and census.whole:
+    elif not half and scaled and summary.whole:
         report.checks.append("scaler-needless")
         report.add(
             "scaler-needless", "info", "GradScaler", expected="float16 somewhere in the graph",

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..lifecycle.child_processes import has_children
 from . import graph_checks, optimizers, parameters, scalers
-from .autograd_graph import Census, take_census
+from .autograd_graph import GraphSummary, summarize_graph
 from .clipping import ClipWatch, NormWatch
 from .findings import Report
 
@@ -21,19 +21,19 @@ RECHECK = 10
 LOSSES = 4
 """Different losses whose graphs are looked at: a GAN has two, and their backwards lie around a step."""
 AFTER = "after clipping"
-"""As ``capture.stepper`` calls it; this package does not import torch."""
+"""As ``capture.tracker`` calls it; this package does not import torch."""
 BLIND = "gradient rules: the norm is constant because it is measured after clipping, so they cannot fire"
 
 
 class Preflight:
     """The audit of one run."""
 
-    def __init__(self, watch: Any, ledger: Any, model: Any = None) -> None:
-        self._watch = watch
+    def __init__(self, reporter: Any, ledger: Any, model: Any = None) -> None:
+        self._reporter = reporter
         self._ledger = ledger
         self._model = model
-        self._census: Census | None = None
-        self._later: Census | None = None
+        self._summary: GraphSummary | None = None
+        self._later: GraphSummary | None = None
         """Of losses that were first seen after the first step."""
         self._graphs: list[Counter[tuple[str, str]]] = []
         self._done = False
@@ -43,36 +43,36 @@ class Preflight:
         self._clip: ClipWatch | None = None
         self._norms: NormWatch | None = None
         self._idle: set[int] = set()
-        ledger.inspected_by(self.see_backward)
-        ledger.hushed = self.hushed
-        ledger.unstepped = self.no_steps
-        ledger.finished = self.finished
-        ledger.appointments.make(1, self.first_step)
+        ledger.add_inspector(self.see_backward)
+        ledger.on_explicit_steps = self.on_explicit_steps
+        ledger.on_no_steps = self.no_steps
+        ledger.on_finished = self.on_finished
+        ledger.step_scheduler.schedule(1, self.first_step)
 
     def see_backward(self, tensors: Any, scaled: bool) -> None:
         """The losses of the first backwards, whose graphs are still there; each graph once."""
         began = perf_counter()
         losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
         self._scaled = self._scaled or scaled
-        self._add(take_census([getattr(loss, "grad_fn", None) for loss in losses]))
+        self._add(summarize_graph([getattr(loss, "grad_fn", None) for loss in losses]))
         self._took += perf_counter() - began
 
-    def _add(self, census: Census) -> None:
+    def _add(self, summary: GraphSummary) -> None:
         """A micro-step has the same operations as the one before: it is no other loss."""
         self._seen += 1
-        if census.operations not in self._graphs:
-            self._graphs.append(census.operations.copy())
+        if summary.operations not in self._graphs:
+            self._graphs.append(summary.operations.copy())
             if self._done:
-                self._later = census if self._later is None else self._later.joined(census)
-            self._census = census if self._census is None else self._census.joined(census)
+                self._later = summary if self._later is None else self._later.joined(summary)
+            self._summary = summary if self._summary is None else self._summary.joined(summary)
         if len(self._graphs) >= LOSSES or self._seen >= 4 * LOSSES:
-            self._look_away()
+            self._stop_inspecting()
 
-    def _look_away(self) -> None:
+    def _stop_inspecting(self) -> None:
         """Stop looking at losses."""
-        self._ledger.uninspected(self.see_backward)
+        self._ledger.remove_inspector(self.see_backward)
 
-    def hushed(self) -> None:
+    def on_explicit_steps(self) -> None:
         """The script reports its steps itself: what can be said without its steps is said now."""
         if not self._done:
             self._ledger.alive = None  # of the watch: models may have been made since
@@ -83,14 +83,16 @@ class Preflight:
         report = Report("no-steps", checks=["no-steps"])
         got = f"{backwards} backward passes and no optimizer step"
         report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
-        self._tell(report, 0.0)
-        self._watch.say(f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step.")
-        self._watch.start()
+        self._send(report, 0.0)
+        self._reporter.warn(
+            f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step."
+        )
+        self._reporter.start()
 
-    def finished(self) -> None:
+    def on_finished(self) -> None:
         """Report a run that ends without any record: functional training calls neither backward nor step."""
         ledger = self._ledger
-        if self._done or ledger.quiet or self._watch.has_started or has_children():
+        if self._done or ledger.quiet or self._reporter.has_started or has_children():
             return
         self.no_steps(ledger.backwards)
 
@@ -99,8 +101,8 @@ class Preflight:
         if self._done:
             return
         began, self._done = perf_counter(), True
-        if len(self._ledger.steppers) < 2:
-            self._look_away()
+        if len(self._ledger.trackers) < 2:
+            self._stop_inspecting()
         report, named = Report("first-step"), self._optimizers()
         found = _Found(self._ledger, self._model, named, self._scaled)
         names = parameters.named_parameters(found.models)
@@ -109,18 +111,20 @@ class Preflight:
             self._ledger.layers.named(known)
         half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
         stepped = self._stepped()
-        idle = parameters.without_gradient(stepped, self._census)
+        idle = parameters.without_gradient(stepped, self._summary)
         trained = parameters.trained_by(stepped)
         self._idle = {id(param) for param in idle}
-        _try(report, "loss graph", lambda: graph_checks.check_graph(self._census, report))
+        _try(report, "loss graph", lambda: graph_checks.check_graph(self._summary, report))
         _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
-        _try(report, "need of a scaler", lambda: scalers.check_need(self._census, self._scaled, half, report))
+        _try(
+            report, "need of a scaler", lambda: scalers.check_need(self._summary, self._scaled, half, report)
+        )
         current = self._current(named)
         _try(report, "learning rates", lambda: optimizers.check_rates(current, report))
         _try(report, "eps", lambda: optimizers.check_eps(current, report))
-        _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._census, report))
+        _try(report, "eps", lambda: parameters.check_module_eps(found.models, self._summary, report))
         _try(
-            report, "parameters", lambda: parameters.check_trained(found.models, named, self._census, report)
+            report, "parameters", lambda: parameters.check_trained(found.models, named, self._summary, report)
         )
         _try(
             report,
@@ -129,20 +133,20 @@ class Preflight:
         )
         _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, known, report))
         self._model = None
-        self._tell(report, self._took + perf_counter() - began)
-        self._ledger.appointments.make(2, self._other_losses)
-        self._ledger.appointments.make(RECHECK, lambda: self._recheck(known, report))
+        self._send(report, self._took + perf_counter() - began)
+        self._ledger.step_scheduler.schedule(2, self._other_losses)
+        self._ledger.step_scheduler.schedule(RECHECK, lambda: self._recheck(known, report))
         self._watch_clip()
 
     def _other_losses(self) -> None:
         """Second step: the graphs of losses that came after the first one, as the generator's in a GAN."""
         began = perf_counter()
-        self._look_away()
+        self._stop_inspecting()
         later, self._later = self._later, None
         if later is not None:
             report = Report("other-losses")
             _try(report, "loss graph", lambda: graph_checks.check_graph(later, report))
-            self._tell(report, perf_counter() - began)
+            self._send(report, perf_counter() - began)
 
     def _recheck(self, names: dict[int, str], first: Report) -> None:
         """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet.
@@ -154,59 +158,59 @@ class Preflight:
         stepped = self._stepped()
         trained = parameters.trained_by(stepped)
         idle = [
-            param for param in parameters.without_gradient(stepped, self._census) if id(param) in self._idle
+            param for param in parameters.without_gradient(stepped, self._summary) if id(param) in self._idle
         ]
-        self._census = None
+        self._summary = None
         training = {
             name: one for name, one in self._optimizers().items() if any(one is each for each in stepped)
         }
         _try(report, "learning rates", lambda: optimizers.check_rates_still(training, report))
         _try(report, "gradients", lambda: parameters.check_gradients(idle, trained, names, report))
         report.drop_repeated(first)
-        self._tell(report, perf_counter() - began)
+        self._send(report, perf_counter() - began)
 
     def _watch_clip(self) -> None:
         primary = self._ledger.primary
         if primary is not None and not primary.user_clips:
             self._norms = NormWatch(lambda: not primary.user_clips, self._norms_done)
-            self._watch.look_at(self._norms)
+            self._reporter.add_observer(self._norms)
         if primary is None or not primary.user_clips:
             return
 
         def threshold() -> float | None:
-            told = primary.told
+            told = primary.reported_source
             return told[-1] if told is not None and told[0] == "clip" else None
 
         self._clip = ClipWatch(threshold, self._clip_done)
-        self._watch.look_at(self._clip)
+        self._reporter.add_observer(self._clip)
 
     def _norms_done(self, report: Report | None) -> None:
         if report is not None:
-            self._say_blind(report)
-            self._tell(report, 0.0)
-        self._watch.look_away(self._norms)
+            self._note_constant_norm(report)
+            self._send(report, 0.0)
+        self._reporter.remove_observer(self._norms)
 
-    def _say_blind(self, report: Report) -> None:
+    def _note_constant_norm(self, report: Report) -> None:
         """Rules on gradients see only the threshold: say so here and where the norm comes from."""
         report.unseen(BLIND)
         primary = self._ledger.primary
         if primary is not None:
-            primary.taken = AFTER
+            primary.norm_timing = AFTER
 
     def _clip_done(self, report: Report) -> None:
         if any(one.check == "constant-norm" for one in report.findings):
-            self._say_blind(report)
-        self._tell(report, 0.0)
-        self._watch.look_away(self._clip)
+            self._note_constant_norm(report)
+        self._send(report, 0.0)
+        self._reporter.remove_observer(self._clip)
 
-    def _tell(self, report: Report, took_s: float) -> None:
-        self._watch.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
+    def _send(self, report: Report, took_s: float) -> None:
+        self._reporter.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
 
     def _optimizers(self) -> dict[str, Any]:
         """All that are alive, by their names; one that has not stepped yet by its class."""
-        pairs = [(one.name, one.ref()) for one in self._ledger.steppers.values()]
-        living = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
-        return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(living)}
+        pairs = [(one.name, one.ref()) for one in self._ledger.trackers.values()]
+        find_objects = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
+        return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(find_objects)}
 
     def _current(self, named: dict[str, Any]) -> dict[str, Any]:
         """Without those that only an earlier training of this process used and that are still in memory."""
@@ -217,7 +221,7 @@ class Preflight:
         """Return those that are not the wrapper or the inner part of another one that has stepped."""
         inside = {
             id(peer.ref())
-            for one in self._ledger.steppers.values()
+            for one in self._ledger.trackers.values()
             if one.number
             for peer in self._ledger.peers_of(one)
             if not peer.number
@@ -225,8 +229,8 @@ class Preflight:
         return {name: one for name, one in named.items() if id(one) not in inside}
 
     def _stepped(self) -> list[Any]:
-        steppers = self._ledger.steppers.values()
-        return [one.ref() for one in steppers if one.number and one.ref() is not None]
+        trackers = self._ledger.trackers.values()
+        return [one.ref() for one in trackers if one.number and one.ref() is not None]
 
 
 class _Found:
@@ -235,12 +239,12 @@ class _Found:
     def __init__(self, ledger: Any, model: Any, named: dict[str, Any], scaled: bool) -> None:
         import torch
 
-        from ..capture.live_objects import living
+        from ..capture.live_objects import find_objects
         from ..capture.scaler import scaler_class
 
         kinds: tuple[type, ...] = (scaler_class(),)
         if ledger.alive is None:
-            found = living(kinds if model is not None else (*kinds, torch.nn.Module))
+            found = find_objects(kinds if model is not None else (*kinds, torch.nn.Module))
         else:
             found = [one for ref in ledger.alive if (one := ref()) is not None]
             ledger.alive = None

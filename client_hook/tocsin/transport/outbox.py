@@ -227,7 +227,7 @@ class Outbox:
         """Return the number of waiting records and events."""
         return len(self._items) + len(self._events)
 
-    def silence(self) -> None:
+    def discard(self) -> None:
         """Discard everything and accept nothing more: the run has ended, or this is a forked child."""
         self._over = True
         self._limit = self._busy = self._event_limit = 0

@@ -186,7 +186,7 @@ class Sender:
         with self._starting:
             self._start()
         if self._wakeup is not None:
-            sigterm.wake(self._wakeup[1])
+            sigterm.set_wakeup(self._wakeup[1])
             self._armed.wait(ARM_S)
             self._outbox.take_buffer()
 
@@ -214,7 +214,7 @@ class Sender:
             if thread.is_alive():
                 self._save_rest()
                 self._over = True
-                self._outbox.silence()
+                self._outbox.discard()
         if dropped := self._outbox.dropped:
             reason = self._why_full()
             LOG.warning("tocsin: %d records of this run were dropped: %s", dropped, reason)
@@ -233,7 +233,7 @@ class Sender:
     def forget(self) -> None:
         """In a forked child: accept and send nothing, and close the inherited descriptors."""
         self._over = True
-        self._outbox.silence()
+        self._outbox.discard()
         self._sampling.set()
         self._link.forget()
         if self._recovery is not None:
@@ -367,7 +367,7 @@ class Sender:
         if len(self._outbox):
             self._run()
         self._over = True
-        self._outbox.silence()
+        self._outbox.discard()
 
     def _turn(self, now: float) -> float:
         """Do one round of work; return the seconds to wait until the next."""
@@ -434,7 +434,7 @@ class Sender:
 
     def _end(self) -> None:
         self._over = True
-        self._outbox.silence()
+        self._outbox.discard()
         self._link.close()
         if self._recovery is not None:
             self._recovery.end()
@@ -545,7 +545,7 @@ class Sender:
         self._session.lost(time.monotonic(), f"internal error: {error!r}")
         if self._errors >= ERROR_LIMIT or time.monotonic() >= self._deadline:
             self._over = True
-            self._outbox.silence()
+            self._outbox.discard()
         time.sleep(0.05)
 
     def _wake(self) -> None:
@@ -560,7 +560,7 @@ class Sender:
     def _close_wakeup(self) -> None:
         wakeup, self._wakeup = self._wakeup, None
         for end in wakeup or ():
-            if not sigterm.rings(end):
+            if not sigterm.is_wakeup(end):
                 end.close()
 
     def _save_rest(self) -> None:

@@ -45,7 +45,7 @@ def test_the_last_line_counts_problems_and_what_was_not_sent(server: IngestServe
 
 def test_the_last_line_of_a_run_without_steps_claims_no_check(server: IngestServer, spool: Path) -> None:
     """Nothing was recorded, so "no problems found" would be wrong."""
-    _, script = run_script("run = watch()\nrun._watch.start()\nrun.finish()\n", server.url, spool)
+    _, script = run_script("run = watch()\nrun._reporter.start()\nrun.finish()\n", server.url, spool)
     assert "finished: 0 steps sent. http" in script.complaints
 
 

@@ -125,22 +125,22 @@ def test_a_foreign_device_gets_no_work_and_is_said_to_be_unread(caplog: pytest.L
     optimizer = torch.optim.SGD([weight], lr=0.1)
     value = torch.ones((), device="meta")
     with watched(grad_norm=1) as (run, outbox):
-        stepper = run._ledger.stepper(optimizer)
+        tracker = run._ledger.tracker(optimizer)
         with Untouched():  # type: ignore[no-untyped-call]
             for _ in range(3):
                 run.log(loss=value)
                 run.check(batch=[value], losses={"part": value})
-                run._ledger.first_step(stepper)
-                assert run._ledger.norm_due(stepper)
-                own_norm(run._ledger, stepper, optimizer)
+                run._ledger.first_step(tracker)
+                assert run._ledger.norm_due(tracker)
+                own_norm(run._ledger, tracker, optimizer)
     assert not outbox.items
     assert caplog.text.count("values on meta devices") == 1
     assert "run.step" in caplog.text
 
 
-def own_norm(book: Any, stepper: Any, optimizer: Any) -> None:
+def own_norm(book: Any, tracker: Any, optimizer: Any) -> None:
     """What a step's callback does where a norm is due."""
     from tocsin.capture import gradients
 
-    gradients.own_norm(book, stepper, optimizer, None)
-    assert stepper.norm is None
+    gradients.own_norm(book, tracker, optimizer, None)
+    assert tracker.norm is None

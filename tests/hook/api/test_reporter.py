@@ -14,7 +14,7 @@ from tests.hook.captured import KeptOutbox, KeptSender, watched
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.loops.scaled import scaled_clip
 from tests.hook.truth import Truth
-from tocsin.api.reporter import Watch
+from tocsin.api.reporter import RunReporter
 
 
 class Late:
@@ -34,14 +34,14 @@ class Late:
 
 
 @pytest.fixture
-def late() -> tuple[Watch, KeptOutbox, Late]:
+def late() -> tuple[RunReporter, KeptOutbox, Late]:
     outbox, queue = KeptOutbox(), Late()
-    watch = Watch(outbox, KeptSender())
+    watch = RunReporter(outbox, KeptSender())
     watch._staging = queue
     return watch, outbox, queue
 
 
-def test_records_stay_behind_those_that_wait_for_a_device(late: tuple[Watch, KeptOutbox, Late]) -> None:
+def test_records_stay_behind_those_that_wait_for_a_device(late: tuple[RunReporter, KeptOutbox, Late]) -> None:
     """A record of host values does not overtake an older one whose values are still on the device."""
     watch, outbox, queue = late
     watch.stage((0, 0, ("loss",), torch.ones(())))
@@ -50,7 +50,7 @@ def test_records_stay_behind_those_that_wait_for_a_device(late: tuple[Watch, Kep
     assert outbox.items == []
 
 
-def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[Watch, KeptOutbox, Late]) -> None:
+def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[RunReporter, KeptOutbox, Late]) -> None:
     """Growth and backoff are told at the record after which the scale changed."""
     watch, outbox, _ = late
     for step, scale in enumerate((4.0, 4.0, 2.0, 8.0)):
@@ -60,7 +60,7 @@ def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[Watch, Kept
 
 
 def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
-    late: tuple[Watch, KeptOutbox, Late],
+    late: tuple[RunReporter, KeptOutbox, Late],
 ) -> None:
     """It is no record: the scale on the device is compared, and the change belongs to the last step."""
     watch, outbox, queue = late
@@ -78,7 +78,7 @@ def test_record_times_are_wall_clock_and_never_go_back() -> None:
     with watched() as (run, outbox):
         for _ in range(3):
             run.log(a=1.0)
-        assert abs(run._watch.now_ns() - outbox.items[-1][1]) < 60 * 1_000_000_000
+        assert abs(run._reporter.now_ns() - outbox.items[-1][1]) < 60 * 1_000_000_000
     times = [item[1] for item in outbox.items]
     assert times == sorted(times)
 

@@ -281,14 +281,14 @@ def test_time_in_a_phase_is_in_no_step_time(
     with watched() as (run, outbox):
         _one_step(net, optimizer)
         with run.phase("eval"), run.phase("inner"):
-            began = run._watch.now_ns()
-            while run._watch.now_ns() - began < 50_000_000:
+            began = run._reporter.now_ns()
+            while run._reporter.now_ns() - began < 50_000_000:
                 pass
         _one_step(net, optimizer)
-        assert run._watch.paused_ns >= 50_000_000
+        assert run._reporter.paused_ns >= 50_000_000
     (_, seconds), *_ = outbox.series("step_time")
     whole = (outbox.items[-1][1] - outbox.items[0][1]) * 1e-9
-    assert seconds == pytest.approx(whole - run._watch.paused_ns * 1e-9, abs=1e-6)
+    assert seconds == pytest.approx(whole - run._reporter.paused_ns * 1e-9, abs=1e-6)
     assert [(one["name"], one["state"]) for one in outbox.events("phase")] == [
         ("eval", "begin"),
         ("inner", "begin"),
@@ -347,10 +347,10 @@ def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixtur
         run.on_alert(lambda alert: heard.append(f"any {alert.rule}"))
         run.on_alert("scaler-collapse")(lambda alert: heard.append("collapse"))
         run.on_alert(severity="critical")(lambda alert: 1 / 0)
-        assert run._facts.wants == ["alerts"]
+        assert run._run_info.wants == ["alerts"]
         run.log(a=1.0)
         for rule in ("scaler-collapse", "loss-spike"):
-            run._watch.tell(SimpleNamespace(rule=rule, severity="critical"))
+            run._reporter.queue_message(SimpleNamespace(rule=rule, severity="critical"))
         assert heard == []
         run.log(a=1.0)
     assert heard == ["any scaler-collapse", "collapse", "any loss-spike"]
@@ -367,7 +367,7 @@ def test_handlers_run_after_a_step_and_not_where_the_script_logs(
         run.on_alert(lambda alert: heard.append(f"{alert.rule} after {len(outbox.series('lr'))} steps"))
         _one_step(net, optimizer)
         for moment in ("forward", "backward"):
-            run._watch.tell(SimpleNamespace(rule=moment, severity="critical"))
+            run._reporter.queue_message(SimpleNamespace(rule=moment, severity="critical"))
             tocsin.log(forward=1.0)
             _one_step(net, optimizer, middle=lambda: tocsin.log(middle=len(heard)))
     assert heard == ["forward after 2 steps", "backward after 3 steps"]
@@ -383,7 +383,7 @@ def test_handlers_run_where_an_attempt_is_given_up_but_not_within_the_next_backw
         run.on_alert(lambda alert: heard.append(f"after {len(outbox.series('stepped'))}"))
         _one_step(net, optimizer)
         for by_hand in (True, False):
-            run._watch.tell(SimpleNamespace(rule="loss-spike", severity="critical"))
+            run._reporter.queue_message(SimpleNamespace(rule="loss-spike", severity="critical"))
             net(torch.ones(2)).sum().backward()
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             if by_hand:
@@ -522,7 +522,7 @@ def test_no_registration_of_a_handler_raises() -> None:
         run.on_alert(rules=5)(lambda alert: heard.append("any"))
         run.on_alert(["loss-spike"])(lambda alert: heard.append("spike"))
         run.on_alert(rules={"stalled"})(lambda alert: heard.append("stalled"))
-        run._watch.tell(SimpleNamespace(rule="loss-spike", severity="critical"))
+        run._reporter.queue_message(SimpleNamespace(rule="loss-spike", severity="critical"))
         run.log(a=1.0)
         run.log(a=1.0)
     assert heard == ["any", "any", "spike"]

@@ -47,7 +47,7 @@ def test_one_process_acts_at_its_next_step() -> None:
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(lambda request: heard.append(f"{request.reason} {run.current_step}"))
         loop.steps(3)
-        run._watch.tell(_ask())
+        run._reporter.queue_message(_ask())
         assert heard == []
         for _ in range(2):
             loop.steps()
@@ -61,9 +61,9 @@ def test_nothing_is_done_that_nobody_opted_in_to() -> None:
     loop, heard = Loop(), list[Request]()
     with watched() as (run, outbox):
         run.on_request("stop")(heard.append)
-        assert run._facts.wants == []
+        assert run._run_info.wants == []
         loop.steps()
-        run._watch.tell(_ask("stop"))
+        run._reporter.queue_message(_ask("stop"))
         loop.steps()
         assert run.requested == ""
     assert (heard, _outcomes(outbox)) == ([], [("stop", "dropped")])
@@ -76,7 +76,7 @@ def test_once_an_episode_and_so_often_a_run() -> None:
         run.on_request("checkpoint")(heard.append)
         for alert in ["a", "a", *"bcdef"]:
             loop.steps()
-            run._watch.tell(_ask(alert=alert))
+            run._reporter.queue_message(_ask(alert=alert))
         loop.steps()
     assert [one.alert for one in heard] == ["a", "b", "c"]
     assert MOST == 3
@@ -90,8 +90,8 @@ def test_a_failure_of_the_script_is_told_and_harmless() -> None:
     loop = Loop()
     with watched(actions={"checkpoint", "stop"}) as (run, outbox):
         run.on_request("checkpoint")(lambda request: 1 / 0)
-        run._watch.tell(_ask())
-        run._watch.tell(_ask("stop"))
+        run._reporter.queue_message(_ask())
+        run._reporter.queue_message(_ask("stop"))
         loop.steps(2)
         assert run.requested == "stop"
     assert _outcomes(outbox) == [("checkpoint", "failed"), ("stop", "requested")]
@@ -106,7 +106,7 @@ def test_several_ranks_act_at_the_step_that_was_confirmed() -> None:
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(lambda request: heard.append(run._ledger.step))
         for ask in (_ask(), _ask(at_step=6), _ask(at_step=6, confirmed=True)):
-            run._watch.tell(ask)
+            run._reporter.queue_message(ask)
             loop.steps()
         assert heard == []
         loop.steps(10)
@@ -122,7 +122,7 @@ def test_a_rank_that_hears_too_late_drops_it(confirmed: bool) -> None:
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(heard.append)
         loop.steps(5)
-        run._watch.tell(_ask(at_step=4, confirmed=confirmed))
+        run._reporter.queue_message(_ask(at_step=4, confirmed=confirmed))
         loop.steps(5)
     assert (heard, _outcomes(outbox)) == ([], [("checkpoint", "dropped")])
 
@@ -136,7 +136,7 @@ def test_a_loop_that_reports_its_steps_acts_at_that_step_too() -> None:
         for step in range(8):
             run.step(loss=1.0)
             if step == 2:
-                run._watch.tell(_ask("stop", at_step=5, confirmed=True))
+                run._reporter.queue_message(_ask("stop", at_step=5, confirmed=True))
     assert heard == [5]
 
 
@@ -145,7 +145,7 @@ def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
     said: list[str] = []
     with watched(actions="checkpoint", patch=False) as (run, _):
         run.step(loss=1.0)
-        run._watch.tell(_ask())
+        run._reporter.queue_message(_ask())
         run.log(note=1.0)
         for _ in range(2):
             run.step(loss=1.0)
@@ -174,7 +174,7 @@ def test_alerts_are_chosen_by_rule_and_severity() -> None:
         assert run.on_alert(fail) is fail
         run.log(a=1.0)
         for rule, severity in (("loss-spike", "critical"), ("loss-spike", "info"), ("plateau", "critical")):
-            run._watch.tell(_alert(rule, severity))
+            run._reporter.queue_message(_alert(rule, severity))
         run.log(a=1.0)
     assert heard == ["loss-spike critical"]
     assert [(one["handler"], one["error"]) for one in outbox.events("handler-failed")] == [

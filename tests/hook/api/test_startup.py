@@ -153,7 +153,7 @@ def test_a_run_without_torch_works() -> None:
         import tocsin
         run = tocsin.watch("p", url="http://127.0.0.1:9", exit_timeout=0.2)
         run.step(loss=1.0); run.log(a=2); run.check(batch=[float("nan")], losses={"x": 1.0})
-        print(type(run).__name__, run._watch.errors, len(run._watch.outbox) > 0, "torch" in sys.modules)
+        print(type(run).__name__, run._reporter.errors, len(run._reporter.outbox) > 0, "torch" in sys.modules)
         run.finish()
     """
     done = subprocess.run(

@@ -71,7 +71,7 @@ def test_scalers_are_numbered_in_each_run() -> None:
             scaler.update()
     run.finish()
     assert [{one["scaler"] for one in outbox.events("scaler")} for outbox in outboxes] == [{"scaler1"}] * 2
-    assert [one["name"] for one in run._facts.described["scalers"]] == ["scaler1"]
+    assert [one["name"] for one in run._run_info.described["scalers"]] == ["scaler1"]
 
 
 def test_parallel_runs_both_record() -> None:

@@ -20,7 +20,7 @@ def _step(net: torch.nn.Module, optimizer: Any) -> None:
     optimizer.step()
 
 
-def _told(outbox: KeptOutbox) -> list[list[str]]:
+def _on_reading(outbox: KeptOutbox) -> list[list[str]]:
     """Classes of the optimizers in each ``attached`` event."""
     return [[one["class"] for one in event["optimizers"]] for event in outbox.events("attached")]
 
@@ -43,7 +43,7 @@ def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
             scheduler.step()
     first, late = outbox.events("attached")
     assert [_rates(first).count(0.0371), _rates(late).count(0.0371)] == [0, 1]
-    assert run._facts.described["optimizers"] == late["optimizers"]
+    assert run._run_info.described["optimizers"] == late["optimizers"]
     assert [event["scheduler"] for event in outbox.events("schedule")] == ["StepLR"]
     (audit,) = outbox.events("audit")
     assert "missing-parameters" in {one["check"] for one in audit["findings"]}
@@ -57,8 +57,8 @@ def test_both_optimizers_of_a_gan_are_told() -> None:
         for _ in range(3):
             for net, optimizer in zip(nets, each, strict=True):
                 _step(net, optimizer)
-        assert [one["name"] for one in run._facts.described["optimizers"]] == ["opt1", "opt2"]
-    assert _told(outbox)[1:] == [["SGD", "Adam"]]
+        assert [one["name"] for one in run._run_info.described["optimizers"]] == ["opt1", "opt2"]
+    assert _on_reading(outbox)[1:] == [["SGD", "Adam"]]
 
 
 def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
@@ -76,7 +76,7 @@ def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
             scaler.update()
             _step(first, optimizer)
         schedule.step()
-    assert _told(outbox)[1:] == [["SGD", "Adagrad"]]
+    assert _on_reading(outbox)[1:] == [["SGD", "Adagrad"]]
     assert 2.0 in [one["init_scale"] for one in outbox.events("attached")[1]["scalers"] if one["enabled"]]
     told = [(one["optimizer"], one["scheduler"]) for one in outbox.events("schedule")]
     assert told == [("opt2", "ExponentialLR")]

@@ -9,8 +9,8 @@ import torch
 
 from tests.hook.captured import watched
 from tocsin.capture import live_objects
-from tocsin.capture.discovery import take_census
-from tocsin.capture.live_objects import living
+from tocsin.capture.discovery import discover_optimizers
+from tocsin.capture.live_objects import find_objects
 
 
 class Proxy:
@@ -25,7 +25,7 @@ def test_only_types_are_asked() -> None:
     """An object that raises at isinstance does no harm."""
     proxy = Proxy()
     optimizer = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)
-    assert any(one is optimizer for one in living((torch.optim.Optimizer,)))
+    assert any(one is optimizer for one in find_objects((torch.optim.Optimizer,)))
     assert proxy is not None
 
 
@@ -59,7 +59,7 @@ def test_only_steppers_are_described_after_the_first_step() -> None:
     with watched() as (run, _):
         net(torch.ones(2)).sum().backward()
         used.step()
-        (facts,) = run._facts.described["optimizers"]
+        (facts,) = run._run_info.described["optimizers"]
     assert (facts["name"], facts["class"], facts["groups"], facts["parameters"]) == ("opt1", "SGD", 1, 3)
     assert facts["defaults"]["momentum"] == 0
     assert unused is not None
@@ -81,7 +81,7 @@ def test_a_disabled_scaler_has_no_settings() -> None:
     """Of a scaler with ``enabled=False`` only that is told."""
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     with watched() as (run, _):
-        facts = [one for one in take_census(run._ledger)["scalers"] if not one["enabled"]]
+        facts = [one for one in discover_optimizers(run._ledger)["scalers"] if not one["enabled"]]
     assert facts == [{"class": "GradScaler", "enabled": False, "device": "cpu"}]
     assert not scaler.is_enabled()
 
@@ -90,7 +90,7 @@ def test_too_many_objects_are_not_looked_through(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A data set of millions of Python objects costs the description, which is said; every step is there."""
-    monkeypatch.setattr(live_objects, "CROWD", 0)
+    monkeypatch.setattr(live_objects, "MAX_BLOCKS", 0)
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with watched() as (run, outbox):
@@ -98,7 +98,7 @@ def test_too_many_objects_are_not_looked_through(
             optimizer.zero_grad()
             net(torch.ones(2)).sum().backward()
             optimizer.step()
-        assert [one["class"] for one in run._facts.described["optimizers"]] == ["SGD"]
+        assert [one["class"] for one in run._run_info.described["optimizers"]] == ["SGD"]
     assert [step for step, _ in outbox.series("loss")] == [0, 1]
     assert caplog.text.count("too many objects") == 1
     assert "no model is known" in str(outbox.events("audit")[0]["not_auditable"])

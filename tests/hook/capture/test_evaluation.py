@@ -28,10 +28,10 @@ def _train(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None
 @torch.no_grad()
 def _evaluate(run: Run, net: nn.Module, seconds: float = 0.0) -> None:
     net.eval()
-    began = run._watch.now_ns()
-    while (run._watch.now_ns() - began) * 1e-9 < seconds:
+    began = run._reporter.now_ns()
+    while (run._reporter.now_ns() - began) * 1e-9 < seconds:
         net(torch.ones(4, 3))
-    assert run._watch.phases == ["eval"]
+    assert run._reporter.phases == ["eval"]
 
 
 def _phases(outbox: KeptOutbox) -> list[tuple[int | None, str]]:
@@ -48,8 +48,8 @@ def test_an_evaluation_is_a_phase_until_the_next_backward() -> None:
             _evaluate(run, model, 0.05)
         _train(net, optimizer, 5)
     assert _phases(outbox) == [(4, "begin"), (4, "end"), (9, "begin"), (9, "end")]
-    assert run._watch.paused_ns >= 100_000_000
-    whole = (outbox.items[-1][1] - outbox.items[0][1] - run._watch.paused_ns) * 1e-9
+    assert run._reporter.paused_ns >= 100_000_000
+    whole = (outbox.items[-1][1] - outbox.items[0][1] - run._reporter.paused_ns) * 1e-9
     assert sum(seconds for _, seconds in outbox.series("step_time")) == pytest.approx(whole, abs=1e-6)
 
 

@@ -147,8 +147,8 @@ def test_a_long_accumulation_is_bounded(net: Any, optimizer: Any, monkeypatch: p
     with watched() as (run, outbox):
         for _ in range(30):
             torch.autograd.backward(net(torch.zeros(2)).sum() * 0 + 1)
-        (stepper,) = [one for one in run._ledger.steppers.values() if one.losses]
-        assert len(stepper.losses) <= 8
+        (tracker,) = [one for one in run._ledger.trackers.values() if one.losses]
+        assert len(tracker.losses) <= 8
         optimizer.step()
     assert [outbox.series(name) for name in ("loss", "loss_sum", "loss_n")] == [
         [(0, 1.0)],

@@ -211,7 +211,7 @@ def test_an_ordinary_training_is_compared_with_nothing(monkeypatch: pytest.Monke
         _loss(net).backward()
         inspectors = [one.__self__ for one in run._ledger.inspectors]
     assert not marks
-    assert "Manual" not in [type(one).__name__ for one in inspectors]
+    assert "ManualUpdates" not in [type(one).__name__ for one in inspectors]
 
 
 def test_the_run_keeps_no_model_alive() -> None:
@@ -228,5 +228,5 @@ def test_the_handshake_says_that_the_weights_are_updated_by_hand() -> None:
     with watched(grad_norm=False) as (run, _):
         for _ in range(8):
             _in_place(net)
-    (one,) = run._facts.described["optimizers"]
+    (one,) = run._run_info.described["optimizers"]
     assert (one["class"], one["parameters"]) == ("ManualUpdate", 21)

@@ -114,7 +114,7 @@ def test_a_watched_optimizer_can_die() -> None:
         del each, net
         gc.collect()
         assert [one() for one in gone] == [None, None]
-        assert not run._ledger.steppers or all(one.ref() is not None for one in run._ledger.steppers.values())
+        assert not run._ledger.trackers or all(one.ref() is not None for one in run._ledger.trackers.values())
 
 
 def test_frozen_parameters_do_not_hide_the_loss() -> None:

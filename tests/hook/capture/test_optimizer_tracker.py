@@ -16,16 +16,16 @@ from tocsin.capture.optimizer_tracker import (
     HAS_NORM,
     HAS_SCALE,
     Loss,
-    Stepper,
+    OptimizerTracker,
     fold,
     total_of,
 )
 
 
-def _stepper(optimizer: Any) -> Stepper:
-    stepper = Stepper(lambda: optimizer)
-    stepper.look()
-    return stepper
+def _stepper(optimizer: Any) -> OptimizerTracker:
+    tracker = OptimizerTracker(lambda: optimizer)
+    tracker.look()
+    return tracker
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=40))
@@ -52,14 +52,14 @@ def test_a_nan_among_micro_steps_is_the_sum() -> None:
 
 def test_names_of_a_record_follow_its_values_and_its_optimizer() -> None:
     """The primary's are bare, another's end with its name, a further group's with its number."""
-    stepper = _stepper(torch.optim.SGD([torch.ones(1)], lr=0.1))
-    stepper.lr_groups = (0, 1)
+    tracker = _stepper(torch.optim.SGD([torch.ones(1)], lr=0.1))
+    tracker.lr_groups = (0, 1)
     flags = HAS_LOSS | HAS_NORM | HAS_SCALE
     names = ("loss", "loss_n", "grad_norm", "scale", "skipped", "stepped", "lr", "lr/g1")
-    assert stepper.record_names(flags) == names
-    assert stepper.record_names(flags) is stepper.record_names(flags)
-    stepper.append("/D")
-    assert stepper.record_names(HAS_LOSS) == (
+    assert tracker.record_names(flags) == names
+    assert tracker.record_names(flags) is tracker.record_names(flags)
+    tracker.append("/D")
+    assert tracker.record_names(HAS_LOSS) == (
         "loss/D", "loss_n/D", "skipped/D", "stepped/D", "lr/D", "lr/D/g1",
     )  # fmt: skip
 
@@ -68,29 +68,29 @@ def test_names_of_a_record_follow_its_values_and_its_optimizer() -> None:
 def test_a_backward_is_seen_by_its_probes(in_place: bool) -> None:
     """A gradient that is new, and one that was written to, both count; nothing else does."""
     net = torch.nn.Linear(3, 2)
-    stepper = _stepper(torch.optim.SGD(net.parameters(), lr=0.1))
+    tracker = _stepper(torch.optim.SGD(net.parameters(), lr=0.1))
     if in_place:
         net(torch.ones(3)).sum().backward()
-    marks = stepper.marks()
-    assert not stepper.changed(marks)
+    marks = tracker.marks()
+    assert not tracker.changed(marks)
     net(torch.ones(3)).sum().backward()
-    assert stepper.changed(marks)
+    assert tracker.changed(marks)
 
 
 def test_parameters_added_later_are_looked_at() -> None:
     """``add_param_group`` of unfrozen layers moves the probes."""
     one, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
-    stepper = _stepper(optimizer)
+    tracker = _stepper(optimizer)
     optimizer.add_param_group({"params": list(other.parameters())})
-    stepper.look()
-    assert id(other.bias) in stepper.params
-    assert any(probe is other.weight for probe in stepper.probes)
+    tracker.look()
+    assert id(other.bias) in tracker.params
+    assert any(probe is other.weight for probe in tracker.probes)
 
 
 def test_rates_of_very_many_groups_are_bounded() -> None:
     """A group a layer: the first 64 are reported."""
     groups = [{"params": [torch.ones(1)]} for _ in range(GROUPS + 5)]
-    stepper = _stepper(optimizer := torch.optim.SGD(groups, lr=0.1))
-    stepper.read_rates(optimizer, lambda rate: rate)
-    assert (len(stepper.lrs), stepper.lr_groups[-1]) == (GROUPS, GROUPS - 1)
+    tracker = _stepper(optimizer := torch.optim.SGD(groups, lr=0.1))
+    tracker.read_rates(optimizer, lambda rate: rate)
+    assert (len(tracker.lrs), tracker.lr_groups[-1]) == (GROUPS, GROUPS - 1)

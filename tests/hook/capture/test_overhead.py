@@ -29,7 +29,7 @@ def _callbacks() -> list[object]:
 def test_a_step_stays_one_record() -> None:
     """Readings ride with the records of steps; none makes a record of its own."""
     with watched() as (run, outbox):
-        run._watch.sampled({"sys/rss_gib": 1.5}, [])
+        run._reporter.add_reading({"sys/rss_gib": 1.5}, [])
         _train(EVERY + 8)
     assert [item[0] for item in outbox.items] == list(range(EVERY + 8))
     assert len(outbox.series("hook/cost_us")) == len(outbox.series("sys/rss_gib")) == 1

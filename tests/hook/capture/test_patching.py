@@ -61,12 +61,12 @@ def test_a_run_may_end_within_a_step() -> None:
     run, net = watch(), torch.nn.Linear(2, 1)
     later = register_optimizer_step_post_hook(lambda *args: None)
     each = torch.optim.SGD(net.parameters(), lr=0.1)
-    run._watch.handle = lambda message: run.finish()
-    run._watch.tell("an alert")
+    run._reporter.handle = lambda message: run.finish()
+    run._reporter.queue_message("an alert")
     try:
         for _ in range(2):
             net(torch.ones(2)).sum().backward()
-            run._watch.tell("an alert")
+            run._reporter.queue_message("an alert")
             each.step()
     finally:
         later.remove()
@@ -175,7 +175,7 @@ CALLBACKS: list[tuple[Any, str]] = [
     (Ledger, "record"),
     (Ledger, "cleared"),
     (Ledger, "clipped"),
-    (Ledger, "stepper"),
+    (Ledger, "tracker"),
     (Ledger, "owner"),
     (Ledger, "norm_due"),
     (ledger, "monotonic_ns"),

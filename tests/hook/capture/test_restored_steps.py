@@ -74,7 +74,7 @@ def test_what_no_count_can_be_read_from_begins_at_0(net: torch.nn.Module) -> Non
         sgd.load_state_dict({"state": {0: {"step": None}, 1: 3}})
         _train(net, sgd)
         assert sgd.loaded["state"][1] == 3
-        assert run._watch.errors == 0
+        assert run._reporter.errors == 0
     assert _steps(outbox) == [0]
 
 

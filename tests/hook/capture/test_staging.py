@@ -121,15 +121,15 @@ def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> N
             optimizer._before_step(each, (each,), {})
             optimizer._after_step(each, (each,), {})
             optimizer._zeroed(run._ledger, each)
-            gradients.own_norm(run._ledger, next(iter(run._ledger.steppers.values())), each, None)
+            gradients.own_norm(run._ledger, next(iter(run._ledger.trackers.values())), each, None)
             run.log(extra=_scalar(torch.bfloat16), plain=1.0)
             run.check(batch=[torch.empty(3, device="cuda")], losses={"fft": _scalar()})
             run.evaluate(psnr=_scalar())
-        assert run._watch.errors == 0
-        assert len(run._watch._staging) > 8
+        assert run._reporter.errors == 0
+        assert len(run._reporter._staging) > 8
         assert events
         assert not outbox.items
-        run._watch._staging = None  # nothing will ever arrive from a device that is not there
+        run._reporter._staging = None  # nothing will ever arrive from a device that is not there
 
 
 @pytest.mark.usefixtures("device")
@@ -144,12 +144,12 @@ def test_waiting_for_data_does_not_wait_for_the_device() -> None:
             optimizer._before_step(each, (each,), {})
             optimizer._after_step(each, (each,), {})
         assert run._ledger.loads
-        assert run._watch.errors == 0
-        run._watch._staging = None
+        assert run._reporter.errors == 0
+        run._reporter._staging = None
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("where", ["record", "after_backward", "after_one", "clipped", "stepper"])
+@pytest.mark.parametrize("where", ["record", "after_backward", "after_one", "clipped", "tracker"])
 def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception that holds tensors of a device is counted and told without reading any of them."""
 
@@ -166,9 +166,9 @@ def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytes
             gradients._clipped(params, 1.0, _scalar())
         optimizer._before_step(each, (each,), {})
         optimizer._after_step(each, (each,), {})
-    run._watch.trouble("a value", ValueError(_scalar()))
-    assert run._watch.errors > 0
-    run._watch._staging = None
+    run._reporter.report_error("a value", ValueError(_scalar()))
+    assert run._reporter.errors > 0
+    run._reporter._staging = None
     monkeypatch.undo()
     run.finish()
 
@@ -381,8 +381,8 @@ def test_norms_of_layers_do_not_wait(events: list[Event]) -> None:
         staged, before = len(layers._staged), len(events)
         layers.arrived((0, 0, ("grad_norm", "stepped"), math.nan, 1.0))
         assert (len(layers._staged), len(events)) == (staged + 1, before + 1)
-        assert run._watch.errors == 0
-        run._watch._staging = None
+        assert run._reporter.errors == 0
+        run._reporter._staging = None
 
 
 @pytest.mark.usefixtures("device")
@@ -401,5 +401,5 @@ def test_the_look_at_weights_and_data_do_not_wait() -> None:
         assert isinstance(flag, Tensor)
         assert flag.is_cuda
         ledger.weights._look()
-        assert run._watch.errors == 0
-        run._watch._staging = None
+        assert run._reporter.errors == 0
+        run._reporter._staging = None

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.capture.step_scheduler import NEVER, NORM_EVERY, Appointments, norm_every
+from tocsin.capture.step_scheduler import NEVER, NORM_EVERY, StepScheduler, norm_every
 
 
 @given(st.lists(st.integers(0, 30), max_size=20))
 def test_every_call_is_made_once_at_its_step(wanted: list[int]) -> None:
     """Asked only where ``next`` says so, each is handed out at its attempt."""
     made: list[tuple[int, int]] = []
-    book, now = Appointments(), [0]
+    book, now = StepScheduler(), [0]
     for number in wanted:
-        book.make(number, partial(lambda number: made.append((number, now[0])), number))
+        book.schedule(number, partial(lambda number: made.append((number, now[0])), number))
     for now[0] in range(1, 32):
         if now[0] >= book.next:
-            for call in book.keep(now[0]):
+            for call in book.take_due(now[0]):
                 call()
     assert sorted(made) == sorted((number, max(number, 1)) for number in wanted)
     assert book.next == NEVER
@@ -29,12 +29,12 @@ def test_every_call_is_made_once_at_its_step(wanted: list[int]) -> None:
 
 def test_an_appointment_made_in_one_is_kept_at_the_next_step() -> None:
     """What a call makes is not due in the same round, so that no step is spent for ever in them."""
-    book = Appointments()
-    book.make(1, lambda: book.make(0, lambda: None))
-    (first,) = book.keep(1)
+    book = StepScheduler()
+    book.schedule(1, lambda: book.schedule(0, lambda: None))
+    (first,) = book.take_due(1)
     first()
     assert book.next == 0
-    assert len(book.keep(2)) == 1
+    assert len(book.take_due(2)) == 1
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def test_a_device_is_not_waited_for() -> None:
         params = [
             nn.Parameter(torch.empty(3, device="cuda", dtype=kind)) for kind in (torch.float32, torch.float16)
         ]
-        run._ledger.steppers.clear()  # those of other tests that are still alive have real tensors
+        run._ledger.trackers.clear()  # those of other tests that are still alive have real tensors
         optimizer = torch.optim.SGD(params, lr=0.1)
-        run._ledger.stepper(optimizer)
+        run._ledger.tracker(optimizer)
         flag = nonfinite_weights(run._ledger)
     assert (flag.device.type, flag.shape) == ("cuda", ())

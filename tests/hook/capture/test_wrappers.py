@@ -35,10 +35,10 @@ def test_a_late_watch_lists_a_wrapped_optimizer_once() -> None:
     _, optimizer = _sgd()
     wrappers: list[Any] = [Delegating(optimizer), Imitating(optimizer)]
     with watched() as (run, _):
-        known = [one.ref() for one in run._ledger.steppers.values()]
+        known = [one.ref() for one in run._ledger.trackers.values()]
         assert [one is optimizer for one in known].count(True) == 1
         assert not [one for one in known if one in wrappers]
-        assert all(run._ledger.stepper(one).ref() is optimizer for one in wrappers)
+        assert all(run._ledger.tracker(one).ref() is optimizer for one in wrappers)
 
 
 def test_a_wrapper_can_die() -> None:
@@ -47,7 +47,7 @@ def test_a_wrapper_can_die() -> None:
     wrapper = Delegating(optimizer)
     with watched() as (run, _):
         wrapper.zero_grad()
-        run._ledger.stepper(wrapper)
+        run._ledger.tracker(wrapper)
         key = id(wrapper)
         assert key in run._ledger.wrappers
         del wrapper

@@ -11,7 +11,7 @@ import pytest
 from tests.hook.ingest_server import IngestServer, closed_port
 from tocsin.cli.commands import main
 from tocsin.cli.import_logs import import_runs, run_id_of
-from tocsin.cli.log_run import Way
+from tocsin.cli.log_run import Destination
 
 TEXT = "step,loss\n" + "".join(f"{step},{step}.5\n" for step in range(3000)) + "3000,nan\n"
 
@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_a_past_run_arrives_whole(server: IngestServer, log: Path) -> None:
     """Every record in order, NaN included, and the run is finished."""
-    (outcome,) = import_runs(log, Way(server.url, "tk"))
+    (outcome,) = import_runs(log, Destination(server.url, "tk"))
     assert outcome.delivered, outcome
     kept = server.only
     assert kept.steps == list(range(3001))
@@ -46,7 +46,7 @@ def test_a_past_run_arrives_whole(server: IngestServer, log: Path) -> None:
 
 def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
     """In its hello and as its first event: nobody is to be notified of it."""
-    list(import_runs(log, Way(server.url, "tk"), "old"))
+    list(import_runs(log, Destination(server.url, "tk"), "old"))
     hello, event = server.only.hellos[0], server.only.events[0]
     assert (hello.project, hello.name, hello.run) == ("old", "train", run_id_of(log))
     assert hello.config["imported"] is True
@@ -56,7 +56,7 @@ def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
 def test_importing_twice_brings_nothing_twice(server: IngestServer, log: Path) -> None:
     """The same writer, the same numbers: the server knows them."""
     for _ in range(2):
-        (outcome,) = import_runs(log, Way(server.url, "tk"))
+        (outcome,) = import_runs(log, Destination(server.url, "tk"))
         assert outcome.delivered
     assert server.only.steps == list(range(3001))
 
@@ -65,7 +65,7 @@ def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) 
     """A header that came again: two writers of one run."""
     path = tmp_path / "train.csv"
     path.write_text("step,loss\n0,1.0\n1,0.5\nstep,loss\n0,2.0\n")
-    list(import_runs(path, Way(server.url, "tk")))
+    list(import_runs(path, Destination(server.url, "tk")))
     assert [kept.steps for kept in server.writers.values()] == [[0, 1], [0]]
     assert len({kept.hellos[0].run for kept in server.writers.values()}) == 1
 
@@ -76,7 +76,7 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(f'{{"step": 1, "loss": 0.5, "run": "{name}"}}\n')
     (tmp_path / "settings.yaml").write_text("step: 1 loss: 0.5\n")
-    outcomes = list(import_runs(tmp_path, Way(server.url, "tk")))
+    outcomes = list(import_runs(tmp_path, Destination(server.url, "tk")))
     assert [outcome.delivered for outcome in outcomes] == [True, True]
     names = {kept.hellos[0].name for kept in server.writers.values()}
     assert names == {"a/train", "b/train"}
@@ -84,8 +84,8 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
 
 def test_a_server_that_is_away_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The import fails with the reason, and a file of no known format too."""
-    way = Way(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
-    (outcome,) = import_runs(log, way)
+    destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
+    (outcome,) = import_runs(log, destination)
     assert outcome.delivered is False
     assert "train.csv" in outcome.says
     assert main(["import", str(log.parent / "missing.csv")]) == 2

@@ -9,8 +9,8 @@ import pytest
 
 from tests.hook.ingest_server import IngestServer
 from tocsin.cli.commands import main
-from tocsin.cli.log_run import Way
-from tocsin.cli.tail import Follower, Growing, follow, run_of
+from tocsin.cli.log_run import Destination
+from tocsin.cli.tail import FileFollower, GrowingLog, follow, run_of
 from tocsin.importers import LogRecord, UnreadableLogError
 
 
@@ -37,7 +37,7 @@ def acts(*actions: Callable[[], object]) -> tuple[Callable[[int], bool], Callabl
 
 def tail(path: Path, server: IngestServer, *actions: Callable[[], object]) -> int:
     """Follows ``path`` while the actions happen; how many records were reported."""
-    run = run_of(path, "p", "n", Way(server.url, "tk"))
+    run = run_of(path, "p", "n", Destination(server.url, "tk"))
     stop, pause = acts(*actions)
     count = follow(path, run, stop=stop, pause=pause)
     run.close()
@@ -84,7 +84,7 @@ def test_a_file_between_rotations_is_no_error(tmp_path: Path) -> None:
     """For a moment there is none."""
     path = tmp_path / "a.log"
     path.write_text("x\n")
-    follower = Follower(path)
+    follower = FileFollower(path)
     assert follower.read() == (b"x\n", False)
     path.unlink()
     assert follower.read() == (b"", False)
@@ -95,7 +95,7 @@ def test_a_file_between_rotations_is_no_error(tmp_path: Path) -> None:
 
 def test_a_page_of_settings_is_not_taken_for_the_log(tmp_path: Path) -> None:
     """The format is found out when the training speaks."""
-    growing = Growing(tmp_path / "log_rank0.txt")
+    growing = GrowingLog(tmp_path / "log_rank0.txt")
     assert growing.feed(b"step 0 loss: 0.5\nCUTMIX: 1.0\n", False) == []
     line = b"INFO Train: [0/300][0/390]\teta 0:22 lr 0.000100\t loss 2.3 (2.3)\tgrad_norm 5.0 (5.0)\n"
     (record,) = [item for item in growing.feed(line, False) if isinstance(item, LogRecord)]
@@ -108,7 +108,7 @@ def test_a_file_that_is_written_anew_cannot_be_followed(tmp_path: Path) -> None:
     """It says what to use instead."""
     state = b'{"global_step": 1, "log_history": [{"loss": 1.0, "step": 1}]}'
     with pytest.raises(UnreadableLogError, match="tocsin import"):
-        Growing(tmp_path / "trainer_state.json").feed(state, False)
+        GrowingLog(tmp_path / "trainer_state.json").feed(state, False)
 
 
 def test_the_command_ends_when_nothing_comes(

@@ -186,7 +186,7 @@ def test_a_configuration_without_names_is_kept_and_said(
 ) -> None:
     """The value is shown under ``value``, and one warning says what to pass instead."""
     with watched(config=given) as (run, _):
-        assert run._facts.config == {"value": shown}
+        assert run._run_info.config == {"value": shown}
     assert caplog.text.count(f"config is {kind}, expected a mapping such as vars(args)") == 1
 
 
@@ -194,7 +194,7 @@ def test_a_configuration_with_names_is_no_warning(caplog: pytest.LogCaptureFixtu
     """Nor is a run without one."""
     for config, shown in ((None, None), ({}, {}), (argparse.Namespace(lr=0.1), {"lr": 0.1})):
         with watched(config=config) as (run, _):
-            assert run._facts.config == shown
+            assert run._run_info.config == shown
     assert "config is" not in caplog.text
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.hook.captured import KeptOutbox, KeptSender, watch
-from tocsin.core.handshake import Facts, hello, settle, versions
+from tocsin.core.handshake import RunInfo, hello, settle, versions
 from tocsin.core.identity import identify
 from tocsin.protocol import decode_client, encode
 
@@ -26,7 +26,7 @@ def test_hello_says_who_what_and_with_which_settings() -> None:
         KeptOutbox(), KeptSender(), config={"lr": 0.01}, tags=["fp16"], notes="n", model=net, planned_steps=9
     )
     run.log(a=1.0)
-    message = hello(run._facts)
+    message = hello(run._run_info)
     assert decode_client(encode(message)) == message
     assert message.versions["torch"] == torch.__version__
     assert "AdamW" in [one["class"] for one in message.optimizers]
@@ -74,14 +74,14 @@ def test_rank_and_world_are_those_of_the_process_group(
 ) -> None:
     """A group made by the script itself counts where the environment says less."""
     monkeypatch.setitem(sys.modules, "torch.distributed", group)
-    who = settle(Facts("p", "n", identify("p", "n", 0)))
+    who = settle(RunInfo("p", "n", identify("p", "n", 0)))
     assert (who.writer.rank, who.world_size, who.writer.pid) == (rank, size, os.getpid())
 
 
 def test_the_writer_stays_after_the_first_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process group that is made later changes the world size, not the writer that the server knows."""
-    facts = Facts("p", "n", identify("p", "n", 0))
-    before = settle(facts)
+    run_info = RunInfo("p", "n", identify("p", "n", 0))
+    before = settle(run_info)
     monkeypatch.setitem(sys.modules, "torch.distributed", Group("group"))
-    after = settle(facts)
+    after = settle(run_info)
     assert (after.writer, after.run, after.world_size) == (before.writer, before.run, 8)

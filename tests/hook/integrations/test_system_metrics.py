@@ -12,7 +12,7 @@ import pytest
 
 from tests.hook.captured import watched
 from tocsin.integrations import system_metrics
-from tocsin.integrations.system_metrics import EVERY_S, FAILURES, Graphics, Machine, Process, chosen
+from tocsin.integrations.system_metrics import EVERY_S, FAILURES, GpuMetrics, Process, SystemMetrics, chosen
 
 GIB = 1 << 30
 
@@ -63,7 +63,7 @@ class Source:
 
 def test_a_gpu_tells_all_six_readings() -> None:
     """Use in percent, memory in GiB, temperature in C, power in W, clock in MHz, throttling."""
-    values, events = Graphics(Driver(), [("0", object())]).read()
+    values, events = GpuMetrics(Driver(), [("0", object())]).read()
     assert values == {
         "sys/gpu0/util_percent": 87.0,
         "sys/gpu0/memory_gib": 3.0,
@@ -79,7 +79,7 @@ def test_a_gpu_tells_all_six_readings() -> None:
 def test_reasons_to_throttle_are_told_when_they_change() -> None:
     """Once where they come, once where they go."""
     driver = Driver()
-    gpu = Graphics(driver, [("3", object())])
+    gpu = GpuMetrics(driver, [("3", object())])
     told = []
     for mask in (0, 0x40 | 0x01, 0x40, 0):
         driver.mask = mask
@@ -90,7 +90,7 @@ def test_reasons_to_throttle_are_told_when_they_change() -> None:
 
 def test_what_a_gpu_does_not_support_is_left_out() -> None:
     """A MIG slice tells no utilisation; the rest is there."""
-    values, _ = Graphics(Driver("nvmlDeviceGetUtilizationRates"), [("0", object())]).read()
+    values, _ = GpuMetrics(Driver("nvmlDeviceGetUtilizationRates"), [("0", object())]).read()
     assert "gpu_util" not in values
     assert values["sys/gpu0/power_w"] == 312.0
 
@@ -162,7 +162,7 @@ def test_the_process_tells_itself() -> None:
 def test_readings_are_5_s_apart() -> None:
     """However often the sender comes by."""
     told: list[dict[str, float]] = []
-    machine = Machine({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
+    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
     machine.step(0.0)
     machine._sources = [Source(fails=False)]
     for tick in range(1, 101):
@@ -173,7 +173,7 @@ def test_readings_are_5_s_apart() -> None:
 def test_a_source_that_fails_is_asked_no_more() -> None:
     """Others are not touched by it."""
     told: list[dict[str, float]] = []
-    machine = Machine({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
+    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
     machine.step(0.0)
     bad, good = Source(fails=True), Source(fails=False)
     machine._sources = [bad, good]
@@ -196,8 +196,8 @@ def test_a_reading_joins_the_next_step_and_no_earlier_one() -> None:
     """A run that makes no step shows no record: it must look stalled."""
     with watched(patch=False) as (run, outbox):
         run.log(loss=1.0, step=4)
-        run._watch.sampled({"sys/x": 1.0}, [])
-        run._watch.sampled({"sys/x": 2.0}, [("gpu-throttle", {"gpu": "0", "reasons": []})])
+        run._reporter.add_reading({"sys/x": 1.0}, [])
+        run._reporter.add_reading({"sys/x": 2.0}, [("gpu-throttle", {"gpu": "0", "reasons": []})])
         assert outbox.series("sys/x") == []
         run.log(loss=1.0, step=5)
         run.log(loss=1.0, step=6)

@@ -202,11 +202,11 @@ def report_of(style: Style, rank: int) -> dict[str, Any]:
         "weights": weights,
         "losses": seen,
         "norms": twin_norms(style),
-        **_told(outbox),
+        **_on_reading(outbox),
     }
 
 
-def _told(outbox: KeptOutbox) -> dict[str, Any]:
+def _on_reading(outbox: KeptOutbox) -> dict[str, Any]:
     return {
         "records": outbox.records,
         "sources": [one["source"] for one in outbox.events("grad-norm-source")],

@@ -137,7 +137,7 @@ def test_the_default_is_back_after_the_last_run(server: IngestServer, spool: Pat
     """A finished run leaves no handler and no wake-up descriptor."""
     import tocsin
 
-    sigterm.begin()
+    sigterm.install()
     assert signal.getsignal(signal.SIGTERM) is sigterm._terminated
     with tocsin.watch("p", url=server.url, spool_dir=spool, patch=False) as run:
         run.log(loss=1.0)
@@ -151,7 +151,7 @@ def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
     """The signal would write its byte into whatever file gets that number next."""
     import tocsin
 
-    sigterm.begin()
+    sigterm.install()
     first = tocsin.watch("p", name="a", url=server.url, spool_dir=spool, patch=False, parallel=True)
     second = tocsin.watch("p", name="b", url=server.url, spool_dir=spool, patch=False, parallel=True)
     first.log(loss=1.0)
@@ -163,7 +163,7 @@ def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
 
 def test_only_the_main_thread_touches_signals() -> None:
     """A run that begins in another thread installs nothing and does not fail."""
-    thread = threading.Thread(target=sigterm.begin)
+    thread = threading.Thread(target=sigterm.install)
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

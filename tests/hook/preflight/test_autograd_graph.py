@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from tests.hook.preflight.audited import audited, found, net, unseen
-from tocsin.preflight.autograd_graph import LOOK_AT_CLOCK, take_census
+from tocsin.preflight.autograd_graph import LOOK_AT_CLOCK, summarize_graph
 from tocsin.preflight.findings import Report
 from tocsin.preflight.graph_checks import check_graph
 
@@ -48,19 +48,19 @@ def _chain(length: int) -> Any:
 
 def test_a_huge_graph_is_walked_in_part_and_that_is_said() -> None:
     """By nodes and by the clock; what was not reached is not called clean."""
-    by_nodes = take_census([_chain(50)], nodes=20)
+    by_nodes = summarize_graph([_chain(50)], nodes=20)
     ticks = iter(range(10_000))
-    by_clock = take_census([_chain(3 * LOOK_AT_CLOCK)], limit_s=0.5, clock=lambda: float(next(ticks)))
+    by_clock = summarize_graph([_chain(3 * LOOK_AT_CLOCK)], limit_s=0.5, clock=lambda: float(next(ticks)))
     assert (by_nodes.nodes, by_clock.nodes) == (20, LOOK_AT_CLOCK)
-    for census in (by_nodes, by_clock):
+    for summary in (by_nodes, by_clock):
         report = Report("first-step")
-        check_graph(census, report)
-        assert report.not_auditable == [f"loss graph: {census.cut} were looked at"]
-        assert not census.whole
+        check_graph(summary, report)
+        assert report.not_auditable == [f"loss graph: {summary.cut} were looked at"]
+        assert not summary.whole
 
 
 def test_shared_parts_of_a_graph_are_counted_once() -> None:
     """Two losses over one trunk: its clamp is one."""
     trunk = torch.ones(3, requires_grad=True).clamp(0, 1)
-    census = take_census([(trunk * 2).sum().grad_fn, (trunk * 3).sum().grad_fn])
-    assert (census.count("Clamp"), census.count("Mul"), len(census.reached)) == (1, 2, 1)
+    summary = summarize_graph([(trunk * 2).sum().grad_fn, (trunk * 3).sum().grad_fn])
+    assert (summary.count("Clamp"), summary.count("Mul"), len(summary.reached)) == (1, 2, 1)

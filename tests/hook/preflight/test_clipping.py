@@ -23,7 +23,7 @@ def test_a_clip_that_never_or_always_acts(clip: float, word: str) -> None:
             model(torch.ones(4, 6)).mean().backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
-        assert run._watch._suspects == ()
+        assert run._reporter._observers == ()
     (finding,) = found(outbox, "clip-threshold", "clip")
     assert word in finding["got"]
     assert finding["severity"] == "info"

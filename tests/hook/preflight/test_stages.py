@@ -102,11 +102,11 @@ def test_the_audit_waits_for_no_device() -> None:
         with watched(model=model) as (run, outbox):
             loss = torch.nan_to_num(model(torch.empty(4, 6, dtype=torch.float16))).pow(2).sum()
             ledger = run._ledger
-            ledger.primary = ledger.stepper(optimizer)
+            ledger.primary = ledger.tracker(optimizer)
             ledger.name_of(ledger.primary)
             ledger.inspectors[0](loss, False)
             for number in (1, 10):
-                for call in ledger.appointments.keep(number):
+                for call in ledger.step_scheduler.take_due(number):
                     call()
     assert [one["subject"] for one in found(outbox, "fp16-unsafe")] == [
         "Pow x 1 (float16), Sum x 1 (float16)"

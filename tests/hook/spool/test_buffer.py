@@ -299,7 +299,7 @@ def test_after_the_end_nothing_is_packed() -> None:
     outbox = outbox_on(memory)
     put(outbox, 0)
     before = bytes(memory)
-    outbox.silence()
+    outbox.discard()
     put(outbox, 1)
     outbox.put_event("late", 0, None, {})
     assert bytes(memory) == before

@@ -166,7 +166,7 @@ def test_a_silenced_outbox_takes_nothing() -> None:
     """After the end, or in a fork, puts go nowhere."""
     outbox = Outbox()
     outbox.put((0, 0, LOSS, 1.0))
-    outbox.silence()
+    outbox.discard()
     outbox.put((1, 0, LOSS, 1.0))
     outbox.put_event("note", 0, None, {})
     assert (len(outbox), outbox.drain()) == (0, None)

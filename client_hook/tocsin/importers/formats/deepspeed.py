@@ -25,7 +25,7 @@ class DeepSpeedParser:
     def __init__(self) -> None:
         self._others = KeyValueParser()
         self._skipped = 0.0
-        self._told = 0
+        self._on_reading = 0
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""
@@ -38,14 +38,14 @@ class DeepSpeedParser:
             values = {name: value for name, value in told if value is not None}
             yield Row(number, values, step=float(pipeline[1]))
         elif _OVERFLOW.search(line):
-            self._told += 1
+            self._on_reading += 1
         else:
             yield from self._others.parse(line, number)
 
     def _step(self, found: re.Match[str], number: int) -> Row:
         skipped = float(found[2])
-        since = max(skipped - self._skipped - self._told, 0.0)
-        self._skipped, self._told = skipped, 0
+        since = max(skipped - self._skipped - self._on_reading, 0.0)
+        self._skipped, self._on_reading = skipped, 0
         values = {"skipped": since}
         for index, text in enumerate(found[3].split(",")):
             rate = text_number(text)
