@@ -1,4 +1,4 @@
-"""The Run: what a training script says of itself. Nothing here raises into training or waits."""
+"""The Run: the calls of a training script. Nothing here raises into training or blocks it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .scalars import nonfinite, number
 from .server_requests import Handler, ServerRequests
 
 NAMES = 4096
-"""Different sets of logged names that are remembered; beyond it they are looked at each time."""
+"""Maximum number of different name tuples that are cached."""
 UNSEEN: dict[str, Any] = {
     "stage": "first-step",
     "checks": [],
@@ -32,17 +32,17 @@ UNSEEN: dict[str, Any] = {
     "not_auditable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
     "took_ms": 0.0,
 }
-"""The audit of a run without capture."""
+"""The config check of a run without capture."""
 MESSAGES = 32
-"""Refused values that are named in the terminal."""
+"""Maximum number of warnings about rejected values."""
 HANDLERS = 8
-"""Failures of the script's own handlers that the server is told of."""
+"""Maximum number of failed alert handlers that are reported to the server."""
 
 
 class Run:
-    """One training run of this process. Made by :func:`tocsin.watch`.
+    """One training run of this process, returned by ``tocsin.watch``.
 
-    Every method is safe in a fork, after the end, after the server died, and twice.
+    Every method can be called in a forked child, after the end of the run, and repeatedly.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Run:
         self._ended = False
         self._batches = Batches()
         self._failures = 0
-        """How often an alert handler failed."""
+        """Number of failures of alert handlers."""
         self._terms: set[str] = set()
         """Terms of the loss that were reported."""
         self._goals: dict[str, tuple[Any, Any]] = {}
@@ -230,7 +230,7 @@ class Run:
             if self._ahead[names] < 0:
                 self._ahead[names] = self._counted
             else:
-                del self._ahead[names]  # twice before any step: not once a step
+                del self._ahead[names]  # twice before any step: not logged once per step
         return self._counted
 
     def _count_from(self, step: int, known: tuple[str, ...]) -> None:
@@ -252,24 +252,25 @@ class Run:
         return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
-        """The step of names that came ahead of the first backward: a step that has them already is not it.
+        """Return the step of names that were logged before the first backward: one that does not have them
+        yet.
 
-        Unless a backward waits for that step: then it is another micro-step's forward pass.
+        If a backward waits for its step, this is the forward pass of another micro-step of that step.
         """
         if step == self._ahead[names] and not self._has_open_backward():
             if self._ledger.untouched:
-                del self._ahead[names]  # twice before any step: not once a step
+                del self._ahead[names]  # twice before any step: not logged once per step
                 return step
             step += 1
         self._ahead[names] = step
         return step
 
     def _has_open_backward(self) -> bool:
-        """Whether a backward waits for the primary's step."""
+        """Return whether a backward waits for the primary's step."""
         return bool(self._ledger.coming > self._ledger.step and not self._ledger.untouched)
 
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
-        """The names as they are sent: as text, those of capture moved aside, interned."""
+        """Return the names as they are sent: as text, with a prefix if capture uses them, interned."""
         reporter, ledger = self._reporter, self._ledger
         captured = () if ledger is None or ledger.quiet else reporter.captured
         if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
@@ -280,7 +281,7 @@ class Run:
         return known
 
     def _take_mixed(self, step: int, names: tuple[str, ...], row: Iterable[Any]) -> None:
-        """Values that are no plain floats: read now, or copied on their device; others are left out."""
+        """Queue values that are not plain floats: read, or copied on their device. Others are omitted."""
         reporter = self._reporter
         if any(isinstance(value, Mapping) for value in row):
             flat = dict(within(zip(names, row, strict=True)))
@@ -450,9 +451,11 @@ class Run:
     ) -> None:
         """Check inputs, loss terms or weights for non-finite values, before they reach the backward.
 
-        ``batch``: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
-        ``losses``: the named terms of the loss, reported as ``loss/<name>``.
-        ``weights``: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
+        Args:
+            batch: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
+            losses: the named terms of the loss, reported as ``loss/<name>``.
+            weights: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
+            step: the step; default: the present one.
         """
         try:
             values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
@@ -488,13 +491,14 @@ class Run:
             weights.stop()
 
     def _report_terms(self, names: tuple[str, ...]) -> None:
-        """Told ahead of the first values: ``loss/<name>`` could be an optimizer's."""
+        """Report the names of loss terms before their values, because ``loss/<name>`` may also be an
+        optimizer's."""
         if not self._terms.issuperset(names) and len(self._terms) < NAMES:
             self._terms.update(names)
             self.event("loss-components", names=list(names))
 
     def _report_batch(self, item: tuple[Any, ...]) -> None:
-        """Tells which batch it was where a record says that something went wrong."""
+        """Report the batch of a record that indicates a problem."""
         named = self._batches.judge(item)
         if named is not None:
             self._reporter.put_event("batch", {"id": self._reporter.redact.data(plain(named))}, item[0])
@@ -502,11 +506,11 @@ class Run:
     # -- alerts
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
-        """Decorator: calls the function with each alert of this run, after a step, on the training thread.
+        """Decorate a function to be called with each alert of this run, after a step, on the training thread.
 
-        ``@run.on_alert``, ``@run.on_alert("scaler-collapse")``, ``@run.on_alert(severity="critical",
-        rules=[...])``. To be registered before the first step: the server is asked for alerts when the run
-        connects. It must run no collective: other ranks hear of it at other steps, or never.
+        Use ``@run.on_alert``, ``@run.on_alert("scaler-collapse")`` or ``@run.on_alert(severity="critical",
+        rules=[...])`` before the first step, because alerts are requested when the run connects. The function
+        must not run a collective: other ranks receive the alert at another step, or never.
         """
         if len(given) == 1 and callable(given[0]):
             return self.on_alert(rules=rules, severity=severity)(given[0])
@@ -521,10 +525,10 @@ class Run:
         return register
 
     def on_request(self, action: str) -> Callable[[Handler], Handler]:
-        """Decorator: the function that does what is asked, ``"checkpoint"`` or ``"stop"`` (``actions=``).
+        """Decorate a function that carries out a request, ``"checkpoint"`` or ``"stop"`` (see ``actions=``).
 
-        Called with the request on the training thread, at the end of the optimizer's step; with several
-        ranks after the same step on each.
+        It is called with the request on the training thread, at the end of the optimizer's step; with several
+        ranks, after the same step on each.
         """
 
         def register(handler: Handler) -> Handler:
@@ -538,9 +542,9 @@ class Run:
 
     @property
     def requested(self) -> str:
-        """``"checkpoint"`` or ``"stop"`` where one is due after the step just made, else empty.
+        """``"checkpoint"`` or ``"stop"`` if one is due after the present step, else empty.
 
-        With several ranks it says so after the same step on each.
+        With several ranks it is set after the same step on each.
         """
         try:
             return self._actions.requested
@@ -549,7 +553,7 @@ class Run:
             return ""
 
     def _is_between(self) -> bool:
-        """Whether it may be called wherever it logs: no step of its own was seen yet."""
+        """Return whether every call is between two steps, because no step was seen yet."""
         return not self._last_ns and (self._ledger is None or self._ledger.untouched)
 
     def _handle(self, message: Any) -> None:
@@ -569,7 +573,7 @@ class Run:
                 self._report_failure(handler, message, error)
 
     def _report_failure(self, handler: Any, message: Any, error: Exception) -> None:
-        """The server hears of it too, HANDLERS times."""
+        """Report a failed alert handler to the server, at most HANDLERS times."""
         self._failures += 1
         if self._failures <= HANDLERS:
             said = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
@@ -579,9 +583,11 @@ class Run:
     # -- the end
 
     def finish(self, *, state: str = "finished", error: BaseException | None = None) -> None:
-        """The run is over: nothing is captured any more, and what waits is delivered (at most 3 s).
+        """End the run: stop capturing, and deliver what is left (by default within 3 s).
 
-        ``error`` makes it a failed run, with type, message and the last lines of the traceback.
+        Args:
+            state: ``"finished"`` or ``"failed"``.
+            error: makes it a failed run; its type, message and the end of its traceback are sent.
         """
         if self._ended:
             return
@@ -607,12 +613,12 @@ class Run:
         told = f"{console.steps(self._reporter.steps)} {'recorded' if unsent else 'sent'}{unsent}"
         if not self._reporter.steps and has_children():
             told = "its child processes send the steps"
-        is_checked = sender.run and self._reporter.steps  # without a connection or a step nothing was checked
+        is_checked = sender.run and self._reporter.steps  # nothing is checked without a connection or a step
         found = f", {self.problems}" if is_checked else ""
         console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
 
     def forget(self) -> None:
-        """In a forked child: this run is the parent's business."""
+        """In a forked child: discard everything, because the run belongs to the parent."""
         self._ended = True
         self._reporter.discard()
 
@@ -628,5 +634,5 @@ class Run:
 
 
 def _of(given: Any, name: Any) -> Any:
-    """What was given for all metrics, or for this one."""
+    """Return what was given for all metrics, or for this one."""
     return given.get(name) if isinstance(given, Mapping) else given

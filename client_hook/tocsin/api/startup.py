@@ -1,4 +1,4 @@
-"""How a watch begins: identity, sender, capture. Raises nothing: a run that cannot begin is a NoRun."""
+"""Start a run: identity, sender, capture. Never raises: a run that cannot start is a NoRun."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from .run import Run
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 EXIT_S = 3.0
-"""Seconds that the end of a run may take at most, plus one, where the script says nothing else."""
+"""Default maximum time of the end of a run, plus 1 s."""
 LINGER_S = 120.0
-"""Unless the script says how long, a run that finished waits so long while the server acknowledges more."""
+"""Default time that a finished run waits while the server keeps acknowledging."""
 
 _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
 
 
 def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, **options: Any) -> Run | NoRun:
-    """Return a run, or a NoRun with one warning that says why; other runs end unless ``parallel``."""
+    """Return a run, or a NoRun with a warning why. Other runs are finished unless ``parallel`` is True."""
     global _begun
     name = ""
     try:
@@ -63,7 +63,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
 
 
 def finish_live() -> None:
-    """Finish the runs of this process that have not ended: the next training of a sweep begins."""
+    """Finish the active runs of this process, because the next training of a sweep begins."""
     for run in tuple(live):
         run.finish()
 
@@ -113,7 +113,7 @@ def _begin(
     )
     mark_process()
     box = outbox if outbox is not None else Outbox()
-    # The lines in the terminal are those of one process; the tests' own sender writes none.
+    # Only one process writes to the terminal; the tests' own sender writes nothing.
     problems = AlertCounter() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
     if sender is None:
         sender = Sender(
@@ -142,7 +142,7 @@ def _begin(
     try:
         run = Run(reporter, run_info, attach(reporter, run_info, **capture), wanted)
     except Exception:
-        reporter.detach()  # what was patched before it failed
+        reporter.detach()  # undo the patches made so far
         raise
     given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
     given |= {
@@ -173,7 +173,7 @@ def _begin(
 
 
 def begin_child(shared: Mapping[str, Any]) -> Run:
-    """Begin this process's part of the run of the process that started it; see ``children``."""
+    """Start this process's part of the run of its parent process; see ``child_processes``."""
     options = dict(shared)
     project, name = options.pop("project"), options.pop("name")
     identity = child_processes.child_identity(options.pop("identity"), project, name)
@@ -203,14 +203,14 @@ def _config_of(config: Any) -> Any:
 
 
 def _seed(who: Identity) -> str:
-    """What tells this run from others, and is the same on its ranks: worker processes have their parent."""
+    """Return a text that is unique to the run and equal on its ranks. Worker processes use their parent's."""
     if is_multiprocessing_child():
         return f"{process_id(os.getppid())}:{who.ordinal}"
     return who.run or f"{who.rendezvous}:{who.ordinal}"
 
 
 def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any, **options: Any) -> Any:
-    """Capture automatically where torch is imported; say in an ``attached`` event what was found."""
+    """Start capture if torch is imported; send an ``attached`` event with what was found."""
     if not patch or "torch" not in sys.modules:
         run_info.versions = versions()
         reporter.put_event("attached", {"signals": {}})
@@ -236,7 +236,7 @@ def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any,
     reporter.on_close.append(lambda: capture.detach(ledger))  # again: patches in use stayed
     Preflight(reporter, ledger, model)
     reporter.on_end.append(Evaluation(ledger).end)
-    if not options.get("optimizers"):  # others are not watched then
+    if not options.get("optimizers"):  # otherwise other optimizers are not watched
         reporter.on_end.insert(0, ManualUpdates(ledger).finish)
     reporter.on_off.append(OverheadMeter(ledger, reporter.waiting).stop)
     described = Describer(reporter, ledger, run_info, versions).described
@@ -274,7 +274,7 @@ def _described_model(model: Any) -> dict[str, Any]:
 
 
 def default_name(project: str) -> str:
-    """The script's name, else the project's."""
+    """Return the name of the script, or else the project's."""
     script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
     return script or str(project)
 
@@ -291,7 +291,7 @@ def _is_wanted(ranks: str | int | Collection[int]) -> bool:
 
 
 def _is_reimported() -> bool:
-    """Whether a spawned worker imports the script again: then ``reporter`` is the parent's, not ours."""
+    """Return whether a spawned worker imports the script again, so that this ``watch`` is its parent's."""
     main = sys.modules.get("__mp_main__")
     if main is None:
         return False

@@ -1,4 +1,4 @@
-"""The optimizers, scalers and schedulers that exist already, and how hello describes them."""
+"""Find the optimizers, scalers and schedulers that exist, and describe them for the handshake."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .scaler import scaler_class
 
 ARGUMENTS = 24
 LISTED = 32
-"""At most so many of each kind are described, with at most so many arguments."""
+"""Maximum number of objects of each kind that are described, and of their arguments."""
 
 
 def discover_optimizers(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
-    """Makes the living optimizers known, so that the first backward finds its owner, and describes all.
+    """Register the living optimizers, so that the first backward finds its owner, and describe all objects.
 
-    Looks through everything that is tracked, once at the watch and once at the first record, on the
-    training thread, never on the sender's: about 0.25 us an object (70 ms of CPU time at 284 000). What the
-    audit wants of it, at the end of the same step, is kept for it by weak references. In a CROWD only what
-    steps is known, and that is said.
+    All tracked objects are searched, once at the watch and once at the first record, on the training thread:
+    about 0.25 us per object (70 ms of CPU time at 284,000). The models and scalers that the config check
+    needs at the end of the same step are kept by weak references. With too many objects, only what steps is
+    known, and a warning says so.
     """
     kinds = _kinds()
     if has_too_many_objects():
@@ -34,7 +34,7 @@ def discover_optimizers(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     found = find_objects((*kinds.values(), torch.nn.Module))
     ledger.alive = [weakref.ref(one) for one in found if isinstance(one, (torch.nn.Module, kinds["scalers"]))]
     for one in found:
-        # One whose constructor raised may live on, without groups; it will never step.
+        # An optimizer whose constructor raised may exist without groups. It never steps.
         if isinstance(one, torch.optim.Optimizer) and hasattr(one, "param_groups"):
             ledger.tracker(one)
     schedulers = [one for one in found if isinstance(one, kinds["schedulers"])]
@@ -56,7 +56,7 @@ def _kinds() -> dict[str, type]:
 
 
 def _optimizers(ledger: Ledger) -> list[dict[str, Any]]:
-    """Family, defaults and groups of each optimizer that stepped, or of all before the first step."""
+    """Describe each optimizer that has stepped, or all before the first step."""
     trackers = list(ledger.trackers.values())
     chosen = [one for one in trackers if one.name] or trackers
     pairs = [(one.name, one.ref()) for one in chosen[:LISTED]]
@@ -76,12 +76,12 @@ def _optimizer(name: str, optimizer: Any) -> dict[str, Any]:
 
 
 def size_of(param: Any) -> int:
-    """Elements of a parameter; 0 of a lazy module's that its first batch has not made yet."""
+    """Return the elements of a parameter; 0 for a lazy module's before its first batch."""
     return 0 if hasattr(param, "materialize") else int(param.numel())
 
 
 def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
-    """Its settings. The scale itself may lie on a device and is not asked."""
+    """Return a scaler's settings. The scale may be on a device and is not read."""
     enabled = bool(getattr(scaler, "_enabled", True))
     facts = {
         "class": type(scaler).__name__,
@@ -96,7 +96,7 @@ def _scaler(ledger: Ledger, scaler: Any) -> dict[str, Any]:
 
 
 def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
-    """Its class and arguments, and whose learning rate it sets."""
+    """Return a scheduler's class and arguments, and its optimizer."""
     tracker = ledger.trackers.get(id(getattr(scheduler, "optimizer", None)))
     return {
         "optimizer": tracker.name if tracker is not None else "",
@@ -106,7 +106,7 @@ def _scheduler(ledger: Ledger, scheduler: Any) -> dict[str, Any]:
 
 
 def _simple(values: dict[str, Any]) -> dict[str, Any]:
-    """The plain ones of a mapping: numbers, text, flags and short lists of them; tensors stay unread."""
+    """Return the plain values of a mapping: numbers, text, flags and short lists of them."""
     out: dict[str, Any] = {}
     for key, value in values.items():
         if not str(key).startswith("_") and _is_simple(value) and len(out) < ARGUMENTS:

@@ -1,4 +1,4 @@
-"""Gradient norms: the script's own clip where it clips, a sampled one of ours where it does not."""
+"""Capture gradient norms: of the script's own clip, or else computed by us at sampled steps."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .staging import read, readable
 
 
 class _Caught:
-    """The total norm that torch computed last, and the vector of norms it was made of."""
+    """The newest total norm of torch, and the vector of norms that it was computed from."""
 
     __slots__ = ("newest", "total", "vector")
 
     def __init__(self) -> None:
         self.newest: Any = None
-        """What the norm was taken of last, while torch computes a total norm."""
+        """Newest argument of the norm function while torch computes a total norm."""
         self.total: Any = None
         self.vector: Any = None
 
@@ -37,7 +37,7 @@ _caught = _Caught()
 
 
 class Norms(NamedTuple):
-    """Norms of the gradients of ``params``, those that have one; ``source`` is own, or local for a shard."""
+    """Norms of the gradients of ``params``. ``source``: own, or local for a shard."""
 
     params: list[Any]
     norms: Tensor
@@ -45,7 +45,7 @@ class Norms(NamedTuple):
 
 
 def install() -> None:
-    """Watches every clip of the process, also through names imported before."""
+    """Watch every clip of the process, also through names imported before."""
     install_sharded()
     install_deepspeed()
     patching.replace_within(clip_grad.clip_grad_value_, _watch_value_clip)
@@ -61,14 +61,14 @@ def install() -> None:
 
 
 def install_sharded() -> None:
-    """FSDP1's own clip, once the script has imported it: asked again when an optimizer is made."""
+    """Watch FSDP1's own clip if the script has imported it. Called again when an optimizer is made."""
     cls = fsdp.fsdp1()
     if cls is not None and not hasattr(cls.clip_grad_norm_, "_tocsin"):
         patching.replace(cls, "clip_grad_norm_", _watch_sharded_clip)
 
 
 def install_deepspeed() -> None:
-    """DeepSpeed's own clip of float32 gradients, once the script has imported it."""
+    """Watch DeepSpeed's own clip of float32 gradients if the script has imported it."""
     engine = sys.modules.get("deepspeed.runtime.engine")
     clip = getattr(engine, "clip_grad_norm_", None)
     if clip is not None and not hasattr(clip, "_tocsin"):
@@ -93,9 +93,9 @@ def _watch_deepspeed_clip(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kept_norm(tracker: OptimizerTracker, optimizer: Any) -> Any:
-    """The norm before clipping, as DeepSpeed's optimizer around this one has it; None where there is none.
+    """Return the norm before clipping that DeepSpeed's optimizer around this one keeps, or None.
 
-    Asked behind the step: by then it holds that step's norm, unscaled.
+    Called after the step, when it contains that step's norm, unscaled.
     """
     if tracker.outer is None:
         tracker.outer = _outer_of(optimizer) if "deepspeed.runtime.engine" in sys.modules else ()
@@ -104,7 +104,7 @@ def kept_norm(tracker: OptimizerTracker, optimizer: Any) -> Any:
 
 
 def _outer_of(optimizer: Any) -> Any:
-    """A weak reference to the object whose ``optimizer`` this is and that keeps a global norm."""
+    """Return a weak reference to the object that wraps this optimizer and keeps a global norm."""
     for holder in gc.get_referrers(optimizer):
         names = holder if type(holder) is dict else getattr(holder, "__dict__", {})
         if "_global_grad_norm" not in names or names.get("optimizer") is not optimizer:
@@ -118,12 +118,12 @@ def _outer_of(optimizer: Any) -> Any:
 
 
 def vars_of(value: Any) -> Any:
-    """The attributes of an object, None where it has none of its own."""
+    """Return the attributes of an object, or None if it has none."""
     return getattr(value, "__dict__", None)
 
 
 def _watch_sharded_clip(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Its norm is that of all ranks together, when it is there."""
+    """Watch a clip whose norm is that of all ranks together."""
 
     @functools.wraps(original)
     def clip_grad_norm_(self: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
@@ -149,10 +149,10 @@ def _install_total_norm() -> None:
 
 
 def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps the vector that torch makes on the way to a total 2-norm: the norms of all gradients.
+    """Keep the vector of norms that torch computes for a total 2-norm.
 
-    Observe the last operation, the norm of that vector, while it runs, without computing anything extra.
-    If that function is patched already, or in use by another thread, leave it as it is.
+    The last operation, the norm of that vector, is observed while it runs, so nothing is computed twice. If
+    that function is patched already, or in use by another thread, it is left as it is.
     """
     linalg = torch.linalg
     plain = linalg.vector_norm
@@ -177,7 +177,7 @@ def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _vector_of(total_norm: Any) -> Any:
-    """The vector behind this total norm, where torch made both."""
+    """Return the vector that this total norm was computed from, if torch computed both."""
     vector = _caught.vector
     if vector is None or _caught.total is not total_norm or vector.ndim != 1:
         return None
@@ -185,7 +185,7 @@ def _vector_of(total_norm: Any) -> Any:
 
 
 def install_public() -> None:
-    """torch before 2.6 has no inner function: the public one is watched from within."""
+    """Watch the public function, because torch before 2.6 has no inner one."""
     patching.replace_within(clip_grad.clip_grad_norm_, _watch_public_clip)
 
 
@@ -198,7 +198,7 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
             traced.clipped = True
         elif patching.attached:
             if type(parameters) is not list and not isinstance(parameters, Tensor):
-                parameters = list(parameters)  # an iterator can be gone through once only
+                parameters = list(parameters)  # an iterator can be consumed only once
             compiler = switch(None)
             try:
                 _clipped(parameters, max_norm, total_norm)
@@ -231,7 +231,7 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_value_clip(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A clip of single values says no norm: where one is due, it is taken before."""
+    """Watch a clip of single values. It computes no norm, so ours is computed before if one is due."""
 
     @functools.wraps(original)
     def clip_grad_value_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
@@ -264,7 +264,7 @@ def _before_value_clip(parameters: Any) -> None:
 
 
 def _look_before_clip(parameters: Any) -> None:
-    """Look for changes of the gradients before a clip whose norm is known only after it has changed them."""
+    """Check for changes of the gradients before a clip whose norm is known only afterwards."""
     try:
         params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         for ledger in () if _is_compiling() else patching.attached:
@@ -296,7 +296,7 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
 
 
 def own_norm(ledger: Any, tracker: OptimizerTracker, optimizer: Any, scale: Any) -> None:
-    """The total 2-norm of the optimizer's gradients, divided by ``scale`` where they are still scaled."""
+    """Compute the total 2-norm of the optimizer's gradients, divided by ``scale`` if they are scaled."""
     made = norms_of(optimizer)
     if made is None:
         return
@@ -311,7 +311,7 @@ def own_norm(ledger: Any, tracker: OptimizerTracker, optimizer: Any, scale: Any)
 
 
 def norms_of(optimizer: Any) -> Norms | None:
-    """Norms of all gradients of an optimizer, f32 on the first one's device; None where it has none."""
+    """Return the norms of all gradients of an optimizer, float32 on the first one's device, or None."""
     params, grads, local = _grads(optimizer)
     if not grads or not readable(grads[0]):
         return None
@@ -319,9 +319,9 @@ def norms_of(optimizer: Any) -> Norms | None:
 
 
 def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
-    """Parameters that have a gradient, and these as plain tensors.
+    """Return the parameters with a gradient, the gradients as plain tensors, and whether they are shards.
 
-    Of a sharded one (DTensor) this rank's part is taken, and said to be one.
+    Of a sharded gradient (DTensor) this rank's part is returned.
     """
     params, grads, local = [], [], False
     for group in optimizer.param_groups:
@@ -337,7 +337,7 @@ def _grads(optimizer: Any) -> tuple[list[Any], list[Tensor], bool]:
 
 
 def _norms(grads: list[Tensor]) -> Tensor:
-    """Each one's norm, float32, in their order, without waiting: one foreach call a device and dtype."""
+    """Return the norms, float32, in order, without waiting: one foreach call per device and dtype."""
     with torch.no_grad():
         first = grads[0].device
         kinds: dict[Any, list[int]] = {}

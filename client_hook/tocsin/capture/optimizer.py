@@ -1,8 +1,8 @@
-"""Optimizer steps: the learning rates used, what was stepped, and gradients cleared without a step.
+"""Capture optimizer steps: learning rates, what was stepped, and gradients cleared without a step.
 
-torch's global step hooks fire for every optimizer, also those made before. A scaled step that
-is skipped never gets here (``scaler.py`` sees it). A subclass that calls ``super().step()``
-fires them twice; an exception inside a step leaves the second one out.
+torch's global step hooks run for every optimizer, also for those made before. A scaled step that is skipped
+does not reach them (see ``scaler.py``). A subclass that calls ``super().step()`` runs them twice; an
+exception inside a step omits the second one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .wrappers import is_whole
 
 
 def install() -> None:
-    """Watches every optimizer of the process."""
+    """Watch every optimizer of the process."""
     _sweep()
     patching.undo_later(_sweep_unless_within)
     step_hooks.install()
@@ -45,7 +45,7 @@ def install() -> None:
 
 
 def _sweep_unless_within() -> Any:
-    """From within a step the hooks are taken away later, because torch goes through them then."""
+    """Remove the hooks, but not during a step, because torch iterates over them then."""
     return patching.LATER if _within else _sweep()
 
 
@@ -55,14 +55,14 @@ def _sweep() -> None:
 
 
 _clears = torch.optim.Optimizer.zero_grad
-"""torch's own, which clears the gradients of any object that has parameter groups."""
+"""torch's own function, which clears the gradients of any object with parameter groups."""
 _handles: list[Any] = []
 _within: list[int] = []
-"""One entry for each of our hooks that is running, on any thread: none is removed before it is empty."""
+"""One entry for each of our hooks that is running, on any thread. Hooks are removed only when it is empty."""
 
 
 def _eager(hook: Callable[..., None]) -> Any:
-    """``hook`` left out of compilation: traced into a graph it would never fire."""
+    """Return ``hook`` excluded from compilation, because a traced hook would not run."""
     try:
         return leave_out(hook)
     except Exception:
@@ -89,7 +89,7 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kwargs: Any) -> None:
     if tracker.deferred:
-        # A step began after another ended while a first had not: that first one raised.
+        # A step began although another one has not ended: that one raised.
         tracker.deferred, tracker.depth = False, 0
         ledger.record(tracker, 1.0, 0.0, True)
     tracker.depth += 1
@@ -152,7 +152,7 @@ def _leave(ledger: Any, tracker: OptimizerTracker, optimizer: Any) -> None:
 
 
 def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A wrapper's own ``zero_grad`` says nothing: it calls that of its optimizer, or does not."""
+    """Watch ``zero_grad``, except that of a wrapper, which calls that of its optimizer."""
     passes_on = original is not _clears
 
     @functools.wraps(original)

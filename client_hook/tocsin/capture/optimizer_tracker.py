@@ -36,7 +36,7 @@ class Loss(msgspec.Struct, eq=False, gc=False):
     used: bool = False
     count: float = 1.0
     share: Any = None
-    """By what it was divided (``shares.Share``); None if it was not divided, or not examined."""
+    """By what it was divided (``accumulation.Share``); None if it was not divided, or not examined."""
     kept: bool = False
     """Whether its graph was kept (``retain_graph``) for another loss."""
 

@@ -1,9 +1,8 @@
-"""Loss scale: what it was at a step, whether it skipped the step, when it grew or backed off.
+"""Capture the loss scale: its value at a step, whether it skipped the step, its growth and backoff.
 
-Patched on the class of ``torch.amp.GradScaler`` and on every subclass that overrides a method,
-so scalers made before and after, and pickled ones, are seen. The scale is read when a loss is
-scaled, once between two updates: that is the scale in force for the step, whatever the
-script does to the scaler afterwards.
+``torch.amp.GradScaler`` and every subclass that overrides a method are patched, so scalers made before and
+after, and unpickled ones, are seen. The scale is read when a loss is scaled, once between two updates: that
+is the scale of the step, whatever the script does to the scaler afterwards.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from .staging import read
 from .wrappers import inner_of
 
 REMEMBERED = 1024
-"""Scaled losses that wait for their backward; older ones are forgotten."""
+"""Maximum number of scaled losses that wait for their backward."""
 WALK = 16
-"""So many operations are looked at between a backward and the scaling before it."""
+"""Maximum number of operations between a backward and the scaling before it."""
 
 
 Scaled = tuple[Any, Any, Any, Any]
 """A scaled loss: (weak reference to it, unscaled value, its scaler, the scale)."""
 
 _scaled: dict[int, Scaled] = {}
-"""id(scaled loss) -> what it is, until its backward. Losses that never come to one are a few dead
-entries; above REMEMBERED they are dropped."""
+"""id(scaled loss) -> what it is, until its backward. Losses without a backward stay as dead entries, which
+are removed above REMEMBERED."""
 _scales: dict[int, tuple[Any, Any, Any]] = {}
-"""id(scaler) -> (weak reference, its scale tensor, a device's copy of that since its last update)."""
+"""id(scaler) -> (weak reference, its scale tensor, a copy on the device since its last update)."""
 _updating: set[int] = set()
 
 
 def install() -> None:
-    """Watches every scaler of the process."""
+    """Watch every scaler of the process."""
     patching.undo_later(_forget)
     methods = {
         "scale": _watch_scale,
@@ -55,7 +54,7 @@ def install() -> None:
 
 
 def scaler_class() -> Any:
-    """``torch.amp.GradScaler``; before torch 2.3 the one of ``torch.cuda.amp``, for CUDA only."""
+    """Return ``torch.amp.GradScaler``, or ``torch.cuda.amp.GradScaler`` before torch 2.3."""
     return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
@@ -89,7 +88,7 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember(scaler: Any, outputs: Any, result: Any) -> None:
-    """Notes which unscaled value each scaled one stands for. Iterators are left alone."""
+    """Note the unscaled value of each scaled loss. Iterators are ignored."""
     if isinstance(outputs, Tensor):
         if len(_scaled) > REMEMBERED:
             _scaled.clear()
@@ -102,9 +101,9 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
 
 
 def scale_of(scaler: Any) -> Any:
-    """The scale in force; None before the first loss or where torch hides it.
+    """Return the present scale, or None before the first loss or if torch hides it.
 
-    On a device it is copied once between two updates: ``update`` writes it in place.
+    On a device it is copied once between two updates, because ``update`` writes it in place.
     """
     scale = getattr(scaler, "_scale", None)
     if not isinstance(scale, Tensor) or scale.is_cpu:
@@ -115,7 +114,7 @@ def scale_of(scaler: Any) -> Any:
     if len(_scales) > REMEMBERED:
         _scales.clear()
     copied = read(scale)
-    if copied is None:  # while a graph is captured
+    if copied is None:  # during a graph capture
         return None
     _scales[id(scaler)] = (weakref.ref(scaler), scale, copied)
     return copied
@@ -127,16 +126,16 @@ def some_scaled() -> bool:
 
 
 def forget_scaled(tensor: Tensor) -> Scaled | None:
-    """What ``tensor`` is the scaled form of, if it came out of a scaler; asked once, at its backward."""
+    """Return what ``tensor`` is the scaled form of, or None. Called once, at its backward."""
     scaled = _scaled.pop(id(tensor), None)
     return scaled if scaled is not None and scaled[0]() is tensor else None
 
 
 def scaled_source(tensor: Tensor) -> Scaled | None:
-    """The scaled loss that ``tensor`` was computed from, a few operations back; None if there is none.
+    """Return the scaled loss that ``tensor`` was computed from a few operations before, or None.
 
-    ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``: a
-    multiplication in the graph whose factor is a scaler's own scale tensor is its ``scale()``.
+    Examples are ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``.
+    A multiplication by a scaler's scale tensor in the graph is its ``scale()``.
     """
     scales = {one[2]._scale.data_ptr(): one for one in _scaled.values() if isinstance(one[2]._scale, Tensor)}
     waiting = [tensor.grad_fn]
@@ -192,9 +191,9 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
 
 
 def found_inf_of(scaler: Any, optimizer: Any) -> Any:
-    """1.0 or 0.0 (a device scalar on a device): whether the unscaling met a non-finite gradient.
+    """Return 1.0 or 0.0 (a scalar on a device): whether unscaling found a non-finite gradient.
 
-    ``update()`` adds all optimizers' flags into the first one's tensor, so it is read before.
+    ``update()`` adds all optimizers' flags to the first one's tensor, so the flags are read before.
     """
     states = getattr(scaler, "_per_optimizer_states", None)
     if not states or id(optimizer) not in states:
@@ -279,9 +278,10 @@ def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
 
 
 def _outcome(found: Any, fired: bool, fused: bool) -> tuple[Any, Any, Any]:
-    """(stepped, skipped, found_inf). Unfused, torch itself asked the flag: whether the step ran says it.
+    """Return (stepped, skipped, found_inf).
 
-    A fused optimizer always runs and decides on the device, so there the flag is the answer.
+    If the optimizer is not fused, torch has read the flag, so whether the step ran is the answer. A fused
+    optimizer always runs and decides on the device, so the flag is the answer.
     """
     if type(found) is float:
         skip = 1.0 if found > 0 else 0.0
@@ -327,7 +327,7 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _before_update(scaler: Any) -> Any:
-    """The scale; and what unscaled gradients said, for those that nobody steps with."""
+    """Return the scale, after reading the flags of unscaled gradients that no step uses."""
     for ledger in patching.attached:
         for tracker in ledger.trackers.values():
             tracker.settle()
@@ -335,7 +335,7 @@ def _before_update(scaler: Any) -> Any:
 
 
 def _host_scale(scaler: Any) -> Any:
-    """The scale if it lies in host memory. On a device the change is seen at the next record."""
+    """Return the scale if it is in host memory. On a device a change is detected at the next record."""
     scale = getattr(scaler, "_scale", None)
     return read(scale) if not isinstance(scale, Tensor) or scale.is_cpu else None
 
@@ -356,6 +356,6 @@ def _updated(scaler: Any, before: Any) -> None:
 
 
 def report_last_scales(ledger: Any) -> None:
-    """At the end of a run: what the last update on a device did, which no further record would tell."""
+    """Report what the last updates on a device did, because no further record will."""
     for name, scale in ledger.scales_on_device.items():
         ledger.reporter.last_scale(name, read(scale))

@@ -1,15 +1,14 @@
-"""How a number gets from a tensor to the host without waiting for a device.
+"""Copy values from tensors to the host without waiting for a device.
 
-A tensor in host memory is read at once. A CUDA scalar is copied on the current stream into
-float32 (so later changes in place do not matter and no graph stays alive). Complete records are
-gathered, and all their values go by one stack and one ``non_blocking`` copy into a slot of a pinned
-ring, followed by an event: at the first record that comes GATHERED_S after the copy before it, or with
-the BATCH-th. So slow steps go at once, and fast ones share what a copy costs. Slots are looked at
-oldest first on the training thread behind the next copy; a slot whose event has not happened yet is left
-alone, never waited for.
+A tensor in host memory is read immediately. A CUDA scalar is copied on the current stream to float32, so that
+later changes in place do not matter and no graph stays alive. Complete records are collected, and all their
+values are copied by one stack and one ``non_blocking`` copy to a slot of pinned memory, followed by an event.
+This is done at the first record GATHERED_S after the previous copy, or at the BATCH-th record, so slow steps
+are copied immediately, and fast ones share the cost. The training thread checks the slots in order after the
+next copy, and never waits for an event.
 
-Policy: a full ring drops the record's device values, counted in ``dropped``; its host values go
-out at once.
+If all slots are in use, the record's device values are dropped and counted in ``dropped``; its host values
+are delivered immediately.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from torch import Tensor
 
 SLOTS = 1024
 WIDTH = 32
-"""The ring: 1024 x 32 float32, 128 KiB of pinned memory."""
+"""The slots: 1024 x 32 float32, 128 KiB of pinned memory."""
 
 BATCH = 8
-"""Records that share a copy at most. Vectors of single norms are kept for longer (layer_norms.py)."""
+"""Maximum number of records that share a copy. Vectors of norms are kept longer (layer_norms.py)."""
 GATHERED_S = 0.02
 
 DRAIN_S = 1.0
@@ -36,10 +35,10 @@ DRAIN_S = 1.0
 LOG = logging.getLogger("tocsin")
 
 CUDA = torch.version.cuda is not None or torch.version.hip is not None
-"""A build without CUDA raises when asked whether it captures a graph."""
+"""A build without CUDA raises when asked whether a graph is being captured."""
 
 device_seen = False
-"""Whether any value was ever left on a device: until then no record is looked through for one."""
+"""Whether any value was ever on a device. Until then, records are not searched for one."""
 
 _initialized: Callable[[], bool] = torch.cuda.is_initialized
 _new_event: Callable[[], Any] = torch.cuda.Event
@@ -49,12 +48,12 @@ Deliver = Callable[[Item, Any], None]
 
 
 def read(value: Any) -> Any:
-    """A Python float, a device scalar that nobody else changes, or None for what is neither.
+    """Return a Python float, a device scalar that no one else changes, or None.
 
-    Takes numbers and tensors of one element. Host tensors are read at once, never kept.
+    Accepts numbers and tensors of one element. Host tensors are read immediately, never kept.
     """
     try:
-        if type(value) is Tensor and value.is_cpu:  # the common case first: this runs every step
+        if type(value) is Tensor and value.is_cpu:  # the common case first, because this runs at every step
             return float(value.item())
         if isinstance(value, Tensor):
             return _read_tensor(value)
@@ -82,7 +81,7 @@ def _read_tensor(value: Tensor) -> Any:
 
 
 def readable(value: Tensor) -> bool:
-    """Whether this is a device the hook may give work to: on others (XLA, say) it would change the graph."""
+    """Return whether the hook may use this device. On others (such as XLA) it would change the graph."""
     return value.is_cpu or value.is_cuda
 
 
@@ -100,7 +99,7 @@ def _warn_unread(device: str) -> None:
 
 
 def _copied(value: Tensor) -> Tensor:
-    """A float32 0-dim copy on the same device, made by work queued on the current stream."""
+    """Return a float32 0-dim copy on the same device, queued on the current stream."""
     global device_seen
     device_seen = True
     value = value.detach()
@@ -110,7 +109,8 @@ def _copied(value: Tensor) -> Tensor:
 
 
 def differ_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
-    """Compare tensors on their device; the result is whether any differ, None until it has arrived."""
+    """Compare tensors on their device. The returned function returns whether any differ, or None until that
+    is known."""
     flags = [(one != other).any() for one, other in pairs]
     flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
     host = torch.empty((), dtype=torch.bool, pin_memory=True, device="cpu")
@@ -121,25 +121,25 @@ def differ_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None
 
 
 def capturing() -> bool:
-    """True while a CUDA graph is being captured: hooks run once then, not at replay."""
+    """Return whether a CUDA graph is being captured: hooks run then, but not at replay."""
     return CUDA and _initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def new_ring(*, pinned: bool) -> Tensor:
-    """Host memory for the copies; only pinned memory lets a copy go on without the host.
+    """Return host memory for the copies. Only copies to pinned memory are asynchronous.
 
-    The device is named, for scripts set another default one (``torch.set_default_device``).
+    The device is explicit, because scripts may set another default (``torch.set_default_device``).
     """
     return torch.empty((SLOTS, WIDTH), dtype=torch.float32, pin_memory=pinned, device="cpu")
 
 
 def new_vectors(count: int, length: int) -> Tensor:
-    """Pinned host memory for ``count`` vectors of single norms (layer_norms.py)."""
+    """Return pinned host memory for ``count`` vectors of norms (layer_norms.py)."""
     return torch.empty((count, length), dtype=torch.float32, pin_memory=True, device="cpu")
 
 
 class _Slot(NamedTuple):
-    """Records under way together: (record, places of its device values, note) each."""
+    """Records that are being copied together: (record, places of its device values, note) each."""
 
     records: list[tuple[Item, list[int], Any]]
     places: list[tuple[int, int]]
@@ -149,9 +149,9 @@ class _Slot(NamedTuple):
 
 
 class Staging:
-    """Records with device values, on their way to the host in the order they were made.
+    """Records with device values on their way to the host, in order.
 
-    ``deliver(item, note)`` gets each one with every value a float.
+    ``deliver(item, note)`` is called with each one when all of its values are floats.
     """
 
     __slots__ = (
@@ -173,29 +173,29 @@ class Staging:
         self._clock = clock
         self._next = self._count = 0
         self._room = WIDTH
-        """Values that the slot being gathered still has room for."""
+        """Values that still fit into the next slot."""
         self._begun = float("-inf")
-        """When the newest copy went."""
+        """Time of the newest copy."""
         self._gathered: list[tuple[Item, list[int], Any]] = []
         self._streams: dict[torch.device, int] = {}
-        """On which stream the gathered values of each device were made."""
+        """The stream on which the collected values of each device were computed."""
         self._waiting: deque[_Slot] = deque()
         self._free: dict[torch.device, list[Any]] = {}
-        """Events that happened: each is used again, for making one costs more than recording it."""
+        """Completed events for reuse, because creating one costs more than recording it."""
         self.dropped = 0
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, item: Item, note: Any = None) -> None:
-        """Queues one record ``(step, t_ns, names, *values)`` some of whose values are device scalars."""
+        """Queue a record ``(step, t_ns, names, *values)`` with device scalars among its values."""
         at = [index for index, value in enumerate(item) if isinstance(value, Tensor)]
         full = self._count >= SLOTS
         if at and (full or len(at) > WIDTH):
             self.dropped += 1
             item, at = _without(item, at), []
         if not at and (full or not self._count):
-            self._deliver(item, note)  # with a full ring out of order rather than without a bound
+            self._deliver(item, note)  # out of order, rather than without a limit
             self.poll()
             return
         if at and (len(at) > self._room or self._elsewhere(item, at)):
@@ -210,8 +210,8 @@ class Staging:
             self.poll()
 
     def _elsewhere(self, item: Item, at: list[int]) -> bool:
-        """Whether these values are made on another stream than those gathered so far: they go apart, for
-        a copy has to run behind what makes its values."""
+        """Return whether the values were computed on another stream than the collected ones. They are copied
+        separately, because a copy must run after the computation of its values."""
         found = False
         for index in at:
             device = item[index].device
@@ -220,7 +220,7 @@ class Staging:
         return found
 
     def _send(self) -> None:
-        """What was gathered, by one stack and one copy a device, then an event a device."""
+        """Copy what was collected: one stack, one copy and one event per device."""
         records, self._gathered, self._room = self._gathered, [], WIDTH
         streams, self._streams = self._streams, {}
         if not records:
@@ -256,7 +256,7 @@ class Staging:
         return self._ring
 
     def poll(self) -> None:
-        """Delivers what has arrived, oldest first. Asks, never waits."""
+        """Deliver what has arrived, oldest first. Never waits."""
         waiting = self._waiting
         if not waiting or capturing():
             return
@@ -264,9 +264,9 @@ class Staging:
             self._arrive(waiting.popleft())
 
     def drain(self, limit_s: float = DRAIN_S) -> None:
-        """At the end of a run only: waits for the device, but no longer than ``limit_s``.
+        """At the end of a run, wait for the device, at most ``limit_s``.
 
-        What a device that hangs still owes is left out, as where the ring is full.
+        Values that do not arrive in time are dropped.
         """
         until = monotonic() + limit_s
         if not capturing():
@@ -295,12 +295,12 @@ class Staging:
 
 
 def _hollow(item: Item) -> Item:
-    """The record without its tensors, so that their memory is free."""
+    """Return the record without its tensors, so that their memory is freed."""
     return tuple(None if isinstance(value, Tensor) else value for value in item)
 
 
 def _without(item: Item, at: list[int]) -> Item:
-    """The record without the values at ``at`` (positions in the item) and without their names."""
+    """Return the record without the values at these positions and without their names."""
     gone = {index - 3 for index in at}
     names = tuple(name for place, name in enumerate(item[2]) if place not in gone)
     values = tuple(value for index, value in enumerate(item) if index > 2 and index not in at)
@@ -308,19 +308,19 @@ def _without(item: Item, at: list[int]) -> Item:
 
 
 def on_device(device: torch.device) -> Any:
-    """What is queued inside goes to ``device``."""
+    """Return a context in which work is queued on ``device``."""
     if not _initialized() or torch.cuda.current_device() == device.index:
         return _HERE
     return torch.cuda.device(device)
 
 
 def current_stream(device: torch.device) -> int:
-    """The stream that work for ``device`` goes to now, by its address; 0 where no CUDA context exists."""
+    """Return the address of the current stream of ``device``; 0 without a CUDA context."""
     return int(_raw_stream(device.index)) if _initialized() else 0
 
 
 def on_stream(device: torch.device, stream: int) -> Any:
-    """What is queued inside goes to ``device``, behind what ``stream`` has to do."""
+    """Return a context in which work is queued on ``device`` after that of ``stream``."""
     if not _initialized() or current_stream(device) == stream:
         return on_device(device)
     return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
@@ -334,7 +334,7 @@ _raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream
 
 
 class _Here:
-    """The device is the current one, or no CUDA context exists: there is nothing to choose."""
+    """A context that does nothing, for the current device or without a CUDA context."""
 
     def __enter__(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""A script's configuration as plain data: bounded in depth, in size and in text. Pure; never raises."""
+"""Convert a script's configuration to plain data of bounded depth and size. Pure; never raises."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ DEPTH = 12
 ITEMS = 10_000
 TEXT = 4_096
 ARRAY = 64
-"""Deeper, more, longer than this is cut, and the cut says so; larger arrays are told by shape."""
+"""Limits. What exceeds them is truncated and marked; larger arrays are described by their shape."""
 
 READINGS = ("items", "model_dump", "_asdict", "to_dict")
-"""Methods by which mappings, pydantic models, named tuples and configurations of transformers are read."""
+"""Methods to read mappings, pydantic models, named tuples and configurations of transformers."""
 
 _INT64 = 1 << 63
 
 
 def plain(value: Any) -> Any:
-    """``value`` as None, bool, int, float, str, list and dict with str keys.
+    """Return ``value`` as None, bool, int, float, str, list and dict with str keys.
 
-    Takes argparse namespaces, dataclasses, omegaconf and other mappings, paths, enums, arrays
-    and tensors (small ones in host memory by value, others by shape), anything else by its
-    ``repr``. At most DEPTH levels, ITEMS leaves and TEXT characters a string.
+    Supports argparse namespaces, dataclasses, omegaconf and other mappings, paths, enums, arrays and tensors
+    (small ones in host memory by value, others by shape); everything else by its ``repr``. At most DEPTH
+    levels, ITEMS leaves and TEXT characters per string.
     """
     return _Reading().of(value, DEPTH)
 
 
 def settings_of(config: Any) -> Any:
-    """Return a script's configuration as plain data; of a class, a module or a plain object its attributes.
+    """Return a script's configuration as plain data; for a class, module or plain object, its attributes.
 
-    Objects within it are read in the same way where their class comes from the same module. A class within
-    it is told by its name (``optimizer = AdamW``), unless it is nested: ``class Config: class Model: ...``.
+    Objects in it are read the same way if their class is from the same module. A class in it is shown by its
+    name (``optimizer = AdamW``), unless it is nested: ``class Config: class Model: ...``.
     """
     try:
         found = _attributes(config)
@@ -48,18 +48,18 @@ def settings_of(config: Any) -> Any:
 
 
 def keyed(settings: Any) -> Any:
-    """Return ``settings`` as a mapping: others have no keys, so they go under ``value``."""
+    """Return ``settings`` as a mapping; a value without keys is put under ``value``."""
     return settings if settings is None or isinstance(settings, dict) else {"value": settings}
 
 
 def words(given: Iterable[Any]) -> tuple[str, ...]:
-    """The texts among ``given`` and in the lists among it."""
+    """Return the texts in ``given`` and in lists in it."""
     flat = (one for some in given for one in (some if isinstance(some, (list, tuple, set)) else [some]))
     return tuple(one for one in flat if isinstance(one, str))
 
 
 class _Reading:
-    """One pass over a configuration; counts what it has taken and knows the containers it is in."""
+    """One conversion: counts its leaves, and knows the containers that it is in."""
 
     def __init__(self, module: str = "") -> None:
         self.module = module
@@ -111,7 +111,7 @@ class _Reading:
 
 
 def _leaf(value: Any) -> tuple[bool, Any]:
-    """(True, plain value) for what has no parts."""
+    """Return (True, plain value) for a value without parts, else (False, None)."""
     if isinstance(value, enum.Enum):
         return True, value.name
     if isinstance(value, str):
@@ -128,7 +128,7 @@ def _leaf(value: Any) -> tuple[bool, Any]:
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """Keys and values of what is like a mapping, else None."""
+    """Return keys and values of a mapping or a similar object, else None."""
     if isinstance(value, Mapping):
         return value.items()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -145,7 +145,7 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
 
 
 class _Nested:
-    """A class that is defined in another one: a part of the configuration."""
+    """A class that is defined in another one, and is part of the configuration."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -153,7 +153,7 @@ class _Nested:
 
 
 def _attributes(config: Any) -> dict[str, Any] | None:
-    """Return the public settings of a class, a module or a plain object; None for what is read otherwise."""
+    """Return the public settings of a class, a module or a plain object; None for other values."""
     if isinstance(config, type):
         found = _defaults(config)
     elif isinstance(config, types.ModuleType):
@@ -175,7 +175,7 @@ def _attributes(config: Any) -> dict[str, Any] | None:
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """Return the attributes of a class and its bases; of a dataclass or a pydantic model its defaults."""
+    """Return the attributes of a class and its bases, and the defaults of dataclasses and pydantic models."""
     found: dict[str, Any] = {}
     if cls.__module__ in ("builtins", "typing"):
         return found
@@ -207,7 +207,7 @@ _NO_SETTINGS = (
 
 
 def _is_list_config(value: Any) -> bool:
-    """omegaconf's ListConfig and its like."""
+    """Return whether it is similar to a list, such as omegaconf's ListConfig."""
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, type)
 
 
@@ -216,7 +216,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_small(value: Any) -> bool:
-    """Few values, in host memory: reading a device tensor would wait for the device."""
+    """Return whether it has few values in host memory. Reading a device tensor would wait."""
     device = getattr(value, "device", "cpu")
     size = 1
     for length in value.shape:

@@ -1,7 +1,7 @@
-"""When the audit looks: at the first backward, the first step, the tenth, and after fifty clips.
+"""Run the config check at the first backward, the first step, the tenth step, and after fifty clips.
 
-Runs on the training thread. It reads names, flags, settings and metadata, never a tensor's value;
-a check that fails is said to be not auditable, and nothing reaches the script.
+It runs on the training thread, and reads names, flags, settings and metadata, never a tensor's value. A check
+that fails is reported as not auditable; nothing is raised into the script.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .findings import Report
 
 RECHECK = 10
 LOSSES = 4
-"""Different losses whose graphs are looked at: a GAN has two, and their backwards lie around a step."""
+"""Maximum number of different losses whose graphs are examined. A GAN has two."""
 AFTER = "after clipping"
-"""As ``capture.tracker`` calls it; this package does not import torch."""
+"""As in ``capture.optimizer_tracker``, which cannot be imported here because it imports torch."""
 BLIND = "gradient rules: the norm is constant because it is measured after clipping, so they cannot fire"
 
 
 class Preflight:
-    """The audit of one run."""
+    """The config check of one run."""
 
     def __init__(self, reporter: Any, ledger: Any, model: Any = None) -> None:
         self._reporter = reporter
@@ -34,7 +34,7 @@ class Preflight:
         self._model = model
         self._summary: GraphSummary | None = None
         self._later: GraphSummary | None = None
-        """Of losses that were first seen after the first step."""
+        """Summary of losses that were first seen after the first step."""
         self._graphs: list[Counter[tuple[str, str]]] = []
         self._done = False
         self._scaled = False
@@ -50,7 +50,7 @@ class Preflight:
         ledger.step_scheduler.schedule(1, self.first_step)
 
     def see_backward(self, tensors: Any, scaled: bool) -> None:
-        """The losses of the first backwards, whose graphs are still there; each graph once."""
+        """Examine the losses of the first backwards while their graphs exist; each graph once."""
         began = perf_counter()
         losses = tensors if isinstance(tensors, (tuple, list)) else [tensors]
         self._scaled = self._scaled or scaled
@@ -58,7 +58,7 @@ class Preflight:
         self._took += perf_counter() - began
 
     def _add(self, summary: GraphSummary) -> None:
-        """A micro-step has the same operations as the one before: it is no other loss."""
+        """Add a graph with other operations than before: those of a micro-step are the same."""
         self._seen += 1
         if summary.operations not in self._graphs:
             self._graphs.append(summary.operations.copy())
@@ -69,17 +69,17 @@ class Preflight:
             self._stop_inspecting()
 
     def _stop_inspecting(self) -> None:
-        """Stop looking at losses."""
+        """Stop examining losses."""
         self._ledger.remove_inspector(self.see_backward)
 
     def on_explicit_steps(self) -> None:
-        """The script reports its steps itself: what can be said without its steps is said now."""
+        """Report what is known without steps, because the script reports its steps itself."""
         if not self._done:
-            self._ledger.alive = None  # of the watch: models may have been made since
+            self._ledger.alive = None  # outdated: models may have been made since the watch
             self.first_step()
 
     def no_steps(self, backwards: int) -> None:
-        """Report backward passes without a step at once; the run would otherwise end without a record."""
+        """Report backward passes without a step immediately, because the run may end without a record."""
         report = Report("no-steps", checks=["no-steps"])
         got = f"{backwards} backward passes and no optimizer step"
         report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
@@ -90,14 +90,14 @@ class Preflight:
         self._reporter.start()
 
     def on_finished(self) -> None:
-        """Report a run that ends without any record: functional training calls neither backward nor step."""
+        """Report a run that ends without any record, such as functional training."""
         ledger = self._ledger
         if self._done or ledger.quiet or self._reporter.has_started or has_children():
             return
         self.no_steps(ledger.backwards)
 
     def first_step(self) -> None:
-        """Everything that can be said at once."""
+        """Run the checks of the first step."""
         if self._done:
             return
         began, self._done = perf_counter(), True
@@ -106,7 +106,7 @@ class Preflight:
         report, named = Report("first-step"), self._optimizers()
         found = _Found(self._ledger, self._model, named, self._scaled)
         names = parameters.named_parameters(found.models)
-        known = {key: name for key, (name, _) in names.items()}  # names only: nothing is kept alive
+        known = {key: name for key, (name, _) in names.items()}  # names only, so that nothing is kept alive
         if self._ledger.layers is not None:
             self._ledger.layers.named(known)
         half = any(str(param.dtype) == "torch.float16" for _, param in names.values())
@@ -139,7 +139,8 @@ class Preflight:
         self._watch_clip()
 
     def _other_losses(self) -> None:
-        """Second step: the graphs of losses that came after the first one, as the generator's in a GAN."""
+        """At the second step, check the graphs of losses after the first one, such as the generator's in a
+        GAN."""
         began = perf_counter()
         self._stop_inspecting()
         later, self._later = self._later, None
@@ -149,9 +150,9 @@ class Preflight:
             self._send(report, perf_counter() - began)
 
     def _recheck(self, names: dict[int, str], first: Report) -> None:
-        """Step 10: rates that a warm-up has left at 0, parameters that no backward has reached yet.
+        """At step 10, check rates after a warm-up has begun, and parameters without a gradient.
 
-        A check that finds what it found at the first step is not reported again.
+        What was found at the first step is not reported again.
         """
         began = perf_counter()
         report = Report(f"step-{RECHECK}")
@@ -191,7 +192,7 @@ class Preflight:
         self._reporter.remove_observer(self._norms)
 
     def _note_constant_norm(self, report: Report) -> None:
-        """Rules on gradients see only the threshold: say so here and where the norm comes from."""
+        """Note that rules on gradients see only the threshold."""
         report.unseen(BLIND)
         primary = self._ledger.primary
         if primary is not None:
@@ -207,18 +208,18 @@ class Preflight:
         self._reporter.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
 
     def _optimizers(self) -> dict[str, Any]:
-        """All that are alive, by their names; one that has not stepped yet by its class."""
+        """Return all living optimizers by name, or by class before their first step."""
         pairs = [(one.name, one.ref()) for one in self._ledger.trackers.values()]
         find_objects = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
         return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(find_objects)}
 
     def _current(self, named: dict[str, Any]) -> dict[str, Any]:
-        """Without those that only an earlier training of this process used and that are still in memory."""
+        """Return those without optimizers that only an earlier training of this process used."""
         stepped = {id(one) for one in self._stepped()}
         return {name: one for name, one in named.items() if id(one) in stepped or not one.state}
 
     def _each_once(self, named: dict[str, Any]) -> dict[str, Any]:
-        """Return those that are not the wrapper or the inner part of another one that has stepped."""
+        """Return those that are not a wrapper or the inner part of another one that has stepped."""
         inside = {
             id(peer.ref())
             for one in self._ledger.trackers.values()
@@ -234,7 +235,7 @@ class Preflight:
 
 
 class _Found:
-    """Models and enabled scalers of the process: the given model, else those that own what is trained."""
+    """Models and enabled scalers: the given model, or those that own what is trained."""
 
     def __init__(self, ledger: Any, model: Any, named: dict[str, Any], scaled: bool) -> None:
         import torch
@@ -255,13 +256,13 @@ class _Found:
 
 
 def _of_this_run(scalers: list[Any], ledger: Any, scaled: bool) -> list[Any]:
-    """Without scalers of earlier trainings of this process, unless losses are scaled by an unknown one."""
+    """Return the scalers without those of earlier trainings, unless losses are scaled by an unknown one."""
     own = [one for one in scalers if ledger.owns(one)]
     return scalers if scaled and not own else own
 
 
 def _try(report: Report, what: str, check: Callable[[], None]) -> None:
-    """A check that fails is a gap in the audit, said as such."""
+    """Run a check. If it fails, report that it could not be made."""
     try:
         check()
     except Exception as error:
