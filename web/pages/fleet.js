@@ -68,6 +68,50 @@ class Fleet {
   }
 
   #page() {
+    this.#controls();
+    return el(
+      "div",
+      {},
+      el(
+        "div.pagehead",
+        {},
+        el("h1", {}, "Fleet"),
+        this.count,
+        el("span.grow"),
+        el(
+          "button.btn.leave",
+          { type: "button", onclick: () => this.set({ kiosk: false }) },
+          "Leave kiosk mode ",
+          el("kbd", {}, "Esc"),
+        ),
+      ),
+      el(
+        "div.bar.fleetbar",
+        { role: "search" },
+        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
+        el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
+        this.#columnMenu(),
+        this.putAway,
+        this.goneSoon,
+        el(
+          "button.btn.wide-only",
+          {
+            type: "button",
+            title: "Kiosk mode: only the runs, larger",
+            onclick: () => this.set({ kiosk: true }),
+          },
+          "Kiosk mode",
+        ),
+        el("span.grow"),
+        this.together,
+        this.compare,
+      ),
+      this.nothing,
+      this.table.node,
+    );
+  }
+
+  #controls() {
     this.count = el("span.muted", {}, "–");
     this.input = /** @type {HTMLInputElement} */ (
       el("input", {
@@ -112,7 +156,11 @@ class Fleet {
       role: "group",
       "aria-label": "Actions on the selected runs",
     });
-    const columns = menu(
+    this.nothing = el("p.card.pad.muted", { hidden: true });
+  }
+
+  #columnMenu() {
+    return menu(
       "Columns",
       () => [
         { head: "Columns" },
@@ -124,47 +172,6 @@ class Fleet {
         { text: "Default columns", act: () => this.set({ columns: USUAL }) },
       ],
       { text: "Columns", shape: "fleet" },
-    );
-    this.nothing = el("p.card.pad.muted", { hidden: true });
-    return el(
-      "div",
-      {},
-      el(
-        "div.pagehead",
-        {},
-        el("h1", {}, "Fleet"),
-        this.count,
-        el("span.grow"),
-        el(
-          "button.btn.leave",
-          { type: "button", onclick: () => this.set({ kiosk: false }) },
-          "Leave kiosk mode ",
-          el("kbd", {}, "Esc"),
-        ),
-      ),
-      el(
-        "div.bar.fleetbar",
-        { role: "search" },
-        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
-        el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
-        columns,
-        this.putAway,
-        this.goneSoon,
-        el(
-          "button.btn.wide-only",
-          {
-            type: "button",
-            title: "Kiosk mode: only the runs, larger",
-            onclick: () => this.set({ kiosk: true }),
-          },
-          "Kiosk mode",
-        ),
-        el("span.grow"),
-        this.together,
-        this.compare,
-      ),
-      this.nothing,
-      this.table.node,
     );
   }
 

@@ -276,62 +276,11 @@ class Routes {
   /** @param {string} [focus] */
   #draw(focus) {
     const doc = this.#now;
-    const last = doc.routes.length - 1;
-    const routes = doc.routes.map((route, at) =>
-      routeCard(route, {
-        at,
-        last,
-        open: this.#open.has(at),
-        channels: this.#channels,
-        muteTimes: doc.mute_times.map((each) => each.name),
-        change: (change) => this.#typed(changed(this.#now, "routes", at, change)),
-        move: (by) => this.#move(at, by),
-        remove: () => this.#remove("routes", at, route.name),
-        toggle: (open) => {
-          if (open) this.#open.add(at);
-          else this.#open.delete(at);
-          this.#draw(`open-${at}`);
-        },
-      }),
-    );
-    const mutes = doc.mute_times.map((mute, at) =>
-      muteCard(mute, at, {
-        now: () => this.#now.mute_times[at],
-        change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)),
-        shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)),
-        rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)),
-        renamed: () => this.#draw(),
-        remove: () => this.#remove("mute_times", at, mute.name),
-      }),
-    );
-    const rules = doc.inhibitions.map((rule, at) =>
-      inhibitionCard(rule, at, {
-        change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)),
-        remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`),
-      }),
-    );
+    const routes = this.#routeCards(doc);
+    const mutes = this.#muteCards(doc);
+    const rules = this.#inhibitionCards(doc);
     this.#fields = [...routes, ...mutes, ...rules].flatMap((each) => each.fields);
-    const problems = doc.problems ?? [];
-    this.problems.hidden = !problems.length;
-    refill(
-      this.problems,
-      el(
-        "p",
-        {},
-        icon("warning"),
-        " These parts cannot be read and are ignored. Correct or remove them, then save.",
-      ),
-      ...problems.map((each) =>
-        el("p.soft", {}, el("code", {}, each.subject), `: expected ${each.expected}`),
-      ),
-      problems.some((each) => each.subject.startsWith("routes"))
-        ? el(
-            "p.soft",
-            {},
-            "Until then, warnings and critical alerts that match no other route go to every channel.",
-          )
-        : null,
-    );
+    this.#drawProblems(doc.problems ?? []);
     const place =
       document.activeElement instanceof HTMLElement ? document.activeElement.dataset.field : undefined;
     const top = scrollY;
@@ -358,6 +307,76 @@ class Routes {
     if (target) focusIn(this.main, target);
     this.#status();
     this.test.stir();
+  }
+
+  /** @param {Routing} doc */
+  #routeCards(doc) {
+    const last = doc.routes.length - 1;
+    return doc.routes.map((route, at) =>
+      routeCard(route, {
+        at,
+        last,
+        open: this.#open.has(at),
+        channels: this.#channels,
+        muteTimes: doc.mute_times.map((each) => each.name),
+        change: (change) => this.#typed(changed(this.#now, "routes", at, change)),
+        move: (by) => this.#move(at, by),
+        remove: () => this.#remove("routes", at, route.name),
+        toggle: (open) => {
+          if (open) this.#open.add(at);
+          else this.#open.delete(at);
+          this.#draw(`open-${at}`);
+        },
+      }),
+    );
+  }
+
+  /** @param {Routing} doc */
+  #muteCards(doc) {
+    return doc.mute_times.map((mute, at) =>
+      muteCard(mute, at, {
+        now: () => this.#now.mute_times[at],
+        change: (change) => this.#typed(changed(this.#now, "mute_times", at, change)),
+        shape: (change) => this.#edit(changed(this.#now, "mute_times", at, change)),
+        rename: (name) => this.#typed(renamedMuteTime(this.#now, at, name)),
+        renamed: () => this.#draw(),
+        remove: () => this.#remove("mute_times", at, mute.name),
+      }),
+    );
+  }
+
+  /** @param {Routing} doc */
+  #inhibitionCards(doc) {
+    return doc.inhibitions.map((rule, at) =>
+      inhibitionCard(rule, at, {
+        change: (change) => this.#typed(changed(this.#now, "inhibitions", at, change)),
+        remove: () => this.#remove("inhibitions", at, `Inhibition ${at + 1}`),
+      }),
+    );
+  }
+
+  /** @param {NonNullable<Routing["problems"]>} problems stored parts that cannot be read */
+  #drawProblems(problems) {
+    this.problems.hidden = !problems.length;
+    refill(
+      this.problems,
+      el(
+        "p",
+        {},
+        icon("warning"),
+        " These parts cannot be read and are ignored. Correct or remove them, then save.",
+      ),
+      ...problems.map((each) =>
+        el("p.soft", {}, el("code", {}, each.subject), `: expected ${each.expected}`),
+      ),
+      problems.some((each) => each.subject.startsWith("routes"))
+        ? el(
+            "p.soft",
+            {},
+            "Until then, warnings and critical alerts that match no other route go to every channel.",
+          )
+        : null,
+    );
   }
 
   #status() {

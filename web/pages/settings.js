@@ -237,6 +237,28 @@ class Settings {
   // This browser
 
   #showBrowser() {
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const row = (/** @type {string} */ head, /** @type {import("../browser/dom.js").Kid[]} */ ...kids) =>
+      el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
+    refill(
+      this.browser,
+      el(
+        "dl.pairs",
+        {},
+        row("Theme", this.#themeChoice()),
+        row("Sound", ...this.#soundChoice()),
+        row("Notifications", ...this.#notificationChoice()),
+        row(
+          "Time zone",
+          timeZone || "unknown",
+          el("p.micro", {}, `Used for all times on these pages. Now: ${moment(this.app.clock.now())}`),
+        ),
+        row("Logged in as", `${this.app.session.name} (${this.app.session.scope})`),
+      ),
+    );
+  }
+
+  #themeChoice() {
     const themes = segments(
       "Theme",
       [
@@ -251,8 +273,35 @@ class Settings {
       },
     );
     themes.show(theme());
+    return themes.node;
+  }
+
+  #soundChoice() {
+    return [
+      el(
+        "div.row",
+        {},
+        el(
+          "button.btn",
+          {
+            type: "button",
+            "aria-pressed": String(soundOn()),
+            onclick: () => {
+              setSound(!soundOn());
+              dispatchEvent(new Event("soundchosen"));
+              this.#showBrowser();
+            },
+          },
+          soundOn() ? "On" : "Off",
+        ),
+        soundOn() ? el("button.btn", { type: "button", onclick: () => playAlert() }, "Test") : null,
+      ),
+      el("p.micro", {}, "Plays when a critical alert begins, while a page is open."),
+    ];
+  }
+
+  #notificationChoice() {
     const now = permission();
-    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const allow =
       now === "default"
         ? el(
@@ -261,77 +310,38 @@ class Settings {
             "Allow notifications",
           )
         : null;
-    const row = (/** @type {string} */ head, /** @type {import("../browser/dom.js").Kid[]} */ ...kids) =>
-      el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
-    refill(
-      this.browser,
+    return [
       el(
-        "dl.pairs",
+        "div.row",
         {},
-        row("Theme", themes.node),
-        row(
-          "Sound",
-          el(
-            "div.row",
-            {},
-            el(
+        allow,
+        now === "granted"
+          ? el(
               "button.btn",
               {
                 type: "button",
-                "aria-pressed": String(soundOn()),
-                onclick: () => {
-                  setSound(!soundOn());
-                  dispatchEvent(new Event("soundchosen"));
-                  this.#showBrowser();
-                },
+                onclick: () =>
+                  show(
+                    "tocsin: test",
+                    "Notifications of browser channels look like this.",
+                    "test",
+                    "/settings",
+                  ),
               },
-              soundOn() ? "On" : "Off",
-            ),
-            soundOn() ? el("button.btn", { type: "button", onclick: () => playAlert() }, "Test") : null,
-          ),
-          el("p.micro", {}, "Plays when a critical alert begins, while a page is open."),
-        ),
-        row(
-          "Notifications",
-          el(
-            "div.row",
-            {},
-            allow,
-            now === "granted"
-              ? el(
-                  "button.btn",
-                  {
-                    type: "button",
-                    onclick: () =>
-                      show(
-                        "tocsin: test",
-                        "Notifications of browser channels look like this.",
-                        "test",
-                        "/settings",
-                      ),
-                  },
-                  "Test",
-                )
-              : null,
-            el("span", { "data-permission": now }, now === "default" ? "" : now),
-          ),
-          el(
-            "p.micro",
-            {},
-            PERMISSIONS[now] ?? now,
-            " Sent by channels of the kind Browser: ",
-            el("a.link", { href: "/channels" }, "channels"),
-            ".",
-          ),
-        ),
-        row(
-          "Time zone",
-          timeZone || "unknown",
-          el("p.micro", {}, `Used for all times on these pages. Now: ${moment(this.app.clock.now())}`),
-        ),
-        row("Logged in as", `${this.app.session.name} (${this.app.session.scope})`),
+              "Test",
+            )
+          : null,
+        el("span", { "data-permission": now }, now === "default" ? "" : now),
       ),
-    );
+      el(
+        "p.micro",
+        {},
+        PERMISSIONS[now] ?? now,
+        " Sent by channels of the kind Browser: ",
+        el("a.link", { href: "/channels" }, "channels"),
+        ".",
+      ),
+    ];
   }
 
   async #askPermission() {
