@@ -45,7 +45,7 @@ def plain(run: Any) -> nn.Module:
         run.evaluate(psnr=1.0, goal="max")
         if hasattr(run, "_reporter"):
             with contextlib.suppress(RuntimeError):
-                run._reporter.sampled({"system/cpu": 1.0}, [])
+                run._reporter.add_reading({"system/cpu": 1.0}, [])
     assert run.requested in ("", "checkpoint")
     run.event("checkpoint", path="a.pt")
     run.expect("lr-restart", steps=3)
